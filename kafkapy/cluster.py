@@ -119,8 +119,14 @@ class Cluster:
         """Let requests between two brokers fail, in both directions.
 
         Clients and the metadata reach both.
+
+        Raises:
+            ValueError: the cluster has no such broker, or both are the same one.
         """
-        self._cuts.add(frozenset((self._known(broker), self._known(other))))
+        pair = frozenset((self._known(broker), self._known(other)))
+        if len(pair) == 1:
+            raise ValueError(f"broker {broker} cannot be cut off from itself: expected two brokers")
+        self._cuts.add(pair)
 
     def heal(self) -> None:
         """Let all brokers reach each other again."""

@@ -325,6 +325,11 @@ def test_a_broker_that_the_cluster_does_not_have_is_refused(call: str, broker: i
         getattr(kafkapy.Cluster(brokers=3), call)(broker)
 
 
+def test_a_broker_is_not_cut_off_from_itself() -> None:
+    with pytest.raises(ValueError, match="broker 1 cannot be cut off from itself: expected two brokers"):
+        kafkapy.Cluster(brokers=3).partition(1, 1)
+
+
 def test_a_cluster_has_a_broker() -> None:
     with pytest.raises(ValueError, match="expected 1 or more"):
         kafkapy.Cluster(brokers=0)
