@@ -50,10 +50,10 @@ def java_command(release: str = RELEASE, *flags: str) -> list[str]:
     return [*_java(release, flags), "-cp", f"{kafka_jars(release)}/*"]
 
 
-def program_command(source: Path, *flags: str) -> list[str]:
+def program_command(source: Path, *flags: str, release: str = RELEASE) -> list[str]:
     """The start of a command line that runs a Java program of the tests as a tool."""
-    flags = (*TOOL_FLAGS, *shared_classes(), *flags)
-    return [*_java(RELEASE, flags), *compiled(source, kafka_jars())]
+    flags = (*TOOL_FLAGS, *shared_classes(release), *flags)
+    return [*_java(release, flags), *compiled(source, kafka_jars(release))]
 
 
 def streams_command(source: Path, *flags: str) -> list[str]:
