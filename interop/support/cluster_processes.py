@@ -35,7 +35,8 @@ MakeBroker = Callable[[Path, Mapping[str, str]], ServerProcess]
 """Makes a broker in a folder, with these properties."""
 
 
-def _kafkapy(folder: Path, properties: Mapping[str, str]) -> ServerProcess:
+def kafkapy_broker(folder: Path, properties: Mapping[str, str]) -> ServerProcess:
+    """A broker of this checkout."""
     return KafkapyProcess(folder, properties=properties)
 
 
@@ -50,7 +51,7 @@ class ClusterProcesses:
         brokers: int = 3,
         chroot: str = "",
         properties: Mapping[str, str] | None = None,
-        make: MakeBroker = _kafkapy,
+        make: MakeBroker = kafkapy_broker,
     ) -> None:
         connect = f"{zookeeper.bootstrap_servers}{chroot}"
         self._brokers: dict[int, ServerProcess] = {}
