@@ -9,11 +9,12 @@ import time
 from pathlib import Path
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, NewTopic, ResourceType
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from interop.cluster.conftest import StartCluster
 from interop.support.cluster_processes import ClusterProcesses
 from interop.support.kafka_jars import java_command
+from interop.support.throttles import RATES, throttled_rates, throttled_replicas
 from interop.support.waiting import wait_until
 from interop.support.zookeeper_process import RELEASE
 
@@ -23,9 +24,6 @@ RECORDS, SIZE = 120, 50_000
 LEAST_SECONDS = 3.0
 """Six megabytes at RATE take 6 s, less what the first answers bring before there is a rate."""
 
-RATES = {f"{role}.replication.throttled.rate" for role in ("leader", "follower")}
-LISTS = {f"{role}.replication.throttled.replicas" for role in ("leader", "follower")}
-
 
 def reassign(cluster: ClusterProcesses, plan: Path, *arguments: str) -> str:
     """Run the tool with a plan."""
@@ -34,18 +32,6 @@ def reassign(cluster: ClusterProcesses, plan: Path, *arguments: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
-
-
-def settings(client: AdminClient, kind: ResourceType, name: str, names: set[str]) -> dict[str, str]:
-    """What a resource sets itself of `names`."""
-    (future,) = client.describe_configs([ConfigResource(kind, name)]).values()
-    of_topic = kind == ResourceType.TOPIC
-    own = ConfigSource.DYNAMIC_TOPIC_CONFIG if of_topic else ConfigSource.DYNAMIC_BROKER_CONFIG
-    return {
-        entry.name: str(entry.value)
-        for entry in future.result().values()
-        if entry.name in names and ConfigSource(entry.source) is own
-    }
 
 
 def test_replicas_are_moved_with_a_throttle(start_cluster: StartCluster, tmp_path: Path) -> None:
@@ -69,12 +55,12 @@ def test_replicas_are_moved_with_a_throttle(start_cluster: StartCluster, tmp_pat
     told = reassign(cluster, plan, "--execute", "--throttle", str(RATE))
     assert f"The inter-broker throttle limit was set to {RATE} B/s" in told
     assert "Successfully started partition reassignments for moved-0,moved-1" in told
-    assert settings(client, ResourceType.TOPIC, "moved", LISTS) == {
+    assert throttled_replicas(client, "moved") == {
         "leader.replication.throttled.replicas": "0:1,1:1",
         "follower.replication.throttled.replicas": "0:2,0:3,1:2,1:3",
     }
-    for broker in ("1", "2", "3"):
-        assert settings(client, ResourceType.BROKER, broker, RATES) == dict.fromkeys(RATES, str(RATE))
+    for broker in (1, 2, 3):
+        assert throttled_rates(client, broker) == dict.fromkeys(RATES, str(RATE))
     assert "is still in progress" in reassign(cluster, plan, "--verify")
 
     def is_moved() -> bool:
@@ -86,6 +72,6 @@ def test_replicas_are_moved_with_a_throttle(start_cluster: StartCluster, tmp_pat
     assert "Reassignment of partition moved-0 is completed." in told
     assert "Clearing broker-level throttles on brokers 1,2,3" in told
     assert "Clearing topic-level throttles on topic moved" in told
-    assert settings(client, ResourceType.TOPIC, "moved", LISTS) == {}
-    for broker in ("1", "2", "3"):
-        assert settings(client, ResourceType.BROKER, broker, RATES) == {}
+    assert throttled_replicas(client, "moved") == {}
+    for broker in (1, 2, 3):
+        assert throttled_rates(client, broker) == {}

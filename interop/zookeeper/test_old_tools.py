@@ -16,6 +16,7 @@ from kazoo.client import KazooClient
 from interop.support.cluster_processes import ClusterProcesses
 from interop.support.jars_or_skip import skipped_without_jars
 from interop.support.kafka_jars import java_command, kafka_jars
+from interop.support.throttles import LISTS, RATES, throttled_rates, throttled_replicas
 from interop.support.waiting import wait_until
 from interop.support.zookeeper_process import ZooKeeperProcess
 from interop.zookeeper.conftest import StartBroker
@@ -120,6 +121,42 @@ def test_replicas_are_moved_and_preferred_ones_lead_again(
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g", "log_level": 0})
     assert consumer.get_watermark_offsets(TopicPartition("t", 0), timeout=10) == (0, 100)
     consumer.close()
+
+
+def test_a_generated_plan_is_carried_out_with_a_throttle(
+    cluster: ClusterProcesses, connect: str, tmp_path: Path
+) -> None:
+    client = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    client.create_topics([NewTopic("t", 2, replica_assignment=[[1, 2], [2, 1]])])["t"].result()
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    for number in range(200):
+        producer.produce("t", b"%d" % number, partition=number % 2)
+    assert producer.flush(30) == 0
+    topics, plan = tmp_path / "topics.json", tmp_path / "plan.json"
+    topics.write_text(json.dumps({"version": 1, "topics": [{"topic": "t"}]}))
+    move = ("ReassignPartitionsCommand", connect)
+    choice = ("--topics-to-move-json-file", str(topics), "--broker-list", "2,3")
+    told = asyncio.run(run(*move, *choice, "--generate")).splitlines()
+    current, proposed = (json.loads(line)["partitions"] for line in told if line.startswith("{"))
+    assert [each["replicas"] for each in current] == [[1, 2], [2, 1]]
+    assert [sorted(each["replicas"]) for each in proposed] == [[2, 3], [2, 3]]
+
+    plan.write_text(json.dumps({"version": 1, "partitions": proposed}))
+    reassign = (*move, "--reassignment-json-file", str(plan))
+    told_of_start = asyncio.run(run(*reassign, "--execute", "--throttle", "100000"))
+    assert "The inter-broker throttle limit was set to 100000 B/s" in told_of_start
+    wait_until(lambda: throttled_replicas(client, "t").keys() == LISTS)
+    for broker in (1, 2, 3):
+        wait_until(lambda broker=broker: throttled_rates(client, broker) == dict.fromkeys(RATES, "100000"))  # type: ignore[misc]
+
+    def are_moved() -> bool:
+        return all(sorted(each.isrs) == [2, 3] for each in cluster.topic("t").partitions.values())
+
+    wait_until(are_moved, timeout=60)
+    assert "Clearing topic-level throttles on topic t" in asyncio.run(run(*reassign, "--verify"))
+    wait_until(lambda: throttled_replicas(client, "t") == {})
+    for broker in (1, 2, 3):
+        wait_until(lambda broker=broker: throttled_rates(client, broker) == {})  # type: ignore[misc]
 
 
 async def test_quotas_are_changed(start_broker: StartBroker, connect: str) -> None:
