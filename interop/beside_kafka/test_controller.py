@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,8 @@ from confluent_kafka.admin import NewPartitions
 
 from interop.beside_kafka.conftest import StartMixed
 from interop.beside_kafka.mixed_cluster import KAFKA, KAFKAPY, MixedCluster
+from interop.beside_kafka.moves import move_from_and_to
 from interop.beside_kafka.records import numbered, read, wait_until_equal, write
-from interop.java_tools.tools import tool
 from interop.support.server_process import ServerProcess
 from interop.support.waiting import wait_until
 from kafkapy.network.peers import PeerAddress, TcpPeers
@@ -85,34 +84,7 @@ def test_a_kafka_broker_that_stops_hands_over_at_once(cluster: MixedCluster) -> 
 
 
 def test_replicas_move_from_and_to_kafkapy(cluster: MixedCluster, tmp_path: Path) -> None:
-    plan = tmp_path / "plan.json"
-
-    def reassign(*assignment: list[int]) -> None:
-        partitions = [
-            {"topic": "moved", "partition": index, "replicas": replicas}
-            for index, replicas in enumerate(assignment)
-        ]
-        plan.write_text(json.dumps({"version": 1, "partitions": partitions}))
-        arguments = ("--reassignment-json-file", str(plan), "--execute")
-        tool("reassign-partitions", cluster.bootstrap_servers, *arguments)
-        for index, replicas in enumerate(assignment):
-            cluster.wait_for_in_sync("moved", replicas, index)
-        wait_until(lambda: "moved" not in tool("reassign-partitions", cluster.bootstrap_servers, "--list"))
-
-    cluster.create("moved", [[1, 2], [3, 1]])
-    for partition in range(2):
-        write(cluster, "moved", numbered("before"), partition=partition)
-    reassign([3, 1], [2, 1])
-    wait_until(lambda: not (cluster[2].data / "moved-0").exists())
-    wait_until(lambda: not (cluster[3].data / "moved-1").exists())
-    for partition, brokers in ((0, (3, 1)), (1, (2, 1))):
-        write(cluster, "moved", numbered("after"), partition=partition)
-        wait_until_equal(cluster, "moved", partition=partition, brokers=brokers)
-    reassign([3], [3])
-    reassign([1, 2, 3], [1, 2, 3])
-    for partition in range(2):
-        wait_until_equal(cluster, "moved", partition=partition)
-        assert read(cluster, "moved", 1000, partition=partition) == numbered("before") + numbered("after")
+    move_from_and_to(3, cluster, tmp_path / "plan.json")
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])

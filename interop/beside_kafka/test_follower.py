@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -16,6 +17,7 @@ from confluent_kafka.admin import (
 
 from interop.beside_kafka.conftest import StartMixed
 from interop.beside_kafka.mixed_cluster import KAFKA, KAFKAPY, MixedCluster
+from interop.beside_kafka.moves import move_from_and_to
 from interop.beside_kafka.records import numbered, read, wait_until_equal, write
 from interop.support.waiting import wait_until
 
@@ -129,6 +131,12 @@ def test_a_replica_whose_directory_was_removed_is_fetched_again(cluster: MixedCl
         return b"after" in rebuilt and whole.endswith(rebuilt)
 
     wait_until(is_rebuilt)
+
+
+def test_replicas_move_from_and_to_kafkapy(cluster: MixedCluster, tmp_path: Path) -> None:
+    """Apache Kafka's controller moves them."""
+    assert cluster.metadata().controller_id in (1, 2)
+    move_from_and_to(3, cluster, tmp_path / "plan.json")
 
 
 @pytest.mark.parametrize(("ahead", "behind"), [(3, 1), (1, 3)], ids=["kafkapy", "kafka"])
