@@ -8,7 +8,8 @@ A handler module `kafkapy/handlers/<api>.py` has one function `handle(context, r
   (process/turns.py). It is started at once. If one turn is not enough, the next request waits as for an
   awaitable;
 - an awaitable of a response or None (`async def`, or a future): the connection's next request waits until it
-  is answered, as in Apache Kafka, where a channel is muted while a request is in flight;
+  is answered, as in Apache Kafka, where a channel is muted while a request is in flight. What may take long
+  in it is a generator too (`Turns.finish`), or asks whether its turn is over (`Turns.begin`);
 - `Pipelined(awaitable)`: the connection's next request is handled meanwhile. Answers keep the order of
   requests. An awaitable may itself return a Pipelined, if the next request must wait only for its first part.
   `Pipelined(awaitable, expected)` has the answer encoded ahead, if it can be foreseen (network/answers.py).

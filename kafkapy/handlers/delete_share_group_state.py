@@ -11,11 +11,12 @@ Behaviour:
 from __future__ import annotations
 
 from kafkapy.handlers.context import BrokerParts, RequestContext
-from kafkapy.protocol.errors import KafkaError
+from kafkapy.handlers.share_states import answer_each
 from kafkapy.protocol.messages.delete_share_group_state import (
     DeleteShareGroupStateRequest,
     DeleteShareGroupStateResponse,
     DeleteStateResult,
+    PartitionData,
     PartitionResult,
 )
 from kafkapy.share.state_records import ShareKey
@@ -32,16 +33,10 @@ async def answer_own(
     broker: BrokerParts, request: DeleteShareGroupStateRequest
 ) -> DeleteShareGroupStateResponse:
     """Answer for the share partitions that this broker coordinates."""
+
+    async def answer(key: ShareKey, _: PartitionData, result: PartitionResult) -> None:
+        await broker.shares.coordinator.delete(key)
+
     response = DeleteShareGroupStateResponse()
-    for topic in request.topics:
-        answers = DeleteStateResult(topic_id=topic.topic_id)
-        response.results.append(answers)
-        for data in topic.partitions:
-            answer = PartitionResult(partition=data.partition)
-            answers.partitions.append(answer)
-            key = ShareKey(request.group_id, topic.topic_id, data.partition)
-            try:
-                await broker.shares.coordinator.delete(key)
-            except KafkaError as error:
-                answer.error_code, answer.error_message = error.code, error.message
+    await answer_each(broker, request, response.results, DeleteStateResult, PartitionResult, answer)
     return response

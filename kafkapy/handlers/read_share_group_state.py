@@ -11,8 +11,9 @@ Behaviour:
 from __future__ import annotations
 
 from kafkapy.handlers.context import BrokerParts, RequestContext
-from kafkapy.protocol.errors import KafkaError
+from kafkapy.handlers.share_states import answer_each
 from kafkapy.protocol.messages.read_share_group_state import (
+    PartitionData,
     PartitionResult,
     ReadShareGroupStateRequest,
     ReadShareGroupStateResponse,
@@ -29,23 +30,15 @@ async def handle(context: RequestContext, request: ReadShareGroupStateRequest) -
 
 async def answer_own(broker: BrokerParts, request: ReadShareGroupStateRequest) -> ReadShareGroupStateResponse:
     """Answer for the share partitions that this broker coordinates."""
+
+    async def answer(key: ShareKey, data: PartitionData, result: PartitionResult) -> None:
+        state = await broker.shares.coordinator.read(key, data.leader_epoch)
+        result.state_epoch, result.start_offset = state.state_epoch, state.start_offset
+        result.state_batches = [
+            StateBatch(first_offset=first, last_offset=last, delivery_state=number, delivery_count=count)
+            for first, last, number, count in state.batches
+        ]
+
     response = ReadShareGroupStateResponse()
-    for topic in request.topics:
-        answers = ReadStateResult(topic_id=topic.topic_id)
-        response.results.append(answers)
-        for data in topic.partitions:
-            answer = PartitionResult(partition=data.partition)
-            answers.partitions.append(answer)
-            key = ShareKey(request.group_id, topic.topic_id, data.partition)
-            try:
-                state = await broker.shares.coordinator.read(key, data.leader_epoch)
-                answer.state_epoch, answer.start_offset = state.state_epoch, state.start_offset
-                answer.state_batches = [
-                    StateBatch(
-                        first_offset=first, last_offset=last, delivery_state=number, delivery_count=count
-                    )
-                    for first, last, number, count in state.batches
-                ]
-            except KafkaError as error:
-                answer.error_code, answer.error_message = error.code, error.message
+    await answer_each(broker, request, response.results, ReadStateResult, PartitionResult, answer)
     return response

@@ -15,8 +15,9 @@ Version notes:
 from __future__ import annotations
 
 from kafkapy.handlers.context import BrokerParts, RequestContext
-from kafkapy.protocol.errors import KafkaError
+from kafkapy.handlers.share_states import answer_each
 from kafkapy.protocol.messages.read_share_group_state_summary import (
+    PartitionData,
     PartitionResult,
     ReadShareGroupStateSummaryRequest,
     ReadShareGroupStateSummaryResponse,
@@ -37,19 +38,13 @@ async def answer_own(
     broker: BrokerParts, request: ReadShareGroupStateSummaryRequest
 ) -> ReadShareGroupStateSummaryResponse:
     """Answer for the share partitions that this broker coordinates."""
+
+    async def answer(key: ShareKey, _: PartitionData, result: PartitionResult) -> None:
+        state = broker.shares.coordinator.summary(key) or ShareState()
+        result.state_epoch, result.leader_epoch = state.state_epoch, state.leader_epoch
+        result.start_offset = state.start_offset
+        result.delivery_complete_count = state.delivery_complete_count
+
     response = ReadShareGroupStateSummaryResponse()
-    for topic in request.topics:
-        answers = ReadStateSummaryResult(topic_id=topic.topic_id)
-        response.results.append(answers)
-        for data in topic.partitions:
-            answer = PartitionResult(partition=data.partition)
-            answers.partitions.append(answer)
-            key = ShareKey(request.group_id, topic.topic_id, data.partition)
-            try:
-                state = broker.shares.coordinator.summary(key) or ShareState()
-                answer.state_epoch, answer.leader_epoch = state.state_epoch, state.leader_epoch
-                answer.start_offset = state.start_offset
-                answer.delivery_complete_count = state.delivery_complete_count
-            except KafkaError as error:
-                answer.error_code, answer.error_message = error.code, error.message
+    await answer_each(broker, request, response.results, ReadStateSummaryResult, PartitionResult, answer)
     return response

@@ -16,8 +16,9 @@ Version notes:
 from __future__ import annotations
 
 from kafkapy.handlers.context import BrokerParts, RequestContext
-from kafkapy.protocol.errors import KafkaError
+from kafkapy.handlers.share_states import answer_each
 from kafkapy.protocol.messages.write_share_group_state import (
+    PartitionData,
     PartitionResult,
     WriteShareGroupStateRequest,
     WriteShareGroupStateResponse,
@@ -37,16 +38,10 @@ async def answer_own(
     broker: BrokerParts, request: WriteShareGroupStateRequest
 ) -> WriteShareGroupStateResponse:
     """Answer for the share partitions that this broker coordinates."""
+
+    async def answer(key: ShareKey, data: PartitionData, result: PartitionResult) -> None:
+        await broker.shares.coordinator.write(key, data)
+
     response = WriteShareGroupStateResponse()
-    for topic in request.topics:
-        answers = WriteStateResult(topic_id=topic.topic_id)
-        response.results.append(answers)
-        for data in topic.partitions:
-            answer = PartitionResult(partition=data.partition)
-            answers.partitions.append(answer)
-            key = ShareKey(request.group_id, topic.topic_id, data.partition)
-            try:
-                await broker.shares.coordinator.write(key, data)
-            except KafkaError as error:
-                answer.error_code, answer.error_message = error.code, error.message
+    await answer_each(broker, request, response.results, WriteStateResult, PartitionResult, answer)
     return response

@@ -2,7 +2,8 @@
 
 The work is a generator. It yields wherever a turn may end, and its return value is the result. The first turn
 is taken at once, so work that ends within it costs no task. After that, all long work of a broker shares the
-turns: the loop polls the sockets after each turn, however many long requests there are.
+turns: the loop polls the sockets after each turn, however many long requests there are. Work that awaits
+other things in between is a coroutine, which asks its `Turn` whether it is over.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import Generator, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Generator, Hashable, Iterable
 from typing import Final, TypeAlias, TypeVar
 
 TURN_SECONDS: Final = 0.004
@@ -50,6 +51,10 @@ class Turns:
         finally:
             steps.close()
 
+    def begin(self) -> Turn:
+        """Begin a turn of work that awaits things itself, so that it is no generator."""
+        return Turn(self._next)
+
     def _next(self) -> asyncio.Future[None]:
         turn: asyncio.Future[None] = self._loop.create_future()
         self._waiting.append(turn)
@@ -65,6 +70,25 @@ class Turns:
             self._loop.call_soon(self._give)
 
 
+class Turn:
+    """A turn of a coroutine: it asks whether the turn is over, and then waits for the next one."""
+
+    __slots__ = ("_next", "_stop_at")
+
+    def __init__(self, next_turn: Callable[[], Awaitable[None]]) -> None:
+        self._next = next_turn
+        self._stop_at = time.monotonic() + TURN_SECONDS
+
+    def is_over(self) -> bool:
+        """Whether other requests are to be served now."""
+        return time.monotonic() >= self._stop_at
+
+    async def end(self) -> None:
+        """Let others have their turns, and begin the next one."""
+        await self._next()
+        self._stop_at = time.monotonic() + TURN_SECONDS
+
+
 def counted(things: Iterable[H]) -> Steps[Counter[H]]:
     """Count how many times each thing occurs."""
     counts: Counter[H] = Counter()
@@ -72,6 +96,16 @@ def counted(things: Iterable[H]) -> Steps[Counter[H]]:
         yield
         counts[thing] += 1
     return counts
+
+
+def at_once(steps: Steps[T]) -> T:
+    """Return the result of `steps`, without turns: few of them, or where nothing can wait."""
+    try:
+        while True:
+            next(steps)
+    except StopIteration as end:
+        found: T = end.value
+        return found
 
 
 def take_turn(steps: Steps[T]) -> tuple[T] | None:

@@ -1,0 +1,40 @@
+"""What requests to a share coordinator share: each share partition is answered on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from kafkapy.handlers.context import BrokerParts
+from kafkapy.protocol.errors import KafkaError
+from kafkapy.share.state_records import ShareKey
+
+
+async def answer_each(
+    broker: BrokerParts,
+    request: Any,
+    results: list[Any],
+    topic_class: Callable[..., Any],
+    partition_class: Callable[..., Any],
+    answer: Callable[[ShareKey, Any, Any], Awaitable[None]],
+) -> None:
+    """Answer for each share partition of a request, in its order; others are served in between.
+
+    `results` gets an object of `topic_class` for each topic, which gets one of `partition_class` for each
+    partition. `answer(key, data, result)` fills in the result, or raises KafkaError.
+    """
+    turn = broker.turns.begin()
+    for topic in request.topics:
+        if turn.is_over():
+            await turn.end()
+        answers = topic_class(topic_id=topic.topic_id)
+        results.append(answers)
+        for data in topic.partitions:
+            if turn.is_over():
+                await turn.end()
+            result = partition_class(partition=data.partition)
+            answers.partitions.append(result)
+            try:
+                await answer(ShareKey(request.group_id, topic.topic_id, data.partition), data, result)
+            except KafkaError as error:
+                result.error_code, result.error_message = error.code, error.message
