@@ -18,6 +18,8 @@ Version notes:
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.share_acknowledgements import (
     acknowledgements_of,
@@ -25,6 +27,7 @@ from kafkapy.handlers.share_acknowledgements import (
     refused,
     require_member,
 )
+from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.share_acknowledge import (
     LeaderIdAndEpoch,
@@ -35,11 +38,13 @@ from kafkapy.protocol.messages.share_acknowledge import (
     ShareAcknowledgeTopicResponse,
 )
 from kafkapy.share.sessions import FIRST_EPOCH, LAST_EPOCH
+from kafkapy.share.share_partition import Acknowledgement
+from kafkapy.share.state_records import ShareKey
 
 
 async def handle(context: RequestContext, request: ShareAcknowledgeRequest) -> ShareAcknowledgeResponse:
     """Hand over what the member says, and answer for each partition."""
-    sessions, led = context.broker.shares.sessions, context.broker.shares.led
+    turns, sessions, led = context.broker.turns, context.broker.shares.sessions, context.broker.shares.led
     try:
         group_id, member_id = require_member(request.group_id, request.member_id)
         if request.share_session_epoch == FIRST_EPOCH:
@@ -50,18 +55,34 @@ async def handle(context: RequestContext, request: ShareAcknowledgeRequest) -> S
             session = sessions.next(group_id, member_id, request.share_session_epoch)
     except KafkaError as error:
         return ShareAcknowledgeResponse(error_code=error.code, error_message=error.message)
-    acknowledgements = acknowledgements_of(group_id, request.topics)
-    errors = refused(
-        context.broker, acknowledgements, version=context.api_version, renews=request.is_renew_ack
-    )
+    acknowledgements, errors = await turns.finish(_said(context, request, group_id))
     good = {key: batches for key, batches in acknowledgements.items() if key not in errors and batches}
-    errors.update(await led.acknowledge(group_id, member_id, good))
+    errors.update(await led.acknowledge(group_id, member_id, good, turns.begin()))
     if request.share_session_epoch == LAST_EPOCH:
         sessions.end(session)
-    response = ShareAcknowledgeResponse(acquisition_lock_timeout_ms=led.settings.lock_ms(group_id))
+    return await turns.finish(_response(context, acknowledgements, errors, led.settings.lock_ms(group_id)))
+
+
+def _said(
+    context: RequestContext, request: ShareAcknowledgeRequest, group_id: str
+) -> Steps[tuple[Mapping[ShareKey, Sequence[Acknowledgement]], dict[ShareKey, KafkaError]]]:
+    """What the member says of each share partition, and the errors of what makes no sense."""
+    said = yield from acknowledgements_of(group_id, request.topics)
+    version, renews = context.api_version, request.is_renew_ack
+    return said, (yield from refused(context.broker, said, version=version, renews=renews))
+
+
+def _response(
+    context: RequestContext,
+    said: Iterable[ShareKey],
+    errors: Mapping[ShareKey, KafkaError],
+    lock_ms: int,
+) -> Steps[ShareAcknowledgeResponse]:
+    response = ShareAcknowledgeResponse(acquisition_lock_timeout_ms=lock_ms)
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
     leaders: dict[int, NodeEndpoint] = {}
-    for key in acknowledgements:
+    for key in said:
+        yield
         topic = topics.get(key.topic_id)
         if topic is None:
             topic = topics[key.topic_id] = ShareAcknowledgeTopicResponse(topic_id=key.topic_id)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from kafkapy.handlers.context import BrokerParts, RequestContext
+from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages import share_acknowledge, share_fetch
 from kafkapy.share.share_partition import RENEW, Acknowledgement
@@ -29,16 +30,18 @@ def require_member(group_id: str | None, member_id: str | None) -> tuple[str, st
 
 def acknowledgements_of(
     group_id: str, topics: Sequence[share_fetch.FetchTopic] | Sequence[share_acknowledge.AcknowledgeTopic]
-) -> dict[ShareKey, list[Acknowledgement]]:
+) -> Steps[dict[ShareKey, list[Acknowledgement]]]:
     """What a request says of each share partition that it names."""
-    return {
-        ShareKey(group_id, topic.topic_id, data.partition_index): [
-            Acknowledgement(each.first_offset, each.last_offset, each.acknowledge_types)
-            for each in data.acknowledgement_batches
-        ]
-        for topic in topics
-        for data in topic.partitions
-    }
+    found: dict[ShareKey, list[Acknowledgement]] = {}
+    for topic in topics:
+        yield
+        for data in topic.partitions:
+            yield
+            batches = found[ShareKey(group_id, topic.topic_id, data.partition_index)] = []
+            for each in data.acknowledgement_batches:
+                yield
+                batches.append(Acknowledgement(each.first_offset, each.last_offset, each.acknowledge_types))
+    return found
 
 
 def refused(
@@ -47,24 +50,26 @@ def refused(
     *,
     version: int,
     renews: bool,
-) -> dict[ShareKey, KafkaError]:
+) -> Steps[dict[ShareKey, KafkaError]]:
     """The errors of what must not reach the share partitions."""
     errors = {}
     most = RENEW if version >= FIRST_VERSION_WITH_RENEWALS else RENEW - 1
     for key, batches in acknowledgements.items():
+        yield
         topic = broker.metadata.image.topics_by_id.get(key.topic_id)
         if topic is None:
             errors[key] = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-        elif not _are_valid(batches, most, renews=renews):
+        elif not (yield from _are_valid(batches, most, renews=renews)):
             errors[key] = KafkaError(ErrorCode.INVALID_REQUEST)
         elif not 0 <= key.partition < len(topic.partitions):
             errors[key] = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return errors
 
 
-def _are_valid(batches: Iterable[Acknowledgement], most: int, *, renews: bool) -> bool:
+def _are_valid(batches: Iterable[Acknowledgement], most: int, *, renews: bool) -> Steps[bool]:
     end = -1
     for first, last, types in batches:
+        yield
         if not end <= first <= last or not types or len(types) not in (1, last - first + 1):
             return False
         if min(types) < 0 or max(types) > most or (RENEW in types and not renews):

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.share_acknowledgements import (
@@ -37,6 +37,7 @@ from kafkapy.handlers.share_acknowledgements import (
     refused,
     require_member,
 )
+from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.share_fetch import (
     AcquiredRecords,
@@ -50,6 +51,7 @@ from kafkapy.protocol.messages.share_fetch import (
 from kafkapy.share.fetch import ShareFetch, Taken, Wanted
 from kafkapy.share.led_partitions import LedPartition
 from kafkapy.share.sessions import FIRST_EPOCH, LAST_EPOCH, ShareSession
+from kafkapy.share.share_partition import Acknowledgement
 from kafkapy.share.state_records import ShareKey
 
 MOST_PASSES: Final = 3
@@ -60,23 +62,21 @@ RECORD_LIMIT: Final = 1
 
 async def handle(context: RequestContext, request: ShareFetchRequest) -> ShareFetchResponse:
     """Hand over what the member says, and let it acquire records."""
-    sessions, led = context.broker.shares.sessions, context.broker.shares.led
+    turns, sessions, led = context.broker.turns, context.broker.shares.sessions, context.broker.shares.led
     renews = context.api_version >= FIRST_VERSION_WITH_RENEWALS and request.is_renew_ack
     try:
         group_id, member_id = require_member(request.group_id, request.member_id)
         if renews:
             _require_no_fetch(request)
-        acknowledgements = {
-            key: batches for key, batches in acknowledgements_of(group_id, request.topics).items() if batches
-        }
-        session = _session(context, request, group_id, member_id, is_first_empty=not acknowledgements)
+        said = await turns.finish(_said(context, request, group_id, renews=renews))
+        session = _session(context, request, group_id, member_id, said)
     except KafkaError as error:
         if error.code is ErrorCode.SHARE_SESSION_LIMIT_REACHED:
             await asyncio.sleep(max(request.max_wait_ms, 0) / 1000)
         return ShareFetchResponse(error_code=error.code, error_message=error.message)
-    errors = refused(context.broker, acknowledgements, version=context.api_version, renews=renews)
-    good = {key: batches for key, batches in acknowledgements.items() if key not in errors}
-    acknowledging = asyncio.ensure_future(led.acknowledge(group_id, member_id, good))
+    errors = said.errors
+    good = {key: batches for key, batches in said.acknowledgements.items() if key not in errors}
+    acknowledging = asyncio.ensure_future(led.acknowledge(group_id, member_id, good, turns.begin()))
     await asyncio.sleep(0)  # the changes begin, so that what was released can be acquired soon
     answers: dict[ShareKey, PartitionData] = {}
     taken: Mapping[LedPartition, Taken] = {}
@@ -84,20 +84,43 @@ async def handle(context: RequestContext, request: ShareFetchRequest) -> ShareFe
         taken = await _fetch(context, request, session, answers)
     try:
         errors.update(await acknowledging)
+        if request.share_session_epoch == LAST_EPOCH:
+            sessions.end(session)
+        return await turns.finish(_response(context, answers, said, led.settings.lock_ms(group_id)))
     except BaseException:
         for each in taken.values():
             each.records.release()
         raise
-    if request.share_session_epoch == LAST_EPOCH:
-        sessions.end(session)
-    for key in acknowledgements:
-        data = answers.setdefault(key, PartitionData(partition_index=key.partition, records=b""))
-        if key in errors:
-            data.acknowledge_error_code, data.acknowledge_error_message = (
-                errors[key].code,
-                errors[key].message,
-            )
-    return _response(context, answers, led.settings.lock_ms(group_id))
+
+
+class _Said(NamedTuple):
+    """What a request says, read in turns before anything is done about it."""
+
+    acknowledgements: Mapping[ShareKey, Sequence[Acknowledgement]]
+    errors: dict[ShareKey, KafkaError]
+    """The errors of these, at first of those that make no sense."""
+    keys: Mapping[ShareKey, object]
+    """What it names."""
+    forgotten: Sequence[ShareKey]
+
+
+def _said(
+    context: RequestContext, request: ShareFetchRequest, group_id: str, *, renews: bool
+) -> Steps[_Said]:
+    named = yield from acknowledgements_of(group_id, request.topics)
+    acknowledgements = {}
+    for key, batches in named.items():
+        yield
+        if batches:
+            acknowledgements[key] = batches
+    forgotten = []
+    for topic in request.forgotten_topics_data:
+        yield
+        for partition in topic.partitions:
+            yield
+            forgotten.append(ShareKey(group_id, topic.topic_id, partition))
+    errors = yield from refused(context.broker, acknowledgements, version=context.api_version, renews=renews)
+    return _Said(acknowledgements, errors, named, forgotten)
 
 
 def _require_no_fetch(request: ShareFetchRequest) -> None:
@@ -117,28 +140,17 @@ def _require_no_fetch(request: ShareFetchRequest) -> None:
 
 
 def _session(
-    context: RequestContext,
-    request: ShareFetchRequest,
-    group_id: str,
-    member_id: str,
-    *,
-    is_first_empty: bool,
+    context: RequestContext, request: ShareFetchRequest, group_id: str, member_id: str, said: _Said
 ) -> ShareSession:
     """The session of the request, with its partitions; raises KafkaError."""
-    sessions = context.broker.shares.sessions
-    places = [(topic.topic_id, data.partition_index) for topic in request.topics for data in topic.partitions]
-    if request.share_session_epoch == LAST_EPOCH:
+    sessions, epoch = context.broker.shares.sessions, request.share_session_epoch
+    if epoch == LAST_EPOCH:
         return sessions.require(group_id, member_id)
-    if request.share_session_epoch == FIRST_EPOCH:
-        if not is_first_empty:
+    if epoch == FIRST_EPOCH:
+        if said.acknowledgements:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-        return sessions.begin(group_id, member_id, places, context.connection)
-    forgotten = [
-        (topic.topic_id, partition)
-        for topic in request.forgotten_topics_data
-        for partition in topic.partitions
-    ]
-    return sessions.next(group_id, member_id, request.share_session_epoch, places, forgotten)
+        return sessions.begin(group_id, member_id, said.keys, context.connection)
+    return sessions.next(group_id, member_id, epoch, said.keys, said.forgotten)
 
 
 async def _fetch(
@@ -149,10 +161,7 @@ async def _fetch(
 ) -> Mapping[LedPartition, Taken]:
     """Let the member acquire records; add the answers of partitions to `answers`."""
     broker = context.broker
-    found = _partitions(context, session, request.share_session_epoch, answers)
-    if request.share_session_epoch == FIRST_EPOCH:
-        for key in session.keys:
-            answers.setdefault(key, PartitionData(partition_index=key.partition, records=b""))
+    found = await broker.turns.finish(_partitions(context, session, request.share_session_epoch, answers))
     max_bytes = min(request.max_bytes, broker.config["fetch.max.bytes"])
     if not found or request.max_records <= 0 or max_bytes <= 0:
         return {}
@@ -208,15 +217,18 @@ async def _fetch(
 
 def _partitions(
     context: RequestContext, session: ShareSession, epoch: int, answers: dict[ShareKey, PartitionData]
-) -> Sequence[LedPartition]:
-    """The share partitions of the session; those with errors are answered.
+) -> Steps[Sequence[LedPartition]]:
+    """The share partitions of the session; those with errors are answered, and at first all.
 
     Each request begins with another one, so that none starves.
     """
-    keys = session.keys
+    keys = tuple(session.keys)
     first = max(epoch, 0) % len(keys) if keys else 0
     found = []
     for key in (*keys[first:], *keys[:first]):
+        yield
+        if not context.broker.shares.sessions.is_open(session):
+            break  # nobody would give up the share partitions that it finds
         name = context.broker.metadata.image.topic_name(key.topic_id)
         try:
             if name is None:
@@ -229,17 +241,27 @@ def _partitions(
                 error_message=error.message,
                 records=b"",
             )
+        else:
+            if epoch == FIRST_EPOCH:
+                answers[key] = PartitionData(partition_index=key.partition, records=b"")
     return found
 
 
 def _response(
-    context: RequestContext, answers: Mapping[ShareKey, PartitionData], lock_ms: int
-) -> ShareFetchResponse:
+    context: RequestContext, answers: dict[ShareKey, PartitionData], said: _Said, lock_ms: int
+) -> Steps[ShareFetchResponse]:
     """The answers by topic, with the leaders of partitions that this broker does not lead."""
+    for key in said.acknowledgements:
+        yield
+        data = answers.setdefault(key, PartitionData(partition_index=key.partition, records=b""))
+        found = said.errors.get(key)
+        if found is not None:
+            data.acknowledge_error_code, data.acknowledge_error_message = found.code, found.message
     response = ShareFetchResponse(acquisition_lock_timeout_ms=lock_ms)
     topics: dict[bytes, ShareFetchableTopicResponse] = {}
     leaders: dict[int, NodeEndpoint] = {}
     for key, data in answers.items():
+        yield
         topic = topics.get(key.topic_id)
         if topic is None:
             topic = topics[key.topic_id] = ShareFetchableTopicResponse(topic_id=key.topic_id)

@@ -23,6 +23,7 @@ from kafkapy.coordination.timers import Cancellable, Timers
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.process.clock import Clock
 from kafkapy.process.log_text import shortened
+from kafkapy.process.turns import Turn
 from kafkapy.process.waiters import Waiters
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import TopicPartition
@@ -257,15 +258,22 @@ class LedPartitions:
         self._arm(led)
 
     async def acknowledge(
-        self, group_id: str, member_id: str, acknowledgements: Mapping[ShareKey, Sequence[Acknowledgement]]
+        self,
+        group_id: str,
+        member_id: str,
+        acknowledgements: Mapping[ShareKey, Sequence[Acknowledgement]],
+        turn: Turn,
     ) -> dict[ShareKey, KafkaError]:
         """Store what a member says of records; return the errors.
 
-        The changes begin at once, before anything is awaited.
+        The changes begin at once, before anything else than the next turn is awaited. Each partition changes
+        on its own: other requests may see some of them changed.
         """
         waiting: dict[ShareKey, _Done] = {}
         errors: dict[ShareKey, KafkaError] = {}
         for key, batches in acknowledgements.items():
+            if turn.is_over():
+                await turn.end()
             led = self.find(key)
             if led is None:
                 errors[key] = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
-from kafkapy.protocol.types import Uuid
 from kafkapy.share.state_records import ShareKey
 
 FIRST_EPOCH: Final = 0
@@ -21,9 +20,6 @@ LAST_EPOCH: Final = -1
 MAX_EPOCH: Final = 2**31 - 1
 MAX_PARTITIONS: Final = 100_000
 """The most partitions of a session."""
-
-Place = tuple[Uuid, int]
-"""A partition, by topic id and number."""
 
 
 class Closable(Protocol):
@@ -36,19 +32,14 @@ class Closable(Protocol):
 class ShareSession:
     """The session of one member."""
 
-    def __init__(self, group_id: str, member_id: str, places: Iterable[Place], connection: Closable) -> None:
+    def __init__(self, group_id: str, member_id: str, keys: Iterable[ShareKey], connection: Closable) -> None:
         self.group_id = group_id
         self.member_id = member_id
         self.connection = connection
         self.epoch = _next(FIRST_EPOCH)
         """The epoch of the next request."""
-        self.places = dict.fromkeys(places)
-        """The partitions, in the order in which the member named them."""
-
-    @property
-    def keys(self) -> list[ShareKey]:
-        """The share partitions of the session."""
-        return [ShareKey(self.group_id, *place) for place in self.places]
+        self.keys = dict.fromkeys(keys)
+        """The share partitions, in the order in which the member named them."""
 
 
 class ShareSessions:
@@ -66,7 +57,7 @@ class ShareSessions:
         return len(self._sessions)
 
     def begin(
-        self, group_id: str, member_id: str, places: Iterable[Place], connection: Closable
+        self, group_id: str, member_id: str, keys: Iterable[ShareKey], connection: Closable
     ) -> ShareSession:
         """Begin a session, instead of the one that the member had.
 
@@ -79,12 +70,14 @@ class ShareSessions:
             self._forget(before)
         if len(self._sessions) >= self._most():
             raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
-        session = ShareSession(group_id, member_id, places, connection)
+        session = ShareSession(group_id, member_id, keys, connection)
         self._sessions[group_id, member_id] = session
-        if connection not in self._by_connection:
-            self._by_connection[connection] = {}
-            connection.when_closed(lambda: self._closed(connection))
-        self._by_connection[connection][session] = None
+        of_connection = self._by_connection.get(connection)
+        if of_connection is None:
+            self._by_connection[connection] = {session: None}
+            connection.when_closed(lambda: self._closed(connection))  # at once, if it has closed
+        else:
+            of_connection[session] = None
         return session
 
     def _closed(self, connection: Closable) -> None:
@@ -100,8 +93,8 @@ class ShareSessions:
         group_id: str,
         member_id: str,
         epoch: int,
-        places: Iterable[Place] = (),
-        forgotten: Iterable[Place] = (),
+        keys: Iterable[ShareKey] = (),
+        forgotten: Iterable[ShareKey] = (),
     ) -> ShareSession:
         """Go on with a session.
 
@@ -112,12 +105,13 @@ class ShareSessions:
         session = self.require(group_id, member_id)
         if epoch != session.epoch:
             raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
-        added = [place for place in places if place not in session.places]
-        if len(session.places) + len(added) > MAX_PARTITIONS:
+        named = dict.fromkeys(keys)
+        added = sum(1 for key in named if key not in session.keys)
+        if len(session.keys) + added > MAX_PARTITIONS:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-        session.places.update(dict.fromkeys(added))
-        for place in forgotten:
-            session.places.pop(place, None)
+        session.keys.update(named)
+        for key in forgotten:
+            session.keys.pop(key, None)
         session.epoch = _next(session.epoch)
         return session
 

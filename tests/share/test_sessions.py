@@ -8,8 +8,9 @@ import pytest
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.share.sessions import FIRST_EPOCH, MAX_EPOCH, ShareSession, ShareSessions
+from kafkapy.share.state_records import ShareKey
 
-PLACE, OTHER_PLACE = (bytes(16), 0), (bytes(16), 1)
+KEY, OTHER_KEY = ShareKey("g", bytes(16), 0), ShareKey("g", bytes(16), 1)
 
 
 class Connection:
@@ -18,10 +19,15 @@ class Connection:
     def __init__(self) -> None:
         self._calls: list[Callable[[], object]] = []
 
+        self._closed = False
+
     def when_closed(self, call: Callable[[], object]) -> None:
+        if self._closed:
+            call()
         self._calls.append(call)
 
     def close(self) -> None:
+        self._closed = True
         for call in self._calls:
             call()
 
@@ -36,7 +42,7 @@ class Sessions(ShareSessions):
         super().__init__(lambda: self.most, lambda session: self.ended.append(session.member_id))
 
     def open(self, member_id: str, group_id: str = "g") -> ShareSession:
-        return self.begin(group_id, member_id, [PLACE], self.connection)
+        return self.begin(group_id, member_id, [KEY], self.connection)
 
     def error_of_next(self, member_id: str, epoch: int) -> ErrorCode:
         try:
@@ -94,16 +100,23 @@ def test_each_request_has_the_next_epoch(sessions: Sessions) -> None:
 
 def test_a_request_says_what_changes(sessions: Sessions) -> None:
     session = sessions.open("one")
-    sessions.next("g", "one", 1, places=[OTHER_PLACE, PLACE])
-    assert list(session.places) == [PLACE, OTHER_PLACE]
-    sessions.next("g", "one", 2, forgotten=[PLACE])
-    assert list(session.places) == [OTHER_PLACE]
+    sessions.next("g", "one", 1, keys=[OTHER_KEY, KEY])
+    assert list(session.keys) == [KEY, OTHER_KEY]
+    sessions.next("g", "one", 2, forgotten=[KEY])
+    assert list(session.keys) == [OTHER_KEY]
 
 
 def test_sessions_end_with_their_connection(sessions: Sessions) -> None:
     sessions.open("one")
     sessions.end(sessions.open("two"))
-    staying = sessions.begin("g", "stays", [PLACE], Connection())
+    staying = sessions.begin("g", "stays", [KEY], Connection())
     sessions.connection.close()
     assert sessions.ended == ["two", "one"], "each once"
     assert sessions.is_open(staying)
+
+
+def test_a_session_whose_connection_has_closed_ends_at_once(sessions: Sessions) -> None:
+    sessions.connection.close()
+    session = sessions.open("one")
+    assert sessions.ended == ["one"]
+    assert not sessions.is_open(session)
