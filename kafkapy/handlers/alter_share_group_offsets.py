@@ -25,8 +25,9 @@ async def handle(
     """Alter the offsets of one group."""
     if not request.group_id:
         return AlterShareGroupOffsetsResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+    broker = context.broker
     try:
-        answers = await context.broker.groups.share_offsets.alter(request.group_id, request.topics)
+        answers = await broker.groups.share_offsets.alter(request.group_id, request.topics, broker.turns)
     except KafkaError as error:
         return AlterShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
     return AlterShareGroupOffsetsResponse(responses=answers)

@@ -26,9 +26,9 @@ async def handle(
     """Delete the offsets of one group."""
     if not request.group_id:
         return DeleteShareGroupOffsetsResponse(error_code=ErrorCode.INVALID_GROUP_ID)
-    names = [topic.topic_name for topic in request.topics]
+    broker = context.broker
     try:
-        answers = await context.broker.groups.share_offsets.delete(request.group_id, names)
+        answers = await broker.groups.share_offsets.delete(request.group_id, request.topics, broker.turns)
     except KafkaError as error:
         return DeleteShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
     return DeleteShareGroupOffsetsResponse(responses=answers)

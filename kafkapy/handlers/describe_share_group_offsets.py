@@ -30,15 +30,19 @@ async def handle(
     """Answer each group on its own."""
     groups, offsets = context.broker.groups, context.broker.groups.share_offsets
     response = DescribeShareGroupOffsetsResponse()
+    turns = context.broker.turns
+    turn = turns.begin()
     for group in request.groups:
+        if turn.is_over():
+            await turn.end()
         answer = DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id)
         response.groups.append(answer)
         try:
             if group.topics is None:
                 groups.runtime.require_active(group.group_id)
-                answer.topics = await offsets.describe_all(group.group_id)
+                answer.topics = await offsets.describe_all(group.group_id, turns)
             else:
-                answer.topics = await offsets.describe(group.group_id, group.topics)
+                answer.topics = await offsets.describe(group.group_id, group.topics, turns)
         except KafkaError as error:
             answer.error_code, answer.error_message = error.code, error.message
     return response

@@ -17,6 +17,7 @@ from kafkapy.groups.share.persister import SharePartitionErrors, StateSummary
 from kafkapy.metadata.cache import MetadataCache
 from kafkapy.metadata.topic_names import SHARE_GROUP_STATE_TOPIC
 from kafkapy.network.peers import PeerError
+from kafkapy.process.turns import Turns
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages import (
     delete_share_group_state,
@@ -72,6 +73,7 @@ class Persister:
         metadata: MetadataCache,
         ask: Ask,
         ensure_topic: Callable[[str], Awaitable[object]],
+        turns: Turns,
         *,
         seconds: float,
     ) -> None:
@@ -82,6 +84,7 @@ class Persister:
         self._metadata = metadata
         self._ask = ask
         self._ensure_topic = ensure_topic
+        self._turns = turns
         self._seconds = seconds
 
     # --- for leaders of partitions --------------------------------------------------------------------
@@ -244,15 +247,23 @@ class Persister:
         self, group_id: str, partitions: Mapping[Uuid, Iterable[int]], request: Callable[[ShareKey], Any]
     ) -> dict[tuple[Uuid, int], Any]:
         """The result for each share partition, or its KafkaError."""
-        keys = [ShareKey(group_id, topic, each) for topic, numbers in partitions.items() for each in numbers]
-        results = await asyncio.gather(*(self._result_or_error(key, request(key)) for key in keys))
-        return {(key.topic_id, key.partition): result for key, result in zip(keys, results, strict=True)}
+        turn = self._turns.begin()
+        results: dict[tuple[Uuid, int], Any] = {}
+        async with asyncio.TaskGroup() as tasks:
+            for topic, numbers in partitions.items():
+                for each in numbers:
+                    if turn.is_over():
+                        await turn.end()
+                    key = ShareKey(group_id, topic, each)
+                    tasks.create_task(self._note_result(key, request(key), results))
+        return results
 
-    async def _result_or_error(self, key: ShareKey, request: Any) -> Any:
+    async def _note_result(self, key: ShareKey, request: Any, results: dict[tuple[Uuid, int], Any]) -> None:
+        """Add the result for one share partition, or its KafkaError, to `results`."""
         try:
-            return await self._result(key, request)
+            results[key.topic_id, key.partition] = await self._result(key, request)
         except KafkaError as error:
-            return error
+            results[key.topic_id, key.partition] = error
 
     async def _result(self, key: ShareKey, request: Any) -> Any:
         """The coordinator's result for one share partition; raises KafkaError."""

@@ -8,19 +8,23 @@ Source: Apache Kafka's GroupCoordinatorService and GroupMetadataManager.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from kafkapy.groups.share.persister import StateSummary
+from kafkapy.groups.share.persister import SharePartitionErrors, StateSummary
 from kafkapy.groups.share.share_groups import ShareGroups, topic_names
 from kafkapy.groups.share.state_partitions import StateTopic
 from kafkapy.metadata.image import Topic
+from kafkapy.process.turns import Steps, Turns
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequestTopic,
     AlterShareGroupOffsetsResponsePartition,
     AlterShareGroupOffsetsResponseTopic,
 )
-from kafkapy.protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsResponseTopic
+from kafkapy.protocol.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequestTopic,
+    DeleteShareGroupOffsetsResponseTopic,
+)
 from kafkapy.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequestTopic,
     DescribeShareGroupOffsetsResponsePartition,
@@ -41,33 +45,37 @@ class ShareGroupOffsets:
     # --- describe -------------------------------------------------------------------------------------
 
     async def describe(
-        self, group_id: str, topics: Sequence[DescribeShareGroupOffsetsRequestTopic]
+        self, group_id: str, topics: Sequence[DescribeShareGroupOffsetsRequestTopic], turns: Turns
     ) -> list[DescribeShareGroupOffsetsResponseTopic]:
         """The start offsets of these partitions; -1 where there is none.
 
         Raises:
             KafkaError: they cannot be read.
         """
+        wanted, unknown = await turns.finish(self._asked(topics))
+        return [*await self._described(group_id, wanted, turns), *unknown]
+
+    def _asked(
+        self, topics: Sequence[DescribeShareGroupOffsetsRequestTopic]
+    ) -> Steps[tuple[Mapping[Uuid, Sequence[int]], Sequence[DescribeShareGroupOffsetsResponseTopic]]]:
+        """The partitions of topics that exist, and the answers about other topics."""
         images = self._groups.topics.image.topics
         wanted: dict[Uuid, list[int]] = {}
         unknown = []
         for topic in topics:
+            yield
             found = images.get(topic.topic_name)
             if found is not None:
                 wanted.setdefault(found.id, []).extend(topic.partitions)
                 continue
-            unknown.append(
-                DescribeShareGroupOffsetsResponseTopic(
-                    topic_name=topic.topic_name,
-                    partitions=[
-                        DescribeShareGroupOffsetsResponsePartition(partition_index=each, start_offset=UNKNOWN)
-                        for each in topic.partitions
-                    ],
-                )
-            )
-        return [*await self._described(group_id, wanted), *unknown]
+            answer = DescribeShareGroupOffsetsResponseTopic(topic_name=topic.topic_name)
+            unknown.append(answer)
+            for each in topic.partitions:
+                yield
+                answer.partitions.append(_described(each, None, None))
+        return wanted, unknown
 
-    async def describe_all(self, group_id: str) -> list[DescribeShareGroupOffsetsResponseTopic]:
+    async def describe_all(self, group_id: str, turns: Turns) -> list[DescribeShareGroupOffsetsResponseTopic]:
         """The start offsets of all share partitions of a group: none if there is no such group.
 
         Raises:
@@ -80,16 +88,17 @@ class ShareGroupOffsets:
             return []
         topics = groups.topics.image.topics_by_id
         wanted = {topic: sorted(found.partitions) for topic, found in initialized.items() if topic in topics}
-        return await self._described(group_id, wanted)
+        return await self._described(group_id, wanted, turns)
 
     async def _described(
-        self, group_id: str, wanted: Mapping[Uuid, Collection[int]]
+        self, group_id: str, wanted: Mapping[Uuid, Sequence[int]], turns: Turns
     ) -> list[DescribeShareGroupOffsetsResponseTopic]:
-        if not wanted:
+        existing = await turns.finish(self._existing(wanted))
+        if not existing:
             return []
         state = self._groups.state
-        names = topic_names(wanted, self._groups.topics)
-        summaries = await state.summaries(group_id, wanted)
+        names = topic_names(existing, self._groups.topics)
+        summaries = await state.summaries(group_id, existing)
         with_lag = [
             TopicPartition(names[topic], partition)
             for (topic, partition), summary in summaries.items()
@@ -97,22 +106,39 @@ class ShareGroupOffsets:
             and UNKNOWN not in (summary.start_offset, summary.delivery_complete_count)
         ]
         ends = await state.end_offsets(with_lag)
-        return [
-            DescribeShareGroupOffsetsResponseTopic(
-                topic_id=topic,
-                topic_name=names[topic],
-                partitions=[
-                    _described(each, summaries[topic, each], ends.get(TopicPartition(names[topic], each)))
-                    for each in partitions
-                ],
-            )
-            for topic, partitions in wanted.items()
-        ]
+
+        def answers() -> Steps[list[DescribeShareGroupOffsetsResponseTopic]]:
+            found = []
+            for topic, name in names.items():
+                answer = DescribeShareGroupOffsetsResponseTopic(topic_id=topic, topic_name=name)
+                found.append(answer)
+                for each in wanted[topic]:
+                    yield
+                    summary, end = summaries.get((topic, each)), ends.get(TopicPartition(name, each))
+                    answer.partitions.append(_described(each, summary, end))
+            return found
+
+        return await turns.finish(answers())
+
+    def _existing(self, wanted: Mapping[Uuid, Iterable[int]]) -> Steps[Mapping[Uuid, Collection[int]]]:
+        """Those of the partitions that exist, each once; none of topics that do not exist any more."""
+        topics = self._groups.topics.image.topics_by_id
+        existing: dict[Uuid, dict[int, None]] = {}
+        for topic_id, partitions in wanted.items():
+            topic = topics.get(topic_id)
+            if topic is None:
+                continue
+            found = existing[topic_id] = {}
+            for each in partitions:
+                yield
+                if _has(topic, each):
+                    found[each] = None
+        return existing
 
     # --- alter ----------------------------------------------------------------------------------------
 
     async def alter(
-        self, group_id: str, topics: Sequence[AlterShareGroupOffsetsRequestTopic]
+        self, group_id: str, topics: Sequence[AlterShareGroupOffsetsRequestTopic], turns: Turns
     ) -> list[AlterShareGroupOffsetsResponseTopic]:
         """Let partitions begin at these offsets; a group that does not exist is created.
 
@@ -121,35 +147,52 @@ class ShareGroupOffsets:
         """
         groups = self._groups
         state = groups.state
+        answers, wanted = await turns.finish(self._altered(topics))
         group = groups.empty_group(group_id, create=True)
-        images = groups.topics.image.topics
-        offsets: dict[Uuid, dict[int, int]] = {}
-        begun: dict[Uuid, StateTopic] = {}
-        answers = []
-        for topic in topics:
-            found = images.get(topic.topic_name)
-            if found is not None:
-                known = [each for each in topic.partitions if _has(found, each.partition_index)]
-                if known:
-                    offsets[found.id] = {each.partition_index: each.start_offset for each in known}
-                    begun[found.id] = StateTopic(found.name, frozenset(offsets[found.id]))
-            answers.append(_altered(topic, found))
+        names = topic_names(wanted, groups.topics)  # without topics that were deleted meanwhile
+        offsets = {topic: wanted[topic] for topic in names}
         if not offsets:
             return answers
+        begun = {topic: StateTopic(names[topic], frozenset(found)) for topic, found in offsets.items()}
         await groups.changed(group, group.state_partitions.begin(begun))
         errors = await state.initialize(group_id, group.epoch, offsets)
         if not errors:
             await groups.changed(group, group.state_partitions.complete(begun))
-        for answer in answers:
-            for partition in answer.partitions:
-                error = errors.get((answer.topic_id, partition.partition_index))
-                if error is not None:
-                    partition.error_code, partition.error_message = error.code, error.message
-        return answers
+            return answers
+        return await turns.finish(_with_errors(answers, errors))
+
+    def _altered(
+        self, topics: Sequence[AlterShareGroupOffsetsRequestTopic]
+    ) -> Steps[tuple[list[AlterShareGroupOffsetsResponseTopic], Mapping[Uuid, Mapping[int, int]]]]:
+        """The answers if all goes well, and the new offsets of the partitions that exist."""
+        images = self._groups.topics.image.topics
+        answers = []
+        offsets: dict[Uuid, dict[int, int]] = {}
+        for wanted in topics:
+            yield
+            topic = images.get(wanted.topic_name)
+            answer = AlterShareGroupOffsetsResponseTopic(topic_name=wanted.topic_name)
+            answers.append(answer)
+            known: dict[int, int] = {}
+            if topic is not None:
+                answer.topic_id = topic.id
+            for each in wanted.partitions:
+                yield
+                partition = AlterShareGroupOffsetsResponsePartition(partition_index=each.partition_index)
+                answer.partitions.append(partition)
+                if topic is not None and _has(topic, each.partition_index):
+                    known[each.partition_index] = each.start_offset
+                else:
+                    partition.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if topic is not None and known:
+                offsets[topic.id] = known
+        return answers, offsets
 
     # --- delete ---------------------------------------------------------------------------------------
 
-    async def delete(self, group_id: str, names: Sequence[str]) -> list[DeleteShareGroupOffsetsResponseTopic]:
+    async def delete(
+        self, group_id: str, named: Sequence[DeleteShareGroupOffsetsRequestTopic], turns: Turns
+    ) -> list[DeleteShareGroupOffsetsResponseTopic]:
         """Delete the states of all share partitions of these topics.
 
         Raises:
@@ -157,25 +200,20 @@ class ShareGroupOffsets:
         """
         groups = self._groups
         state = groups.state
+        topics, answers = await turns.finish(self._named(named))
         group = groups.empty_group(group_id)
-        partitions, images = group.state_partitions, groups.topics.image.topics
+        partitions = group.state_partitions
         doomed: dict[Uuid, frozenset[int]] = {}
-        answers = []
-        for name in names:
-            topic = images.get(name)
-            if topic is not None and topic.id in partitions.initialized:
+        for topic in topics:
+            if topic.id in partitions.initialized:
                 doomed[topic.id] = partitions.initialized[topic.id].partitions
-            elif topic is not None and topic.id in partitions.deleting:
+            elif topic.id in partitions.deleting:
                 doomed[topic.id] = frozenset(range(len(topic.partitions)))
             else:
-                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                why = None if topic is None else "There is no offset information to delete."
-                answers.append(
-                    DeleteShareGroupOffsetsResponseTopic(topic_name=name, error_code=error, error_message=why)
-                )
+                answers.append(_not_deleted(topic.name, "There is no offset information to delete."))
         if not doomed:
             return answers
-        topic_of = topic_names(doomed, groups.topics)
+        topic_of = {topic.id: topic.name for topic in topics if topic.id in doomed}
         await groups.changed(group, partitions.delete(topic_of))
         errors = {topic: error for (topic, _), error in (await state.delete(group_id, doomed)).items()}
         gone = doomed.keys() - errors.keys()
@@ -188,30 +226,49 @@ class ShareGroupOffsets:
             answers.append(answer)
         return answers
 
+    def _named(
+        self, named: Iterable[DeleteShareGroupOffsetsRequestTopic]
+    ) -> Steps[tuple[Collection[Topic], list[DeleteShareGroupOffsetsResponseTopic]]]:
+        """The topics that exist, each once, and the answers about the other names."""
+        images = self._groups.topics.image.topics
+        topics: dict[str, Topic] = {}
+        answers = []
+        for each in named:
+            yield
+            topic = images.get(each.topic_name)
+            if topic is None:
+                answers.append(_not_deleted(each.topic_name, None))
+            else:
+                topics[topic.name] = topic
+        return topics.values(), answers
+
+
+def _not_deleted(name: str, why: str | None) -> DeleteShareGroupOffsetsResponseTopic:
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return DeleteShareGroupOffsetsResponseTopic(topic_name=name, error_code=error, error_message=why)
+
 
 def _has(topic: Topic, partition: int) -> bool:
     return 0 <= partition < len(topic.partitions)
 
 
-def _altered(
-    wanted: AlterShareGroupOffsetsRequestTopic, topic: Topic | None
-) -> AlterShareGroupOffsetsResponseTopic:
-    answer = AlterShareGroupOffsetsResponseTopic(topic_name=wanted.topic_name)
-    if topic is not None:
-        answer.topic_id = topic.id
-    for each in wanted.partitions:
-        partition = AlterShareGroupOffsetsResponsePartition(partition_index=each.partition_index)
-        if topic is None or not _has(topic, each.partition_index):
-            partition.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        answer.partitions.append(partition)
-    return answer
+def _with_errors(
+    answers: list[AlterShareGroupOffsetsResponseTopic], errors: SharePartitionErrors
+) -> Steps[list[AlterShareGroupOffsetsResponseTopic]]:
+    for answer in answers:
+        for partition in answer.partitions:
+            yield
+            error = errors.get((answer.topic_id, partition.partition_index))
+            if error is not None:
+                partition.error_code, partition.error_message = error.code, error.message
+    return answers
 
 
 def _described(
-    partition: int, summary: StateSummary | KafkaError, end: int | ErrorCode | None
+    partition: int, summary: StateSummary | KafkaError | None, end: int | ErrorCode | None
 ) -> DescribeShareGroupOffsetsResponsePartition:
     answer = DescribeShareGroupOffsetsResponsePartition(partition_index=partition, start_offset=UNKNOWN)
-    if isinstance(summary, KafkaError):
+    if summary is None or isinstance(summary, KafkaError):
         return answer
     if isinstance(end, ErrorCode):
         answer.start_offset, answer.error_code = 0, end
