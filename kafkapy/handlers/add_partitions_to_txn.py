@@ -20,7 +20,7 @@ Version notes:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final
 
 from kafkapy.coordination.answer import Answer
@@ -32,7 +32,6 @@ from kafkapy.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnResult,
-    AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
@@ -106,29 +105,33 @@ def _add_all(
             done(results)
 
     for transaction in transactions:
+        yield
+        result = AddPartitionsToTxnResult(transactional_id=transaction.transactional_id)
+        results.append(result)
         partitions: set[TopicPartition] = set()
         unknown: set[TopicPartition] = set()
         for topic in transaction.topics:
+            yield
+            answer = AddPartitionsToTxnTopicResult(name=topic.name)
+            result.topic_results.append(answer)
             for index in topic.partitions:
                 yield
                 partition = TopicPartition(topic.name, index)
                 (unknown if image.partition(topic.name, index) is None else partitions).add(partition)
-        result = AddPartitionsToTxnResult(transactional_id=transaction.transactional_id)
-        results.append(result)
+                answer.results_by_partition.append(AddPartitionsToTxnPartitionResult(partition_index=index))
         if unknown:
-            result.topic_results = _results(transaction.topics, unknown, _UNKNOWN, _NOT_ATTEMPTED)
+            yield from _set_errors(result, unknown, _UNKNOWN, _NOT_ATTEMPTED)
             continue
         producer = Producer(transaction.producer_id, transaction.producer_epoch)
         if transaction.verify_only:
-            result.topic_results = _verify(broker, transaction, producer)
+            yield from _verify(broker, transaction, producer, result)
             continue
 
-        def added(
-            error: ErrorCode,
-            result: AddPartitionsToTxnResult = result,
-            topics: Sequence[AddPartitionsToTxnTopic] = transaction.topics,
-        ) -> None:
-            result.topic_results = _results(topics, (), error, error)
+        def added(error: ErrorCode, result: AddPartitionsToTxnResult = result) -> None:
+            if error:
+                for topic in result.topic_results:
+                    for each in topic.results_by_partition:
+                        each.partition_error_code = error
             one_less()
 
         waiting += 1
@@ -141,35 +144,31 @@ _NOT_ATTEMPTED: Final = ErrorCode.OPERATION_NOT_ATTEMPTED
 
 
 def _verify(
-    broker: BrokerParts, transaction: AddPartitionsToTxnTransaction, producer: Producer
-) -> list[AddPartitionsToTxnTopicResult]:
+    broker: BrokerParts,
+    transaction: AddPartitionsToTxnTransaction,
+    producer: Producer,
+    result: AddPartitionsToTxnResult,
+) -> Steps[None]:
     try:
         partitions = broker.transactions.verify(transaction.transactional_id, producer)
     except KafkaError as error:
-        return _results(transaction.topics, (), error.code, error.code)
-    return _results(transaction.topics, partitions, ErrorCode.NONE, ErrorCode.TRANSACTION_ABORTABLE)
+        yield from _set_errors(result, (), error.code, error.code)
+    else:
+        yield from _set_errors(result, partitions, ErrorCode.NONE, ErrorCode.TRANSACTION_ABORTABLE)
 
 
-def _results(
-    topics: Sequence[AddPartitionsToTxnTopic],
-    some: Sequence[TopicPartition] | set[TopicPartition] | frozenset[TopicPartition],
+def _set_errors(
+    result: AddPartitionsToTxnResult,
+    some: Collection[TopicPartition],
     error: ErrorCode,
     otherwise: ErrorCode,
-) -> list[AddPartitionsToTxnTopicResult]:
-    """Results in the order of the request: `error` for some of the partitions."""
-    return [
-        AddPartitionsToTxnTopicResult(
-            name=topic.name,
-            results_by_partition=[
-                AddPartitionsToTxnPartitionResult(
-                    partition_index=index,
-                    partition_error_code=error if (topic.name, index) in some else otherwise,
-                )
-                for index in topic.partitions
-            ],
-        )
-        for topic in topics
-    ]
+) -> Steps[None]:
+    """Set `error` for some of the partitions, and `otherwise` for the others."""
+    for topic in result.topic_results:
+        for each in topic.results_by_partition:
+            yield
+            place = (topic.name, each.partition_index)
+            each.partition_error_code = error if place in some else otherwise
 
 
 def _rename_fenced(topics: Sequence[AddPartitionsToTxnTopicResult]) -> None:
