@@ -228,20 +228,44 @@ def _append(
         if number:
             yield
         write.append(now_ms)
-    waiting = [write for write in writes if not write.is_acknowledged()] if request.acks else None
+    if not request.acks:
+        failed = next((write for write in writes if write.answer.error_code), None)
+        if failed is not None:
+            context.connection.close(f"Produce with acks=0 failed: {failed.describe()}")
+        return None
+    topics = yield from _topics(request, writes)
+    waiting = [write for write in writes if not write.is_acknowledged()]
     if waiting:
-        return _when_acknowledged(context, request, writes, waiting)
-    return _answer(context, request, writes)
+        return _when_acknowledged(context, request, writes, topics, waiting)
+    return _response(context, writes, topics)
+
+
+def _topics(request: ProduceRequest, writes: list[PartitionWrite]) -> Steps[list[TopicProduceResponse]]:
+    """The answers by topic."""
+    answers = [write.answer for write in writes]
+    topics: list[TopicProduceResponse] = []
+    start = 0
+    for topic in request.topic_data:
+        if topics:
+            yield
+        end = start + len(topic.partition_data)
+        found = answers[start:end]
+        topics.append(
+            TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=found)
+        )
+        start = end
+    return topics
 
 
 def _when_acknowledged(
     context: RequestContext,
     request: ProduceRequest,
     writes: list[PartitionWrite],
+    topics: list[TopicProduceResponse],
     waiting: list[PartitionWrite],
 ) -> Pipelined:
     """Answer when every batch is acknowledged, or at the request's timeout."""
-    delayed = DelayedProduce(context, request, writes, waiting)
+    delayed = DelayedProduce(context, writes, topics, waiting)
     partitions = [write.partition for write in waiting]
     seconds = request.timeout_ms / 1000
     watch = context.broker.waiters.watch(partitions, seconds, delayed.all_acknowledged, delayed.answer)
@@ -249,28 +273,9 @@ def _when_acknowledged(
     return Pipelined(watch, delayed.expected if is_short else None)
 
 
-def _answer(context: RequestContext, request: ProduceRequest, writes: list[PartitionWrite]) -> Answer:
-    if request.acks:
-        return _response(context, request, writes)
-    failed = next((write for write in writes if write.answer.error_code), None)
-    if failed is not None:
-        context.connection.close(f"Produce with acks=0 failed: {failed.describe()}")
-    return None
-
-
 def _response(
-    context: RequestContext, request: ProduceRequest, writes: list[PartitionWrite]
+    context: RequestContext, writes: list[PartitionWrite], topics: list[TopicProduceResponse]
 ) -> ProduceResponse:
-    answers = [write.answer for write in writes]
-    topics: list[TopicProduceResponse] = []
-    start = 0
-    for topic in request.topic_data:
-        end = start + len(topic.partition_data)
-        found = answers[start:end]
-        topics.append(
-            TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=found)
-        )
-        start = end
     response = ProduceResponse(responses=topics)
     if context.api_version >= FIRST_VERSION_WITH_LEADERS:
         _add_leaders(context, response, writes)
@@ -296,18 +301,18 @@ def _add_leaders(context: RequestContext, response: ProduceResponse, writes: lis
 class DelayedProduce:
     """A request whose batches are appended, and not yet acknowledged."""
 
-    __slots__ = ("_context", "_expected", "_request", "_waiting", "_writes")
+    __slots__ = ("_context", "_expected", "_topics", "_waiting", "_writes")
 
     def __init__(
         self,
         context: RequestContext,
-        request: ProduceRequest,
         writes: list[PartitionWrite],
+        topics: list[TopicProduceResponse],
         waiting: list[PartitionWrite],
     ) -> None:
         self._context = context
-        self._request = request
         self._writes = writes
+        self._topics = topics
         self._waiting = waiting
         """The batches that are not acknowledged yet."""
         self._expected: ProduceResponse | None = None
@@ -315,7 +320,7 @@ class DelayedProduce:
 
     def expected(self) -> ProduceResponse:
         """The answer if all goes well."""
-        self._expected = response = _response(self._context, self._request, self._writes)
+        self._expected = response = _response(self._context, self._writes, self._topics)
         return response
 
     def all_acknowledged(self) -> bool:
@@ -332,7 +337,7 @@ class DelayedProduce:
             for write in self._waiting:
                 write.give_up()
             self._expected = None
-        return self._expected or _response(self._context, self._request, self._writes)
+        return self._expected or _response(self._context, self._writes, self._topics)
 
 
 class PartitionWrite:
