@@ -467,6 +467,7 @@ class FetchSessionCache:
                 target.ask(partition)
             session.unsettled.setdefault(key, target)
         for topic in request.forgotten_topics_data:
+            yield
             name: str | Uuid = topic.topic_id if session.by_topic_id else topic.topic
             for index in topic.partitions:
                 yield

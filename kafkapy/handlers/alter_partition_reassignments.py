@@ -43,6 +43,7 @@ def handle(
         controller = context.broker.admin.active_controller()
         targets: dict[TopicPartition, list[int] | None] = {}
         for topic in request.topics:
+            yield
             for partition in topic.partitions:
                 yield
                 targets[TopicPartition(topic.name, partition.partition_index)] = partition.replicas
@@ -51,6 +52,7 @@ def handle(
         allow_replication_factor_change=request.allow_replication_factor_change, error_message=None
     )
     for topic in request.topics:
+        yield
         answer = ReassignableTopicResponse(name=topic.name)
         response.responses.append(answer)
         for wanted in topic.partitions:

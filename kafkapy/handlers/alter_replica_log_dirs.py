@@ -63,7 +63,9 @@ async def handle(context: RequestContext, request: AlterReplicaLogDirsRequest) -
 def _wanted(request: AlterReplicaLogDirsRequest) -> Steps[dict[TopicPartition, str]]:
     wanted: dict[TopicPartition, str] = {}
     for directory in request.dirs:
+        yield
         for topic in directory.topics:
+            yield
             for index in topic.partitions:
                 yield
                 wanted[TopicPartition(topic.name, index)] = directory.path

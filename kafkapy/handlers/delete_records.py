@@ -61,12 +61,14 @@ def _delete_all(
     """Move the log start offsets; the partitions where that is done go to `deleted`."""
     wanted: dict[str, dict[int, DeleteRecordsPartition]] = {}
     for topic in request.topics:
+        yield
         of_topic = wanted.setdefault(topic.name, {})
         for partition in topic.partitions:
             yield
             of_topic[partition.partition_index] = partition
     topics: Results = {}
     for name, of_topic in wanted.items():
+        yield
         topics[name] = {}
         for index, partition in of_topic.items():
             yield
@@ -125,9 +127,8 @@ def _response(
         if not context.broker.log_starts.is_saved(partition.log):
             result = topics[name][index]
             result.error_code, result.low_watermark = ErrorCode.KAFKA_STORAGE_ERROR, INVALID_LOW_WATERMARK
-    return DeleteRecordsResponse(
-        topics=[
-            DeleteRecordsTopicResult(name=name, partitions=list(partitions.values()))
-            for name, partitions in topics.items()
-        ]
-    )
+    response = DeleteRecordsResponse()
+    for name, partitions in topics.items():
+        yield
+        response.topics.append(DeleteRecordsTopicResult(name=name, partitions=list(partitions.values())))
+    return response

@@ -61,6 +61,7 @@ def _by_directory(context: RequestContext, request: DescribeLogDirsRequest) -> S
     if request.topics is not None:
         wanted = {}
         for topic in request.topics:
+            yield
             indexes = wanted.setdefault(topic.topic, set())
             for index in topic.partitions:
                 yield

@@ -28,6 +28,7 @@ def handle(context: RequestContext, request: DescribeProducersRequest) -> Steps[
     """Answer each partition on its own."""
     response = DescribeProducersResponse()
     for topic in request.topics:
+        yield
         found = TopicResponse(name=topic.name)
         response.topics.append(found)
         for index in topic.partition_indexes:

@@ -77,6 +77,7 @@ def _unknown_type(request: ElectLeadersRequest) -> Steps[ElectLeadersResponse]:
         response.error_code = ErrorCode.INVALID_REQUEST
     message = f"Unknown election type {request.election_type}"
     for topic in request.topic_partitions or ():
+        yield
         results = []
         for index in topic.partitions:
             yield
@@ -155,6 +156,7 @@ class _Elector:
         """Every partition that the client names."""
         results = []
         for topic in wanted:
+            yield
             found = []
             for index in topic.partitions:
                 yield

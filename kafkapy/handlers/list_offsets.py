@@ -154,11 +154,13 @@ def _answers(
     """The response, except for partitions whose searches are added to `searches`."""
     times_named: Counter[tuple[str, int]] = Counter()
     for topic in request.topics:
+        yield
         for wanted in topic.partitions:
             yield
             times_named[topic.name, wanted.partition_index] += 1
     topics = []
     for topic in request.topics:
+        yield
         partitions = []
         for wanted in topic.partitions:
             yield

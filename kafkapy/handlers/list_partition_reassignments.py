@@ -34,6 +34,7 @@ def handle(
     if request.topics is not None:
         asked = {}
         for topic in request.topics:
+            yield
             for index in topic.partition_indexes:
                 yield
                 asked[TopicPartition(topic.name, index)] = None

@@ -45,6 +45,7 @@ def handle(
     response = OffsetDeleteResponse()
     keys: set[TopicPartition] = set()
     for asked in request.topics:
+        yield
         topic = OffsetDeleteResponseTopic(name=asked.name)
         response.topics.append(topic)
         for each in asked.partitions:

@@ -85,14 +85,18 @@ async def _read_from_tree(
     """Read the offsets of v0 from the metadata tree."""
     image = context.broker.metadata.image
     asked: dict[str, dict[int, None]] = {}
+    keys: list[TopicPartition] = []
+    turn = context.broker.turns.begin()
     for topic in request.topics or ():
-        asked.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
-    keys = [
-        TopicPartition(name, index)
-        for name, indexes in asked.items()
-        for index in indexes
-        if image.partition(name, index) is not None
-    ]
+        if turn.is_over():
+            await turn.end()
+        indexes = asked.setdefault(topic.name, {})
+        for index in topic.partition_indexes:
+            if turn.is_over():
+                await turn.end()
+            if index not in indexes and image.partition(topic.name, index) is not None:
+                keys.append(TopicPartition(topic.name, index))
+            indexes[index] = None
     found: Mapping[TopicPartition, int | ErrorCode | None]
     try:
         found = await offsets.fetch(request.group_id, keys)
@@ -111,14 +115,18 @@ async def _read_from_tree(
             error_code=offset if failed else ErrorCode.NONE,
         )
 
-    return OffsetFetchResponse(
-        topics=[
-            OffsetFetchResponseTopic(
-                name=name, partitions=[partition(TopicPartition(name, index)) for index in indexes]
-            )
-            for name, indexes in asked.items()
-        ]
-    )
+    response = OffsetFetchResponse()
+    turn = context.broker.turns.begin()
+    for name, indexes in asked.items():
+        if turn.is_over():
+            await turn.end()
+        answer = OffsetFetchResponseTopic(name=name)
+        response.topics.append(answer)
+        for index in indexes:
+            if turn.is_over():
+                await turn.end()
+            answer.partitions.append(partition(TopicPartition(name, index)))
+    return response
 
 
 def _answer(context: RequestContext, request: OffsetFetchRequest) -> Steps[OffsetFetchResponse]:
@@ -126,21 +134,21 @@ def _answer(context: RequestContext, request: OffsetFetchRequest) -> Steps[Offse
         groups = []
         named: dict[str, OffsetFetchRequestGroup] = {}
         for asked in request.groups:
+            yield
             named.setdefault(asked.group_id, asked)
         for asked in named.values():
             answered = yield from _group(context, asked, require_stable=request.require_stable)
             groups.append(answered)
         return OffsetFetchResponse(groups=groups)
     topics = request.topics
-    group = OffsetFetchRequestGroup(
-        group_id=request.group_id,
-        topics=None
-        if topics is None
-        else [
-            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
-            for topic in topics
-        ],
-    )
+    group = OffsetFetchRequestGroup(group_id=request.group_id, topics=None)
+    if topics is not None:
+        group.topics = named_topics = []
+        for topic in topics:
+            yield
+            named_topics.append(
+                OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            )
     answered = yield from _group(context, group, require_stable=request.require_stable)
     return (yield from _single(answered, group, context.api_version))
 
@@ -170,6 +178,7 @@ def _group(
         topics = []
         answered_before: dict[tuple[str, Uuid], set[int]] = {}
         for topic in asked.topics:
+            yield
             seen = answered_before.setdefault((topic.name, topic.topic_id), set())
             answered = yield from _topic(image, committed, undecided, topic, by_id, seen)
             topics.append(answered)
@@ -251,12 +260,14 @@ def _single(
     error, topics = ErrorCode(group.error_code), []
     if error and version < FIRST_VERSION_WITH_GROUP_ERROR:
         for topic in asked.topics or ():
+            yield
             refused = []
             for index in topic.partition_indexes:
                 yield
                 refused.append(_old_partition(_partition(index, None, error), version))
             topics.append(OffsetFetchResponseTopic(name=topic.name, partitions=refused))
     for found in group.topics:
+        yield
         partitions = []
         for each in found.partitions:
             yield

@@ -37,6 +37,7 @@ def handle(
     """Answer the largest epoch not above the one asked for, and its end offset, by partition."""
     topics = []
     for topic in request.topics:
+        yield
         partitions = []
         for wanted in topic.partitions:
             yield

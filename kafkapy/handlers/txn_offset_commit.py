@@ -105,6 +105,7 @@ def _read(
     now = context.broker.clock.now_ms()
     max_metadata = context.broker.groups.config.offset_metadata_max_bytes
     for topic in request.topics:
+        yield
         answer = TxnOffsetCommitResponseTopic(name=topic.name)
         response.topics.append(answer)
         for each in topic.partitions:
@@ -125,7 +126,8 @@ def _read(
                 each.committed_offset, each.committed_leader_epoch, metadata, now, topic_id=known.id
             )
             results = accepted[key].results if key in accepted else []
-            accepted[key] = _Accepted(known.id, offset, [*results, result])
+            results.append(result)
+            accepted[key] = _Accepted(known.id, offset, results)
 
 
 async def _verify(context: RequestContext, request: TxnOffsetCommitRequest) -> Verification | None:

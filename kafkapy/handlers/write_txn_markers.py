@@ -75,9 +75,11 @@ def _append_all(
     waiting: list[_MarkerWrite],
 ) -> Steps[None]:
     for marker in request.markers:
+        yield
         found = WritableTxnMarkerResult(producer_id=marker.producer_id)
         response.markers.append(found)
         for topic in marker.topics:
+            yield
             results = WritableTxnMarkerTopicResult(name=topic.name)
             found.topics.append(results)
             for index in topic.partition_indexes:
