@@ -109,18 +109,22 @@ def _add_all(
         result = AddPartitionsToTxnResult(transactional_id=transaction.transactional_id)
         results.append(result)
         partitions: set[TopicPartition] = set()
-        unknown: set[TopicPartition] = set()
+        is_refused = False
         for topic in transaction.topics:
             yield
             answer = AddPartitionsToTxnTopicResult(name=topic.name)
             result.topic_results.append(answer)
             for index in topic.partitions:
                 yield
-                partition = TopicPartition(topic.name, index)
-                (unknown if image.partition(topic.name, index) is None else partitions).add(partition)
-                answer.results_by_partition.append(AddPartitionsToTxnPartitionResult(partition_index=index))
-        if unknown:
-            yield from _set_errors(result, unknown, _UNKNOWN, _NOT_ATTEMPTED)
+                each = AddPartitionsToTxnPartitionResult(partition_index=index)
+                answer.results_by_partition.append(each)
+                if image.partition(topic.name, index) is None:
+                    each.partition_error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    is_refused = True
+                else:
+                    partitions.add(TopicPartition(topic.name, index))
+        if is_refused:
+            yield from _set_errors(result, ErrorCode.OPERATION_NOT_ATTEMPTED)
             continue
         producer = Producer(transaction.producer_id, transaction.producer_epoch)
         if transaction.verify_only:
@@ -139,10 +143,6 @@ def _add_all(
     one_less()
 
 
-_UNKNOWN: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-_NOT_ATTEMPTED: Final = ErrorCode.OPERATION_NOT_ATTEMPTED
-
-
 def _verify(
     broker: BrokerParts,
     transaction: AddPartitionsToTxnTransaction,
@@ -152,23 +152,21 @@ def _verify(
     try:
         partitions = broker.transactions.verify(transaction.transactional_id, producer)
     except KafkaError as error:
-        yield from _set_errors(result, (), error.code, error.code)
+        yield from _set_errors(result, error.code)
     else:
-        yield from _set_errors(result, partitions, ErrorCode.NONE, ErrorCode.TRANSACTION_ABORTABLE)
+        yield from _set_errors(result, ErrorCode.TRANSACTION_ABORTABLE, partitions)
 
 
 def _set_errors(
-    result: AddPartitionsToTxnResult,
-    some: Collection[TopicPartition],
-    error: ErrorCode,
-    otherwise: ErrorCode,
+    result: AddPartitionsToTxnResult, error: ErrorCode, but: Collection[TopicPartition] = ()
 ) -> Steps[None]:
-    """Set `error` for some of the partitions, and `otherwise` for the others."""
+    """Set the error of all partitions that have none yet, except for some."""
     for topic in result.topic_results:
+        yield
         for each in topic.results_by_partition:
             yield
-            place = (topic.name, each.partition_index)
-            each.partition_error_code = error if place in some else otherwise
+            if not each.partition_error_code and (topic.name, each.partition_index) not in but:
+                each.partition_error_code = error
 
 
 def _rename_fenced(topics: Sequence[AddPartitionsToTxnTopicResult]) -> None:
