@@ -30,7 +30,6 @@ Version notes:
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Awaitable, Iterable, Mapping
 from itertools import islice
@@ -48,7 +47,7 @@ from kafkapy.groups.offsets import partition_named
 from kafkapy.groups.zookeeper_offsets import ZooKeeperOffsets
 from kafkapy.handlers.context import RequestContext
 from kafkapy.metadata.image import MetadataImage
-from kafkapy.process.turns import Steps
+from kafkapy.process.turns import Steps, at_once
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -116,10 +115,15 @@ async def _store_in_tree(
     response = OffsetCommitResponse()
     accepted: list[tuple[TopicPartition, OffsetCommitResponsePartition]] = []
     commits: dict[TopicPartition, int] = {}
+    turn = context.broker.turns.begin()
     for topic in request.topics:
         answer = OffsetCommitResponseTopic(name=topic.name)
         response.topics.append(answer)
-        for count, each in enumerate(topic.partitions, 1):
+        if turn.is_over():
+            await turn.end()
+        for each in topic.partitions:
+            if turn.is_over():
+                await turn.end()
             result = OffsetCommitResponsePartition(partition_index=each.partition_index)
             answer.partitions.append(result)
             if image.partition(topic.name, each.partition_index) is None:
@@ -130,8 +134,6 @@ async def _store_in_tree(
                 key = TopicPartition(topic.name, each.partition_index)
                 commits[key] = each.committed_offset
                 accepted.append((key, result))
-            if count % OFFSETS_AT_ONCE == 0:
-                await asyncio.sleep(0)
     try:
         errors = await offsets.commit(request.group_id, commits)
     except KafkaError as error:
@@ -158,7 +160,10 @@ def _store(context: RequestContext, request: OffsetCommitRequest) -> Steps[Store
         topic = image.topics_by_id.get(asked.topic_id) if by_id else image.topics.get(asked.name)
         if topic is None:
             unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            refused.update(((place, number), unknown) for number in range(len(asked.partitions)))
+            for number in range(len(asked.partitions)):
+                if number and number % CHECKED_AT_ONCE == 0:
+                    yield
+                refused[place, number] = unknown
             continue
         name, topic_id, states, partitions = topic.name, topic.id, topic.partitions, asked.partitions
         tail, count = encode_tail("", now, topic_id), len(states)
@@ -185,14 +190,19 @@ def _store(context: RequestContext, request: OffsetCommitRequest) -> Steps[Store
                     commits[partition_named(name, index)] = head + tail
     if len(commits) > OFFSETS_AT_ONCE:
         return (yield from _commit_in_parts(context, request, image, commits, refused))
+    response = yield from _response(request, refused)
     if not commits and ErrorCode.OFFSET_METADATA_TOO_LARGE not in refused.values():
-        return _response(request, refused)
+        return response
     if (refusal := _refusal(context, request, image, commits)) is not None:
-        return _refused(request, refused, refusal)
+        return (yield from _refused(request, refused, refusal))
     if not commits:
-        return _response(request, refused)
+        return response
     stored: Answer[OffsetCommitResponse] = Answer()
-    groups.commit_offsets(request.group_id, commits, lambda error: stored(_response(request, refused, error)))
+
+    def done(error: ErrorCode) -> None:
+        stored(at_once(_response(request, refused, error)) if error else response)
+
+    groups.commit_offsets(request.group_id, commits, done)
     return stored.result()
 
 
@@ -207,19 +217,22 @@ def _commit_in_parts(
     stored: Answer[OffsetCommitResponse] = Answer()
     errors: dict[TopicPartition, ErrorCode] = {}
     waiting = 1
+    response = yield from _response(request, refused)
 
     def one_less() -> None:
         nonlocal waiting
         waiting -= 1
-        if not waiting:
-            stored(_response(request, _by_place(request, image, errors) | refused))
+        if not waiting and errors:
+            stored(at_once(_response(request, _by_place(request, image, errors) | refused)))
+        elif not waiting:
+            stored(response)
 
     left = iter(commits.items())
     is_first = True
     while part := dict(islice(left, OFFSETS_AT_ONCE)):
         if (refusal := _refusal(context, request, image, part)) is not None:
             if is_first:
-                return _refused(request, refused, refusal)
+                return (yield from _refused(request, refused, refusal))
             errors.update(dict.fromkeys(part, refusal))
             continue
 
@@ -241,8 +254,6 @@ def _by_place(
 ) -> Refused:
     """The errors of partitions, by their places in the request."""
     found: Refused = {}
-    if not errors:
-        return found
     for place, asked in enumerate(request.topics):
         name = asked.name or image.topic_name(asked.topic_id) or ""
         for number, each in enumerate(asked.partitions):
@@ -252,29 +263,35 @@ def _by_place(
     return found
 
 
-def _refused(request: OffsetCommitRequest, refused: Refused, refusal: ErrorCode) -> OffsetCommitResponse:
+def _refused(
+    request: OffsetCommitRequest, refused: Refused, refusal: ErrorCode
+) -> Steps[OffsetCommitResponse]:
     """The answer when the group takes no offsets.
 
     Partitions that do not exist keep their error.
     """
     too_large = ErrorCode.OFFSET_METADATA_TOO_LARGE
     missing = {place: error for place, error in refused.items() if error is not too_large}
-    return _response(request, missing, refusal)
+    return (yield from _response(request, missing, refusal))
 
 
 def _response(
     request: OffsetCommitRequest, refused: Refused, error: ErrorCode = ErrorCode.NONE
-) -> OffsetCommitResponse:
+) -> Steps[OffsetCommitResponse]:
     """The answer, with `error` for the partitions that are not refused."""
     response = OffsetCommitResponse()
     for place, asked in enumerate(request.topics):
+        if place:
+            yield
         if refused or error:
-            results = [
-                OffsetCommitResponsePartition(
-                    partition_index=each.partition_index, error_code=refused.get((place, number), error)
+            results = []
+            for number, each in enumerate(asked.partitions):
+                if number and number % CHECKED_AT_ONCE == 0:
+                    yield
+                code = refused.get((place, number), error)
+                results.append(
+                    OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code)
                 )
-                for number, each in enumerate(asked.partitions)
-            ]
         else:
             results = [_ACCEPTED[each.partition_index] for each in asked.partitions]
         response.topics.append(
