@@ -24,24 +24,29 @@ from kafkapy.process.turns import Turns
 from kafkapy.protocol.frames import encode_request
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.messages import (
+    add_partitions_to_txn,
     alter_client_quotas,
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
+    alter_share_group_offsets,
     consumer_group_describe,
     create_partitions,
     create_topics,
     delete_groups,
     delete_records,
+    delete_share_group_state,
     delete_topics,
     describe_configs,
     describe_groups,
     describe_log_dirs,
+    describe_share_group_offsets,
     describe_topic_partitions,
     describe_user_scram_credentials,
     elect_leaders,
     find_coordinator,
     incremental_alter_configs,
+    initialize_share_group_state,
     leave_group,
     list_groups,
     list_offsets,
@@ -50,17 +55,23 @@ from kafkapy.protocol.messages import (
     offset_delete,
     offset_fetch,
     offset_for_leader_epoch,
+    read_share_group_state,
+    read_share_group_state_summary,
+    share_fetch,
+    write_share_group_state,
 )
 from kafkapy.protocol.types import TopicPartition
 from tests.handlers.group_client import commit, join_request
 from tests.handlers.group_client import find_coordinator as find
 from tests.handlers.produce_client import batch, create_topic, fetch_request, produce_request
-from tests.network.loop_watch import LIMIT, LoopWatch
+from tests.network.loop_watch import LoopWatch
 from tests.network.raw_client import RawClient
 
 MANY = 50
 NAMES = [f"n{number}" for number in range(MANY)]
 EVERY = range(MANY)
+NO_TOPIC = bytes(15) + b"1"
+"""The id of a topic that does not exist."""
 
 REQUESTS: list[tuple[TopMessage, int]] = [
     (produce_request("t", *[batch(b"a")] * MANY, partitions=EVERY), 9),
@@ -281,28 +292,178 @@ HOSTILE: list[tuple[TopMessage, int]] = [
         2,
     ),
     (delete_topics.DeleteTopicsRequest(topic_names=[f"unknown{n}" for n in range(150_000)]), 5),
+    (
+        describe_share_group_offsets.DescribeShareGroupOffsetsRequest(
+            groups=[
+                describe_share_group_offsets.DescribeShareGroupOffsetsRequestGroup(
+                    group_id=f"g{n}", topics=[]
+                )
+                for n in range(48_000)
+            ]
+        ),
+        0,
+    ),
+    (
+        describe_share_group_offsets.DescribeShareGroupOffsetsRequest(
+            groups=[
+                describe_share_group_offsets.DescribeShareGroupOffsetsRequestGroup(
+                    group_id="g",
+                    topics=[
+                        describe_share_group_offsets.DescribeShareGroupOffsetsRequestTopic(
+                            topic_name=name, partitions=list(range(48_000))
+                        )
+                        for name in ("t", "unknown")
+                    ],
+                )
+            ]
+        ),
+        0,
+    ),
+    (
+        share_fetch.ShareFetchRequest(
+            group_id="g",
+            member_id="m",
+            topics=[
+                share_fetch.FetchTopic(
+                    topic_id=NO_TOPIC,
+                    partitions=[share_fetch.FetchPartition(partition_index=n) for n in range(48_000)],
+                )
+            ],
+        ),
+        1,
+    ),
+    (
+        add_partitions_to_txn.AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id="x",
+            v3_and_below_topics=[
+                add_partitions_to_txn.AddPartitionsToTxnTopic(name=f"n{n}", partitions=[0])
+                for n in range(49_000)
+            ],
+        ),
+        3,
+    ),
+    (
+        add_partitions_to_txn.AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id="x",
+            v3_and_below_topics=[
+                add_partitions_to_txn.AddPartitionsToTxnTopic(name="t", partitions=list(range(90_000)))
+            ],
+        ),
+        3,
+    ),
+    (
+        alter_share_group_offsets.AlterShareGroupOffsetsRequest(
+            group_id="g",
+            topics=[
+                alter_share_group_offsets.AlterShareGroupOffsetsRequestTopic(
+                    topic_name="unknown",
+                    partitions=[
+                        alter_share_group_offsets.AlterShareGroupOffsetsRequestPartition(partition_index=n)
+                        for n in range(49_000)
+                    ],
+                )
+            ],
+        ),
+        0,
+    ),
+]
+
+SHARE_STATES: list[tuple[TopMessage, int]] = [
+    (
+        delete_share_group_state.DeleteShareGroupStateRequest(
+            group_id="g",
+            topics=[
+                delete_share_group_state.DeleteStateData(
+                    topic_id=NO_TOPIC,
+                    partitions=[delete_share_group_state.PartitionData(partition=n) for n in range(48_000)],
+                )
+            ],
+        ),
+        0,
+    ),
+    (
+        initialize_share_group_state.InitializeShareGroupStateRequest(
+            group_id="g",
+            topics=[
+                initialize_share_group_state.InitializeStateData(
+                    topic_id=NO_TOPIC,
+                    partitions=[
+                        initialize_share_group_state.PartitionData(partition=n) for n in range(30_000)
+                    ],
+                )
+            ],
+        ),
+        0,
+    ),
+    (
+        read_share_group_state.ReadShareGroupStateRequest(
+            group_id="g",
+            topics=[
+                read_share_group_state.ReadStateData(
+                    topic_id=NO_TOPIC,
+                    partitions=[read_share_group_state.PartitionData(partition=n) for n in range(30_000)],
+                )
+            ],
+        ),
+        0,
+    ),
+    (
+        read_share_group_state_summary.ReadShareGroupStateSummaryRequest(
+            group_id="g",
+            topics=[
+                read_share_group_state_summary.ReadStateSummaryData(
+                    topic_id=NO_TOPIC,
+                    partitions=[
+                        read_share_group_state_summary.PartitionData(partition=n) for n in range(30_000)
+                    ],
+                )
+            ],
+        ),
+        0,
+    ),
+    (
+        write_share_group_state.WriteShareGroupStateRequest(
+            group_id="g",
+            topics=[
+                write_share_group_state.WriteStateData(
+                    topic_id=NO_TOPIC,
+                    partitions=[write_share_group_state.PartitionData(partition=n) for n in range(20_000)],
+                )
+            ],
+        ),
+        0,
+    ),
 ]
 
 
-@pytest.mark.parametrize(("request_", "version"), HOSTILE, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize(
+    ("request_", "version"), [*HOSTILE, *SHARE_STATES], ids=lambda each: type(each).__name__
+)
 def test_a_hostile_request_does_not_hold_the_event_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request_: TopMessage, version: int
 ) -> None:
+    """The limit itself is allowed.
+
+    CPU time is measured, with garbage collection off, and a turn is over after some milliseconds of any time:
+    a busy machine makes turns shorter, and only its cold caches take more CPU time.
+    """
     watch = LoopWatch(monkeypatch)
     with watch.broker(tmp_path) as broker, RawClient(broker.bootstrap_servers) as connected:
+        connected.socket.settimeout(300)
         find(connected, "any")
+        find(connected, "any", key_type=1)
+        find(connected, "g:AAAAAAAAAAAAAAAAAAAAAA:0", version=6, key_type=2)
         create_topic(connected, "t")
         assert request_.KEY is not None
         data = encode_request(request_, version, 1, "raw")
-        connected.socket.settimeout(60)
         for _ in range(2):  # codecs are compiled when the first of their kind comes
             with watch.watching():
                 sending = threading.Thread(target=connected.send, args=(data,))
                 sending.start()
                 connected.receive_frame()
                 sending.join()
-        seconds, what = watch.longest
-        assert seconds < 5 * LIMIT, what  # with room for a busy machine: without turns it is more
+                find(connected, "any")  # the callback before has ended
+            watch.check()
 
 
 def test_deleting_a_topic_with_many_offsets_does_not_hold_the_event_loop(
@@ -325,8 +486,7 @@ def test_deleting_a_topic_with_many_offsets_does_not_hold_the_event_loop(
             deadline = time.monotonic() + 60
             while broker.call(left):
                 assert time.monotonic() < deadline
-        seconds, what = watch.longest
-        assert seconds < 4 * LIMIT, what  # with room for a busy machine: without turns it is 190 ms
+        watch.check()
 
 
 def test_others_are_served_between_two_pending_ids_that_are_given_up(
@@ -391,8 +551,7 @@ def test_many_offsets_of_a_group_are_removed_in_parts(
             connected.ask(request_, version)
         assert sum(parts) == 4_000
         assert max(parts) <= 500
-        seconds, what = watch.longest
-        assert seconds < 2 * LIMIT, what  # with room for a busy machine
+        watch.check()
 
 
 @pytest.mark.parametrize(
