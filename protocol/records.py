@@ -84,7 +84,7 @@ TRANSACTIONAL = 0x10
 CONTROL = 0x20
 _DELETE_HORIZON = 0x40
 
-_MAX_SEQUENCE = 2**31 - 1
+MAX_SEQUENCE = 2**31 - 1
 
 
 class TimestampType(IntEnum):
@@ -174,7 +174,7 @@ class Record:
 
 def increment_sequence(sequence: int, increment: int) -> int:
     """Add to a sequence number, which wraps from 2**31 - 1 to 0."""
-    return (sequence + increment) & _MAX_SEQUENCE
+    return (sequence + increment) & MAX_SEQUENCE
 
 
 # --- headers ------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
-from kafkapy.protocol.records import NO_PRODUCER_ID, NO_SEQUENCE
+from kafkapy.protocol.records import MAX_SEQUENCE, NO_PRODUCER_ID, NO_SEQUENCE
 
 if TYPE_CHECKING:
     from kafkapy.protocol.records import BatchHeader
@@ -78,9 +78,12 @@ class RefusedBatches:
         first = self._first.get(key)
         if first is None or first.epoch != epoch:
             return
-        if header.base_sequence == first.sequence or first.until <= self._now():
+        ahead = (header.base_sequence - first.sequence) & MAX_SEQUENCE
+        if ahead == 0 or first.until <= self._now():
             del self._first[key]
             return
+        if ahead > MAX_SEQUENCE // 2:
+            return  # it comes before: it was written, and is gone with a leader that lost it
         state = known.get(header.producer_id)
         if state is not None and state.epoch == epoch:
             return

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
-from kafkapy.protocol.records import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader
+from kafkapy.protocol.records import MAX_SEQUENCE, NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader
 from kafkapy.storage.log.markers import TransactionMarker, read_marker
 from kafkapy.storage.log.txn_index import AbortedTxn
 from kafkapy.storage.log.validate import CLIENT, REPLICATION, AppendOrigin
@@ -42,7 +42,6 @@ _EXPIRED_AT_ONCE: Final = 10_000
 LAST_EPOCH: Final = 2**15 - 1
 """The epoch after which a producer gets another id: nothing can end it but a marker with the same epoch."""
 
-MAX_SEQUENCE: Final = 2**31 - 1
 """The sequence number after this one is 0."""
 
 _BATCH = struct.Struct("!iqiq")

@@ -10,6 +10,7 @@ import pytest
 from kafkapy.process.refused_batches import MOST, SECONDS, RefusedBatches
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.records import (
+    MAX_SEQUENCE,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     BatchHeader,
@@ -67,6 +68,12 @@ def test_later_ones_wait_until_the_first_one_comes_again(batches: RefusedBatches
     assert not passes(batches, header(5))
     assert passes(batches, header(3))
     assert passes(batches, header(4))
+
+
+def test_earlier_ones_do_not_wait(batches: RefusedBatches) -> None:
+    assert passes(batches, header(2))
+    assert passes(batches, header(MAX_SEQUENCE))  # the numbers begin again after it
+    assert not passes(batches, header(4))
 
 
 def test_one_that_does_not_come_again_is_forgotten(batches: RefusedBatches, clock: Clock) -> None:
