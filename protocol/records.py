@@ -85,6 +85,7 @@ CONTROL = 0x20
 _DELETE_HORIZON = 0x40
 
 MAX_SEQUENCE = 2**31 - 1
+"""The sequence number after this one is 0."""
 
 
 class TimestampType(IntEnum):

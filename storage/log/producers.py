@@ -42,8 +42,6 @@ _EXPIRED_AT_ONCE: Final = 10_000
 LAST_EPOCH: Final = 2**15 - 1
 """The epoch after which a producer gets another id: nothing can end it but a marker with the same epoch."""
 
-"""The sequence number after this one is 0."""
-
 _BATCH = struct.Struct("!iqiq")
 """Last sequence, last offset, offset delta and timestamp of a cached batch.
 

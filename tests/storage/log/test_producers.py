@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from kafkapy.protocol.control_records import ControlType, control_record_key, end_txn_marker_value
 from kafkapy.protocol.errors import ErrorCode, KafkaError
-from kafkapy.protocol.records import Record, build_batch
+from kafkapy.protocol.records import MAX_SEQUENCE, Record, build_batch
 from kafkapy.protocol.records import read_header as header_of
 from kafkapy.storage.log.markers import TransactionMarker, read_marker
-from kafkapy.storage.log.producers import MAX_SEQUENCE, NO_UNSTABLE_OFFSET, ProducerStates
+from kafkapy.storage.log.producers import NO_UNSTABLE_OFFSET, ProducerStates
 from kafkapy.storage.log.txn_index import AbortedTxn
 from kafkapy.storage.log.validate import AppendOrigin
 from tests.storage.log.producer_batches import DAY, NOW, data, marker, write
