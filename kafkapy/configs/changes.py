@@ -197,7 +197,9 @@ class ConfigAdmin:
         wanted: Callable[[], Mapping[str, str]],
         touched: Collection[str],
     ) -> dict[str, str | None] | None:
-        """The values that the policy allows: those of `touched`. None if there is no policy.
+        """The values that the policy allows: those of `touched`.
+
+        None if there is no policy.
 
         Raises:
             KafkaError: the settings are wrong, or the policy refuses them.

@@ -167,7 +167,10 @@ def _default_values(*, clustered: bool) -> Mapping[str, Any]:
 
 
 class BrokerConfig(Mapping[str, Any]):
-    """The settings in effect. Reading one is a dictionary lookup."""
+    """The settings in effect.
+
+    Reading one is a dictionary lookup.
+    """
 
     def __init__(self, originals: Mapping[str, str], *, clustered: bool = False) -> None:
         """Raises ConfigError for a wrong setting."""

@@ -6,7 +6,10 @@ from kafkapy.configs.keys import ConfigError
 
 
 def parse_overrides(text: str) -> dict[str, int]:
-    """Parse `address:limit` pairs, separated by commas. Raises ConfigError."""
+    """Parse `address:limit` pairs, separated by commas.
+
+    Raises ConfigError.
+    """
     overrides = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         address, _, limit = item.rpartition(":")

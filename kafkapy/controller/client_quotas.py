@@ -70,7 +70,9 @@ class ClientQuotaAdmin:
     async def alter(
         self, alterations: Sequence[Alteration], *, validate_only: bool = False
     ) -> list[KafkaError | None]:
-        """Change the quotas of entities. Of each entity, all changes are made or none.
+        """Change the quotas of entities.
+
+        Of each entity, all changes are made or none.
 
         Returns the error of each alteration, or None.
 

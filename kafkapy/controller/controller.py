@@ -171,7 +171,9 @@ class Controller:
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
 
     async def act(self) -> None:
-        """Act on what has changed. The caller holds the turn, and has read the changes.
+        """Act on what has changed.
+
+        The caller holds the turn, and has read the changes.
 
         Raises:
             KafkaError, MetadataStoreError: not all could be done; the next call does the rest.
@@ -412,7 +414,9 @@ class Controller:
     # --- deletions ----------------------------------------------------------------------------------------
 
     async def delete_topics(self, topics: Collection[Topic]) -> None:
-        """Begin to delete topics that have just been marked. The caller holds the turn.
+        """Begin to delete topics that have just been marked.
+
+        The caller holds the turn.
 
         Raises:
             KafkaError, MetadataStoreError: it goes on later.

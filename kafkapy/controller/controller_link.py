@@ -62,7 +62,10 @@ class ControllerLink:
             self._peer.close()
 
     def _image_changed(self, _old: MetadataImage, new: MetadataImage) -> None:
-        """Give up a controller that is it no more. If it is frozen, it answers nothing."""
+        """Give up a controller that is no longer the controller.
+
+        If it is frozen, it answers nothing.
+        """
         if self._peer is not None and new.controller_id != self._peer.address.id:
             self._peer.close()
             self._peer = None

@@ -43,7 +43,10 @@ _UNAVAILABLE: Final = {
 
 
 class LeaderElections:
-    """The elections of one controller. Whoever calls it holds the writer's turn."""
+    """The elections of one controller.
+
+    Whoever calls it holds the writer's turn.
+    """
 
     def __init__(self, commits: StateCommits, config: BrokerConfig) -> None:
         self._commits = commits

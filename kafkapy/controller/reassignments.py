@@ -163,7 +163,10 @@ def _invalid(message: str) -> KafkaError:
 
 
 class Reassignments:
-    """The moves of one controller. Whoever calls it holds the writer's turn."""
+    """The moves of one controller.
+
+    Whoever calls it holds the writer's turn.
+    """
 
     def __init__(self, commits: StateCommits, writer: MetadataWriter, store: MetadataStore) -> None:
         self._commits = commits
@@ -250,7 +253,10 @@ class Reassignments:
             await self._write_what_is_left()
 
     async def advance_all(self) -> None:
-        """Complete all moves that can be completed. Raises as `advance`."""
+        """Complete all moves that can be completed.
+
+        Raises as `advance`.
+        """
         await self.advance(list(self._moving))
 
     async def take_by_hand(self) -> None:

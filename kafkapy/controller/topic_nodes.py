@@ -48,7 +48,9 @@ def state_written(partition: TopicPartition, state: PartitionState) -> Operation
 async def delete_topic_nodes(
     writer: MetadataWriter, store: MetadataStore, names: Sequence[str], *, in_parts: bool
 ) -> None:
-    """Delete all nodes that marked topics have, their marks last. The caller holds the turn.
+    """Delete all nodes that marked topics have, their marks last.
+
+    The caller holds the turn.
 
     With `in_parts`, many partitions take several transactions. If this is interrupted, the marks of topics
     that still have nodes are there, and their deletion is done again.

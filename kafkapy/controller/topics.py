@@ -192,7 +192,10 @@ class TopicAdmin:
             logger.error("the brokers do not know of new partitions yet: %s; this is retried", error)
 
     async def _write(self, operations: Sequence[Operation]) -> None:
-        """Commit operations; for a large topic of a cluster in parts. Raises as `commit`."""
+        """Commit operations; for a large topic of a cluster in parts.
+
+        Raises as `commit`.
+        """
         if self._controller is None:
             await self._writer.commit(operations)
         else:

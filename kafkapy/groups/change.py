@@ -20,7 +20,10 @@ _VERSION: Final = _INT16.pack(0)
 
 
 class Change(NamedTuple, Generic[K]):
-    """A record with a key of type K. The value of a tombstone is None."""
+    """A record with a key of type K.
+
+    The value of a tombstone is None.
+    """
 
     key: K
     value: Any

@@ -52,7 +52,10 @@ _NO_TAGS: Final = b"\x00"
 
 
 class CommittedOffset(NamedTuple):
-    """One committed offset. Times are wall clock milliseconds."""
+    """One committed offset.
+
+    Times are wall clock milliseconds.
+    """
 
     offset: int
     leader_epoch: int

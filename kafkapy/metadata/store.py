@@ -30,7 +30,10 @@ ANY_VERSION = -1
 
 
 class MetadataStoreError(Exception):
-    """The store cannot be used. The message is one line with the problem and the place."""
+    """The store cannot be used.
+
+    The message is one line with the problem and the place.
+    """
 
 
 class OutcomeUnknownError(MetadataStoreError):

@@ -98,7 +98,10 @@ class Peers(Protocol):
     """Connects to other brokers."""
 
     def connect(self, address: PeerAddress, purpose: str) -> Peer:
-        """A new peer. `purpose` is a part of the client id, for the other broker's log."""
+        """A new peer.
+
+        `purpose` is a part of the client id, for the other broker's log.
+        """
 
 
 class TcpPeers:
@@ -130,13 +133,19 @@ class TcpPeer:
         return self._address
 
     async def version(self, api_key: int) -> int:
-        """The highest version of an API that both brokers know. Raises as `Peer.version`."""
+        """The highest version of an API that both brokers know.
+
+        Raises as `Peer.version`.
+        """
         async with self._turn:
             await self._connected()
             return self._version(api_key)
 
     async def ask(self, request: TopMessage, *, seconds: float) -> Any:
-        """Send a request and return the answer. Raises as `Peer.ask`."""
+        """Send a request and return the answer.
+
+        Raises as `Peer.ask`.
+        """
         try:
             async with asyncio.timeout(seconds), self._turn:
                 try:

@@ -190,7 +190,10 @@ class Fetcher:
         self._mark(key)
 
     def remove(self, key: TopicPartition) -> None:
-        """Do not fetch a partition any more. An answer that is under way does not change it."""
+        """Do not fetch a partition any more.
+
+        An answer that is under way does not change it.
+        """
         self._leave(key)
         self._delayed.pop(key, None)
         self._mark(key)

@@ -82,7 +82,10 @@ class IsrChanges:
         self._tasks.clear()
 
     def propose(self, proposal: Proposal) -> None:
-        """Send a proposal soon. It replaces an earlier one for the same partition."""
+        """Send a proposal soon.
+
+        It replaces an earlier one for the same partition.
+        """
         self._waiting[proposal.leader.partition.topic_partition] = proposal
         self._proposed.set()
 

@@ -41,7 +41,10 @@ class Attendance:
 
 
 class RemoteReplica:
-    """The state of one replica. Times are seconds of a monotonic clock."""
+    """The state of one replica.
+
+    Times are seconds of a monotonic clock.
+    """
 
     __slots__ = (
         "_attendance",

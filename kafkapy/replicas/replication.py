@@ -124,7 +124,10 @@ class SoleReplica(_WithoutOthers):
 
 @dataclass(frozen=True, slots=True)
 class Unassigned(_WithoutOthers):
-    """A replica whose part is not known yet. It serves nobody, and nothing in it changes."""
+    """A replica whose part is not known yet.
+
+    It serves nobody, and nothing in it changes.
+    """
 
     leader_epoch: int = NO_EPOCH
 

@@ -46,7 +46,10 @@ class ShareSessions:
     """The sessions of this broker."""
 
     def __init__(self, most: Callable[[], int], ended: Callable[[ShareSession], object]) -> None:
-        """`most` returns how many sessions there may be. `ended` is called when one has ended."""
+        """Keep at most as many sessions as `most` returns.
+
+        `ended` is called when a session has ended.
+        """
         self._most = most
         self._ended = ended
         self._sessions: dict[tuple[str, str], ShareSession] = {}

@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ShareCoordinatorConfig:
-    """The settings. None is dynamic: they are read once, at start."""
+    """The settings, none of which is dynamic: they are read once, at start."""
 
     max_updates: int = states.MAX_UPDATES
     write_timeout_ms: int = 5_000

@@ -1,1 +1,1 @@
-"""Commands on data directories. They need no broker."""
+"""Commands on data directories, which need no broker."""

@@ -1,4 +1,4 @@
-"""The settings of transactions. None is dynamic: they are read once, at start."""
+"""The settings of transactions, none of which is dynamic: they are read once, at start."""
 
 from __future__ import annotations
 

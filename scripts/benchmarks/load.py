@@ -70,7 +70,10 @@ TargetT = TypeVar("TargetT", bound=Target)
 
 @dataclass(frozen=True)
 class Load(Generic[TargetT]):
-    """`run(target, scale)` on what is started; a smaller run first warms it up, unless `warm_up` is 0."""
+    """A load on servers that are started already: `run(target, scale)`.
+
+    A smaller run first warms the server up, unless `warm_up` is 0.
+    """
 
     title: str
     run: Callable[[TargetT, float], Figures]

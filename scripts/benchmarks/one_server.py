@@ -14,7 +14,10 @@ from scripts.benchmarks.servers import new_server
 def on_one_server(
     loads: Mapping[str, Load[Target] | ColdLoad], properties: Mapping[str, str] | None = None
 ) -> Measure:
-    """What measures one of the loads, on a server with these settings besides those of its column."""
+    """What measures one of the loads on one server.
+
+    The server has the settings of its column, and `properties` besides.
+    """
 
     def measure(name: str, server: str, scale: float, repetitions: int) -> list[Figures]:
         load = loads[name]

@@ -121,7 +121,10 @@ def with_records(header: BatchHeader, chosen: Chosen, codec: Compression, record
 
 
 class BatchFilterTwin(Protocol):
-    """Filters the batches of one new segment. One thread uses it."""
+    """Filters the batches of one new segment.
+
+    One thread uses it.
+    """
 
     def __init__(
         self,

@@ -141,7 +141,10 @@ class CleanedOutput:
         return header.is_control and workspace.marker_epochs.get(producer_id) == header.producer_epoch
 
     def _control_batch(self, batch: memoryview, header: BatchHeader) -> Buffer | None:
-        """Keep a marker until its delete horizon. It gets one when it is no longer needed."""
+        """Keep a marker until its delete horizon.
+
+        It gets one when it is no longer needed.
+        """
         plan = self._workspace.plan
         needless, aborted = self._transactions.end(header, batch)
         if aborted is not None:
@@ -186,7 +189,10 @@ class CleanedOutput:
 
 
 def _with_horizon(header: BatchHeader, batch: memoryview, horizon: int) -> Buffer:
-    """The control batch with a delete horizon. Its records keep their timestamps."""
+    """The control batch with a delete horizon.
+
+    Its records keep their timestamps.
+    """
     records = decode_records(batch, 0, header)
     rebuilt = build_batch(records, base_offset=header.base_offset, delete_horizon=horizon)
     return frame(

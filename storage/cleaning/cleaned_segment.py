@@ -48,7 +48,10 @@ class CleanedSegment:
 
 
 class CleanedSegmentWriter:
-    """Writes the batches and then the indexes. Methods raise OSError if the disk fails."""
+    """Writes the batches and then the indexes.
+
+    Methods raise OSError if the disk fails.
+    """
 
     __slots__ = (
         "_aborted_txns",
@@ -74,7 +77,10 @@ class CleanedSegmentWriter:
         config: LogConfig,
         is_busy: Callable[[], bool],
     ) -> None:
-        """Create the `.log` file; `stem` is its path without suffix. Raises CleaningAbortedError."""
+        """Create the `.log` file; `stem` is its path without suffix.
+
+        Raises CleaningAbortedError.
+        """
         self._is_busy = is_busy
         self._files = files
         self._task = task
@@ -139,7 +145,10 @@ class CleanedSegmentWriter:
         return CleanedSegment(self.base_offset, self._position, tuple(self._suffixes))
 
     def _complete_time_index(self, entries: bytes, newest: tuple[int, int]) -> bytes:
-        """Add the last entry, which has the highest timestamp. One slot is kept for it."""
+        """Add the last entry, which has the highest timestamp.
+
+        One slot is kept for it.
+        """
         timestamp, offset = newest
         size = TimeIndex.entry_size
         entries = entries[: (self._config.segment_index_bytes // size - 1) * size]

@@ -38,7 +38,10 @@ from kafkapy.storage.log.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
 
 
 class Cleaner:
-    """One pass. Only one thread at a time may use it."""
+    """One pass over a log.
+
+    Only one thread at a time may use it.
+    """
 
     def __init__(
         self,
@@ -49,7 +52,10 @@ class Cleaner:
         throttle: Throttle,
         pace: Pace,
     ) -> None:
-        """Prepare a pass. Raises ValueError if the map would have no room for a key."""
+        """Prepare a pass.
+
+        Raises ValueError if the map would have no room for a key.
+        """
         self._workspace = Workspace(files, plan, task, limits, throttle, pace)
         self._files = files
         self._plan = plan
@@ -188,7 +194,9 @@ class Cleaner:
     # --- the new segments -----------------------------------------------------------------------------------
 
     def clean(self, group: list[SourceSegment]) -> CleanedSegment:
-        """Write the kept records of a group of segments. The groups must come in order.
+        """Write the kept records of a group of segments.
+
+        The groups must come in order.
 
         Raises as `build_map` does, and ValueError if the new segment would be too large.
         """

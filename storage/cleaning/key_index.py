@@ -169,7 +169,10 @@ def index_records_purely(
     count: int,
     /,
 ) -> tuple[int, int, int, int]:
-    """Add the keys of one batch to a map. `last_offset` changes only if the map is full."""
+    """Add the keys of one batch to a map.
+
+    `last_offset` changes only if the map is full.
+    """
     indexed = 0
     try:
         for record in iter_raw_records(bytes(records), count):

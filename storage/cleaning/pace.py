@@ -21,7 +21,10 @@ LONGEST_REST: Final = 0.2
 
 
 class Pace:
-    """The pace of one pass. Only one thread at a time may use it."""
+    """The pace of one pass.
+
+    Only one thread at a time may use it.
+    """
 
     __slots__ = ("_clock", "_since", "is_busy")
 
@@ -36,7 +39,10 @@ class Pace:
         self._since = self._clock()
 
     def rest(self, task: CleaningTask) -> None:
-        """Rest after a chunk. Raises CleaningAbortedError."""
+        """Rest after a chunk.
+
+        Raises CleaningAbortedError.
+        """
         if self.is_busy():
             task.wait(min((self._clock() - self._since) * REST, LONGEST_REST))
         self._since = self._clock()

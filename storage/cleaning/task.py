@@ -62,7 +62,9 @@ class CleaningTask:
             yield self._paths
 
     def abort(self) -> None:
-        """Abort the pass and remove its files. Call this on the event loop.
+        """Abort the pass and remove its files.
+
+        Call this on the event loop.
 
         Raises:
             OSError: the disk failed.

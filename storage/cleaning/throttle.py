@@ -30,7 +30,10 @@ class Throttle:
         """The time when all bytes so far are within the rate."""
 
     def set_rate(self, bytes_per_second: float) -> None:
-        """Change the rate. Bytes that passed at another rate no longer count."""
+        """Change the rate.
+
+        Bytes that passed at another rate no longer count.
+        """
         with self._lock:
             rate = max(bytes_per_second, 1.0)
             if rate != self._rate:
@@ -44,7 +47,10 @@ class Throttle:
             return self._free_at - now
 
     def pass_through(self, nbytes: int, task: CleaningTask) -> None:
-        """Count `nbytes`, and wait until they are within the rate. Raises CleaningAbortedError."""
+        """Count `nbytes`, and wait until they are within the rate.
+
+        Raises CleaningAbortedError.
+        """
         task.check()
         left = self.reserve(nbytes)
         while left > 0.001:

@@ -20,7 +20,10 @@ CHUNK = 1 << 20
 
 
 class Workspace:
-    """The shared state of one pass. Only one thread at a time may use it."""
+    """The shared state of one pass.
+
+    Only one thread at a time may use it.
+    """
 
     __slots__ = (
         "_throttle",
@@ -84,12 +87,18 @@ class Workspace:
         return path_stem(self.plan.directory, base_offset)
 
     def open(self, segment: SourceSegment) -> File:
-        """The `.log` file of a segment; the caller releases it. Raises CleaningAbortedError."""
+        """The `.log` file of a segment; the caller releases it.
+
+        Raises CleaningAbortedError.
+        """
         with self.task.paths():
             return self.files.open(self.stem(segment.base_offset) + LOG_SUFFIX)
 
     def records(self, batch: memoryview, header: BatchHeader) -> Buffer:
-        """The records of a batch, decompressed. Raises DecodeError."""
+        """The records of a batch, decompressed.
+
+        Raises DecodeError.
+        """
         payload = batch[HEADER_SIZE:]
         codec = header.compression
         return decompress(codec, payload, limit=self.limits.max_decompressed) if codec else payload
@@ -146,7 +155,10 @@ class SegmentChunks:
         self.buffer = self._workspace.buffer = memoryview(bytearray(size))
 
     def special(self, stop: int) -> tuple[memoryview, BatchHeader]:
-        """The batch at which a walk stopped. Raises BadBatchError if it is not a special one."""
+        """The batch at which a walk stopped.
+
+        Raises BadBatchError if it is not a special one.
+        """
         found, header = look(self.buffer, self.at, self.filled)
         if stop != SPECIAL or header is None or found != SPECIAL:
             magic = self.buffer[self.at + 16]

@@ -97,7 +97,10 @@ class TruncateAndRefetch:
         raise DamageTruncatesError
 
     def adopt(self, log: TruncatableLog) -> None:
-        """Truncate the log at what is known. Raises as `DamagePolicy.adopt`."""
+        """Truncate the log at what is known.
+
+        Raises as `DamagePolicy.adopt`.
+        """
         log.truncate_at_damage()
 
 

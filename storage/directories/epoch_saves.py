@@ -40,7 +40,10 @@ class EpochSave(NamedTuple):
 
 
 def begin_saves(logs: Iterable[PartitionLog]) -> list[EpochSave]:
-    """The saves that these logs need. Call `save` with them next."""
+    """The saves that these logs need.
+
+    Call `save` with them next.
+    """
     saves = []
     for log in logs:
         recovery_point = log.recovery_point

@@ -139,7 +139,10 @@ def _online(directories: Iterable[LogDirectory]) -> list[LogDirectory]:
 
 
 def _named_in(directory: LogDirectory) -> dict[Uuid, str]:
-    """The directories that `directory` names. Damaged entries are skipped."""
+    """The directories that `directory` names.
+
+    Damaged entries are skipped.
+    """
     named: dict[Uuid, str] = {}
     for key, path in directory.meta.others.items():
         if key.startswith(DIRECTORY_KEY):
@@ -193,7 +196,10 @@ def _is(known: Uuid, own: Uuid) -> bool:
 
 
 def _name_all(directories: Sequence[LogDirectory], absent: Mapping[Uuid, str]) -> None:
-    """Have each directory name all of them. The only directory of a broker names none."""
+    """Have each directory name all of them.
+
+    The only directory of a broker names none.
+    """
     named = dict(absent)
     if named or len(directories) > 1:
         for directory in _online(directories):

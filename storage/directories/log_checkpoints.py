@@ -91,7 +91,9 @@ class OffsetCheckpoint:
         self.prepare(offsets)()
 
     def prepare(self, offsets: dict[TopicPartition, int]) -> Callable[[], None]:
-        """A function that replaces the content. Any thread may call it.
+        """A function that replaces the content.
+
+        Any thread may call it.
 
         It does nothing if newer content was written before. It raises as `write`.
         """

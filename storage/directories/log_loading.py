@@ -194,7 +194,10 @@ class LogLoading:
                         raise
 
     def _load(self, job: LoadJob) -> PartitionLog:
-        """Load a log. If descriptors or memory are lacking, wait and try again."""
+        """Load a log.
+
+        If descriptors or memory are lacking, wait and try again.
+        """
         for _ in range(_ATTEMPTS - 1):
             try:
                 return self._load_with_room(job)

@@ -176,7 +176,9 @@ class LogManager:
     def load(
         self, cluster_id: str, node_id: int, progress: Progress | None = None, *, shared: bool = False
     ) -> None:
-        """Load every log, and recover it if the last stop was not clean. This may take long.
+        """Load every log, and recover it if the last stop was not clean.
+
+        This may take long.
 
         `shared` says whether the broker shares its metadata with others.
 
@@ -406,7 +408,9 @@ class LogManager:
         self._deleted.add(topic_partition)
 
     def sync_deletions(self) -> Callable[[], None]:
-        """A function that syncs the deletions so far. Any thread may call it.
+        """A function that syncs the deletions so far.
+
+        Any thread may call it.
 
         Until then a crash may bring the logs back, or leave checkpoints that mention them: a later partition
         of the name would be taken for one whose directory is gone. The function raises StorageError if a disk

@@ -121,7 +121,9 @@ class LogMoves:
         manager.add(copy)
 
     def delete_copy(self, topic_partition: TopicPartition) -> None:
-        """Delete the copy of a log. In an offline directory its files are kept.
+        """Delete the copy of a log.
+
+        In an offline directory its files are kept.
 
         Raises:
             StorageError: the disk failed.
@@ -133,7 +135,9 @@ class LogMoves:
                 self._manager.discard(future)
 
     def take_over(self, move: FutureLog) -> None:
-        """Replace the log by its copy. The old log keeps its directory until `delete_replaced`.
+        """Replace the log by its copy.
+
+        The old log keeps its directory until `delete_replaced`.
 
         Raises:
             StorageError: the disk failed, and nothing has changed.

@@ -68,7 +68,10 @@ _F_OFD_SETLK: int | None = getattr(fcntl, "F_OFD_SETLK", None)
 
 
 class StorageError(KafkaError):
-    """A disk failed, and the request gets KAFKA_STORAGE_ERROR. `log_dir` is its log directory."""
+    """A disk failed, and the request gets KAFKA_STORAGE_ERROR.
+
+    `log_dir` is its log directory.
+    """
 
     def __init__(self, log_dir: str | Path, message: str) -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
@@ -83,7 +86,10 @@ class TransientStorageError(StorageError):
 
 
 class DiskFullError(TransientStorageError):
-    """The disk is full. The log directory takes writes again when there is space."""
+    """The disk is full.
+
+    The log directory takes writes again when there is space.
+    """
 
 
 class ExhaustedError(TransientStorageError):
@@ -91,7 +97,10 @@ class ExhaustedError(TransientStorageError):
 
 
 class CorruptLogError(StorageError):
-    """A log is damaged below its recovery point. It is not changed and not served."""
+    """A log is damaged below its recovery point.
+
+    It is not changed and not served.
+    """
 
 
 class NotCachedError(Exception):
@@ -106,7 +115,9 @@ class NotCachedError(Exception):
 
 
 class SyncFailedError(OSError):
-    """A sync failed. It must not be tried again, whatever the reason.
+    """A sync failed.
+
+    It must not be tried again, whatever the reason.
 
     The kernel may have dropped the data.
     """
@@ -269,14 +280,17 @@ class FileSlice:
         return data
 
     def release(self) -> None:
-        """Release the file. May be called again."""
+        """Release the file; this may be called again."""
         if not self._released:
             self._released = True
             self.file.release()
 
 
 class FileSystem:
-    """The operations of the storage layer on a real disk. Each raises OSError."""
+    """The operations of the storage layer on a real disk.
+
+    Each raises OSError.
+    """
 
     open_files = UNBOUNDED
     """The list of open files, which limits their number."""
@@ -310,7 +324,10 @@ class FileSystem:
         return self._hurried is not None and self._hurried == threading.get_ident()
 
     def open(self, path: str, *, create: bool = False) -> File:
-        """Open a file for reading and writing. With `create`, create it if it is missing."""
+        """Open a file for reading and writing.
+
+        With `create`, create it if it is missing.
+        """
         return File(self._descriptor(path, os.O_RDWR | (os.O_CREAT if create else 0)))
 
     def _descriptor(self, path: str, flags: int) -> int:
@@ -418,7 +435,10 @@ class FileSystem:
             self.write_at(file, [bytes(size)], 0)
 
     def sync_data(self, file: File) -> None:
-        """Sync the file's data and size to disk. Raises SyncFailedError."""
+        """Sync the file's data and size to disk.
+
+        Raises SyncFailedError.
+        """
         try:
             if _F_FULLFSYNC is not None:
                 fcntl.fcntl(file.fd, _F_FULLFSYNC)

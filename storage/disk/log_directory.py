@@ -49,7 +49,10 @@ Durability = Literal["fsync", "os"]
 
 
 class LogDirectoryError(Exception):
-    """This broker must not use the directory. The message says why and what to do."""
+    """This broker must not use the directory.
+
+    The message says why and what to do.
+    """
 
 
 class Clock(Protocol):
@@ -247,7 +250,10 @@ class LogDirectory:
         return error
 
     def exhausted(self, what: str, cause: BaseException) -> ExhaustedError:
-        """The error to raise after a lack (`is_exhausted`) during `what`. Any thread may call it."""
+        """The error to raise after a lack (`is_exhausted`) during `what`.
+
+        Any thread may call it.
+        """
         message = f"{what}: {what_is_lacking(cause)}"
         now_ms = self.clock.now_ms()
         if now_ms >= self._complain_at_ms:

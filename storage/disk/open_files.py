@@ -164,7 +164,10 @@ class OpenFiles:
         self.refill()
 
     def refill(self) -> None:
-        """Fill the reserve again, as far as possible. Any thread may call this."""
+        """Fill the reserve again, as far as possible.
+
+        Any thread may call this.
+        """
         while len(self._reserve) < self._reserve_size:
             try:
                 self._reserve.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))

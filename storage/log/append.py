@@ -32,7 +32,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class AppendInfo:
-    """The result of an append. Its offsets are inclusive."""
+    """The result of an append.
+
+    Its offsets are inclusive.
+    """
 
     first_offset: int
     last_offset: int

@@ -192,7 +192,10 @@ class LeaderEpochCache:
         return format_leader_epochs(self.entries)
 
     def end_save(self, *, saved: bool) -> None:
-        """Note whether the content was saved. Any thread may call this."""
+        """Note whether the content was saved.
+
+        Any thread may call this.
+        """
         if saved and self._saving is not None:
             self._saved, self._saving_from = self._saving, _NOWHERE
         self._saving = None

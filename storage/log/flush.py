@@ -56,7 +56,10 @@ class FlushTicket:
     """The partition was deleted. Missing files are no error: its directory may have another name."""
 
     def cover(self, taken: UnsyncedFiles) -> None:
-        """Sync these files too. Later changes of the list do not change this flush."""
+        """Sync these files too.
+
+        Later changes of the list do not change this flush.
+        """
         self.taken, self.paths, self.directories = taken, taken.paths, tuple(taken.directories)
         self.snapshots = taken.snapshots
         self.names_sync = self.log_directory.names.ask()
@@ -174,7 +177,10 @@ class UnsyncedFiles:
         return files
 
     def take(self) -> UnsyncedFiles:
-        """Take everything for a flush. It is remembered until `give_up` or `put_back`."""
+        """Take everything for a flush.
+
+        It is remembered until `give_up` or `put_back`.
+        """
         self.put_back(self._taken)
         taken = self._taken = UnsyncedFiles()
         taken.segments, taken.directories, taken.paths = self.segments, self.directories, self.paths

@@ -29,11 +29,17 @@ Consumers near the end of the log find their entries there.
 
 
 class CorruptIndexError(ValueError):
-    """The index file is damaged. Rebuild it from the segment."""
+    """The index file is damaged.
+
+    Rebuild it from the segment.
+    """
 
 
 class IndexFile:
-    """Entries of `entry_size` bytes. `entries` is -1 until the file is loaded (`load`)."""
+    """Entries of `entry_size` bytes.
+
+    `entries` is -1 until the file is loaded (`load`).
+    """
 
     __slots__ = (
         "_before",
@@ -213,7 +219,10 @@ class IndexFile:
         self._loaded()
 
     def forget_unwritten(self) -> None:
-        """Drop the entries that are not written. `entries` still counts them."""
+        """Drop the entries that are not written.
+
+        `entries` still counts them.
+        """
         self._unwritten = bytearray()
         self._before = None
 

@@ -1,4 +1,4 @@
-"""The invariants of a log and its files, checked by reading all of it. For tests."""
+"""The invariants of a log and its files, which tests check by reading all of it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from kafkapy.storage.log.segment import Segment
 
 
 def check_log(log: LogState) -> None:
-    """Check a log. Raises AssertionError."""
+    """Check a log.
+
+    Raises AssertionError.
+    """
     assert log.log_start_offset <= log.last_stable_offset <= log.high_watermark <= log.log_end_offset, log
     assert log.flushed_offset <= log.log_end_offset, log
     segments = list(log.segments)

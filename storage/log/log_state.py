@@ -163,7 +163,10 @@ class LogState:
             self.new_files = None
 
     def advance_high_watermark(self, offset: int) -> None:
-        """Raise the high watermark to `offset`, at most to the log end offset. It never falls."""
+        """Raise the high watermark to `offset`, at most to the log end offset.
+
+        It never falls.
+        """
         if offset > self.log_end_offset:
             offset = self.log_end_offset
         if offset > self.high_watermark:

@@ -50,7 +50,10 @@ def create_log(
     *,
     producer_expiration_ms: int,
 ) -> PartitionLog:
-    """An empty log for the new directory `path`. No file is created yet."""
+    """An empty log for the new directory `path`.
+
+    No file is created yet.
+    """
     files, now_ms = log_directory.files, log_directory.clock.now_ms()
     segment = Segment(files, path, 0, config, size=0, now_ms=now_ms, new=True)
     segment.dirty = config.preallocate
@@ -76,7 +79,10 @@ def create_log(
 
 
 class NewLogFiles:
-    """The files of a new log. Any thread may create them or give them up."""
+    """The files of a new log.
+
+    Any thread may create them or give them up.
+    """
 
     __slots__ = ("_files", "_lock", "_path", "_size", "_topic_id", "is_settled")
 

@@ -478,14 +478,17 @@ class PartitionLog(LogState):
         self.stop_cleaning()
 
     def check(self) -> None:
-        """Assert the invariants, reading the entire log. For tests."""
+        """Assert the invariants, for tests: this reads the entire log."""
         self.make_files()
         check_log(self)
 
     # --- errors ---------------------------------------------------------------------------------------------
 
     def _all_or_offline(self, what: str, call: Callable[[], T]) -> T:
-        """Run `call`. Any failure takes the log directory offline, as `call` may stop half-way."""
+        """Run `call`.
+
+        Any failure takes the log directory offline, as `call` may stop half-way.
+        """
 
         def call_or_fail() -> T:
             try:

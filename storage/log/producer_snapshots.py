@@ -130,7 +130,9 @@ class PendingSnapshot:
         """Whether the log still has the batches that the snapshot covers."""
 
     def write(self, files: FileSystem, *, durable: bool) -> None:
-        """Write the file under a temporary name, which a start removes. Any thread may call this.
+        """Write the file under a temporary name, which a start removes.
+
+        Any thread may call this.
 
         Raises:
             OSError: the disk failed. If only space, a descriptor or memory is lacking, no file is written.
@@ -160,7 +162,10 @@ class PendingSnapshot:
 
 
 class ProducerSnapshots:
-    """The snapshot files of one partition's directory. Raises OSError if the disk fails."""
+    """The snapshot files of one partition's directory.
+
+    Raises OSError if the disk fails.
+    """
 
     __slots__ = ("_files", "_pending", "directory", "last_offset", "offsets")
 

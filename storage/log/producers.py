@@ -118,7 +118,10 @@ class ProducerEntry:
         return _BATCH.unpack_from(batches, len(batches) - _BATCH.size)[1] if batches else NO_OFFSET
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the next batch. A new epoch forgets the cached batches."""
+        """Set the epoch of the next batch.
+
+        A new epoch forgets the cached batches.
+        """
         if epoch != self.epoch:
             self.epoch = epoch
             self.last_sequence = NO_SEQUENCE
@@ -141,7 +144,10 @@ class ProducerEntry:
 
 
 class ProducerUpdates:
-    """The changes of an append, computed before it is written. `commit` applies them."""
+    """The changes of an append, computed before it is written.
+
+    `commit` applies them.
+    """
 
     __slots__ = ("completed", "duplicate", "entries", "started")
 
@@ -360,7 +366,10 @@ class ProducerStates:
                 self._find_first_unstable()
 
     def log_start_moved(self, log_start_offset: int) -> None:
-        """Note that records below `log_start_offset` are deleted. Their producers are kept."""
+        """Note that records below `log_start_offset` are deleted.
+
+        Their producers are kept.
+        """
         self.high_watermark_moved(log_start_offset)
         self.end_offset = max(self.end_offset, log_start_offset)
 
@@ -372,7 +381,10 @@ class ProducerStates:
         return known - len(self._producers)
 
     def expire_some(self, now_ms: int) -> Iterator[None]:
-        """Expire producers in steps. The producers may change between steps."""
+        """Expire producers in steps.
+
+        The producers may change between steps.
+        """
         for producer_id, begun in tuple(self._verifications.items()):
             if now_ms - begun.begun_ms >= self.expiration_ms:
                 del self._verifications[producer_id]

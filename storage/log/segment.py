@@ -61,7 +61,7 @@ _UNKNOWN = -2
 
 
 class Segment:
-    """One segment. Files open on first use."""
+    """One segment, whose files open on first use."""
 
     __slots__ = (
         "_file",
@@ -558,7 +558,10 @@ class Segment:
             raise
 
     def forget_indexes(self) -> None:
-        """Delete the indexes, and forget the timestamps. They are rebuilt on use."""
+        """Delete the indexes, and forget the timestamps.
+
+        They are rebuilt on use.
+        """
         self.offset_index.forget()
         self.time_index.forget()
         self._max_timestamp = self._rolling_timestamp = _UNKNOWN

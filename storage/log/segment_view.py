@@ -14,7 +14,10 @@ _CONFIG = LogConfig()
 
 
 class SegmentView(Segment):
-    """One view of a segment. `close_files` closes its files."""
+    """One view of a segment.
+
+    `close_files` closes its files.
+    """
 
     __slots__ = ("_is_written",)
 
@@ -32,7 +35,10 @@ class SegmentView(Segment):
             self.learn_max_timestamp(segment.max_timestamp, segment.offset_of_max_timestamp)
 
     def check_indexes(self) -> None:
-        """Load the indexes from their files. Raises as `Segment.check_indexes`."""
+        """Load the indexes from their files.
+
+        Raises as `Segment.check_indexes`.
+        """
         if self._is_written:
             self.offset_index.load_while_written()
             self.time_index.load_while_written()

@@ -88,7 +88,10 @@ class Segments:
         self.closed_bytes -= segment.size
 
     def replace(self, old: Sequence[Segment], new: Segment) -> None:
-        """Replace adjacent segments by `new`. The active segment must not be one of them."""
+        """Replace adjacent segments by `new`.
+
+        The active segment must not be one of them.
+        """
         index = bisect_left(self._bases, old[0].base_offset)
         self._segments[index : index + len(old)] = [new]
         self._bases[index : index + len(old)] = [new.base_offset]

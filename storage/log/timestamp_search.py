@@ -70,7 +70,10 @@ class TimestampSearch:
                 self._active.append(SegmentView(active, is_active=True))
 
     def run(self) -> None:
-        """Search, in any thread. `result` reports errors."""
+        """Search, in any thread.
+
+        `result` reports errors.
+        """
         if not self.is_done:
             self.is_done = True
             try:
@@ -83,7 +86,9 @@ class TimestampSearch:
                 self._error = error
 
     def result(self) -> TimestampOffset | None:
-        """The record that was found; None if there is none. Call this on the loop.
+        """The record that was found; None if there is none.
+
+        Call this on the loop.
 
         Raises:
             LogChangedError: the log has changed meanwhile. Search again.

@@ -37,7 +37,10 @@ _UNKNOWN = -1
 
 
 class CorruptTransactionIndexError(ValueError):
-    """The index is damaged. Recover the segment to rebuild it."""
+    """The index is damaged.
+
+    Recover the segment to rebuild it.
+    """
 
 
 class AbortedTxn(NamedTuple):

@@ -4,4 +4,7 @@ from kafkapy.errors import UserError
 
 
 class LogSourceError(UserError):
-    """A log cannot be read: it does not exist, or is damaged. The message is one line."""
+    """A log cannot be read: it does not exist, or is damaged.
+
+    The message is one line.
+    """

@@ -203,7 +203,10 @@ def require_static(group: ConsumerGroup, instance_id: str, member_id: str) -> Co
 
 
 def replace_static(transition: Transition, old: ConsumerMember, member_id: str) -> ConsumerMember:
-    """Give a static member a new member id. It keeps its partitions, and starts at epoch 0."""
+    """Give a static member a new member id.
+
+    It keeps its partitions, and starts at epoch 0.
+    """
     group = transition.group
     new = replace(old, member_id=member_id, epoch=0, previous_epoch=0)
     target = group.target(old.member_id)

@@ -19,7 +19,10 @@ CLOSE_ENOUGH: Final = 0.001
 
 
 class Timeout(Enum):
-    """What a member may be late with. The text says what happened then."""
+    """What a member may be late with.
+
+    The text says what happened then.
+    """
 
     SESSION = "the member session expired"
     REBALANCE = "it failed to give up its partitions within the rebalance timeout"

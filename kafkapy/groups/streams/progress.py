@@ -200,7 +200,9 @@ class Progress:
         return updated
 
     def remove_member(self, transition: Transition, member_id: str) -> None:
-        """Remove a member. Its tasks are free at once.
+        """Remove a member.
+
+        Its tasks are free at once.
 
         The others learn that its endpoint is gone (Apache Kafka tells them with the next change of tasks).
         """

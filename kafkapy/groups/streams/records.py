@@ -222,7 +222,10 @@ def read_endpoint(value: StreamsGroupMemberMetadataValue) -> Endpoint | None:
 
 
 def read_tags(tags: Sequence[Any]) -> tuple[tuple[str, str], ...]:
-    """The tags of a member, sorted. Of two with the same name the last one counts."""
+    """The tags of a member, sorted.
+
+    Of two with the same name the last one counts.
+    """
     return tuple(sorted({tag.key: tag.value for tag in tags}.items()))
 
 

@@ -83,7 +83,9 @@ def export_copy(
 
 
 def export_in_place(paths: Sequence[Path], zookeeper: str | None) -> Exported:
-    """Export the log directories `paths` in place. The arguments are those of `export_copy`.
+    """Export the log directories `paths` in place.
+
+    The arguments are those of `export_copy`.
 
     Raises:
         MigrationError: the export failed; this broker still opens the directories.

@@ -1,4 +1,4 @@
-"""How long a cluster is without a controller, and partitions without leaders, after a SIGKILL."""
+"""How long a cluster is without controller and leaders after a SIGKILL."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _VALUE: Final = b"x" * 100
 
 
 def longest_gap(times: Sequence[float], since: float) -> float:
-    """The longest time between two that follow each other, the later of them not before `since`."""
+    """The longest time between two neighbours, the later of them not before `since`."""
     return max((after - before for before, after in pairwise(times) if after >= since), default=0.0)
 
 

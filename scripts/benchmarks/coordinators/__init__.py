@@ -1,1 +1,4 @@
-"""What coordinators cost: groups that form, commits of offsets, transactions, the load of a large state."""
+"""What coordinators cost.
+
+Groups form, offsets are committed, transactions run, and a large state is loaded.
+"""

@@ -73,7 +73,10 @@ def commit_request(group: str, topic: str, partitions: Sequence[int]) -> bytes:
 
 
 def wait_for_coordinator(connection: socket.socket, group: str) -> None:
-    """Have the offsets topic created, if it does not exist, and wait until the group has a coordinator."""
+    """Wait until the group has a coordinator.
+
+    This creates the offsets topic if it does not exist.
+    """
     asked = FindCoordinatorRequest(key_type=0, coordinator_keys=[group])
     request = encoded(asked, _COORDINATOR_VERSION)
     deadline = time.monotonic() + _PATIENCE

@@ -1,6 +1,7 @@
-"""A member of a group in a process of its own (`python -m scripts.benchmarks.coordinators.lone_consumer`).
+"""A member of a group in a process of its own.
 
-It can be killed, while the other members of the group stay.
+Start it with `python -m scripts.benchmarks.coordinators.lone_consumer`. It can be killed, while the other
+members of the group stay.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ _ROOT = Path(__file__).resolve().parents[3]
 
 
 def consumer_settings(bootstrap_servers: str, group: str, protocol: str) -> dict[str, object]:
-    """The settings of a member. With the consumer protocol the broker sets the times."""
+    """The settings of a member.
+
+    With the consumer protocol the broker sets the times.
+    """
     times = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 1000} if protocol == "classic" else {}
     return {
         "bootstrap.servers": bootstrap_servers,

@@ -1,4 +1,7 @@
-"""A start with very many committed offsets: how long until all can be fetched, and the memory they take."""
+"""A start with very many committed offsets.
+
+It measures how long it takes until all can be fetched, and how much memory they need.
+"""
 
 from __future__ import annotations
 

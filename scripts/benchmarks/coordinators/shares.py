@@ -39,7 +39,9 @@ PROPERTIES = {
 
 
 def sharing(mode: str) -> Callable[[Target, float], Figures]:
-    """Load: four members share 300,000 records of 100 bytes, in batches of 50, in six partitions.
+    """Load: four members of a share group read six partitions.
+
+    They share 300,000 records of 100 bytes, in batches of 50.
 
     With the mode `implicit` a member accepts all records of a poll by the next one. With `explicit` it
     accepts or rejects each, and waits after each poll until that is stored.

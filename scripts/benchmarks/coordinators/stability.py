@@ -1,4 +1,7 @@
-"""How long a group of consumers takes until it is stable: when it forms, and after a member's death."""
+"""How long a group of consumers takes until it is stable.
+
+This is measured when the group forms, and after a member's death.
+"""
 
 from __future__ import annotations
 

@@ -18,7 +18,10 @@ _ids = itertools.count(1)
 
 
 def in_turn(partitions: int, *, producers: int = 1) -> Callable[[Target, float], Figures]:
-    """Load: each transaction writes a record to each partition, and the next one follows its commit."""
+    """Load: transactions one after another, each with a record for every partition.
+
+    The next one begins when the one before is committed.
+    """
 
     def run(target: Target, scale: float) -> Figures:
         topic = target.new_topic(partitions)

@@ -1,12 +1,12 @@
-"""Three brokers of kafkapy and of Apache Kafka 3.9.1 on a ZooKeeper, under the same loads, in turn.
+"""Clusters of kafkapy and of Apache Kafka 3.9.1 under the same loads, in turn.
 
 scripts/bench cluster                          all loads but failover-10k, on all three kinds of cluster
 scripts/bench cluster --load stream-1k --load sync --scale 0.3                      some loads, smaller
 scripts/bench cluster --load failover-10k --repeat 1 --server kafkapy-fsync --server kafka
 
-Each topic has a replica on each broker, min.insync.replicas is 2, and sessions of ZooKeeper end after four
-seconds. CPU time and memory are sums over the three brokers; ZooKeeper's CPU time over the whole load, its
-preparation included, is a figure of its own.
+Each cluster has three brokers and a ZooKeeper. Each topic has a replica on each broker, min.insync.replicas
+is 2, and sessions of ZooKeeper end after four seconds. CPU time and memory are sums over the three brokers;
+ZooKeeper's CPU time over the complete load, its preparation included, is a figure of its own.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a power cut costs Apache Kafka and kafkapy, each with its defaults. Needs root.
+"""What a power cut costs Apache Kafka and kafkapy, each with its defaults.
 
 scripts/bench power-cut [--records 20000] [--results DIR]
 
-It prints a table, and writes the figures to docs/results/power-cut-DATE.json.
+It needs root, prints a table, and writes the figures to docs/results/power-cut-DATE.json.
 """
 
 from __future__ import annotations
