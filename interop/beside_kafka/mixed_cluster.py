@@ -58,7 +58,10 @@ _KAFKA_SETTINGS: Final = {
 
 
 class Shown(NamedTuple):
-    """What one broker shows of the cluster. A client library may ask another broker than it was given."""
+    """What one broker shows of the cluster.
+
+    A client library may ask another broker than it was given.
+    """
 
     controller_id: int
     topics: dict[str, dict[int, MetadataResponsePartition]]
@@ -209,7 +212,10 @@ class MixedCluster:
         return self.metadata(number).topics.get(name, {})
 
     def create(self, name: str, assignment: Sequence[Sequence[int]] = ((1, 2, 3),), **settings: str) -> None:
-        """Create a topic with these replicas, the preferred leader first, and wait until all are in sync."""
+        """Create a topic with these replicas, and wait until all are in sync.
+
+        The first replica is the preferred leader.
+        """
         replicas = [list(each) for each in assignment]
         config = {key.replace("_", "."): value for key, value in settings.items()}
         admin = self.admin()

@@ -70,7 +70,7 @@ def read(cluster: MixedCluster, topic: str, count: int, *, partition: int = 0) -
 def wait_until_equal(
     cluster: MixedCluster, topic: str, *, partition: int = 0, brokers: Sequence[int] = (1, 2, 3)
 ) -> bytes:
-    """Wait until the .log files of the replicas are the same, byte for byte; return their bytes."""
+    """Wait until the .log files of the replicas are the same, and return their bytes."""
 
     def are_equal() -> bool:
         first, *others = [cluster.log_bytes(number, topic, partition) for number in brokers]

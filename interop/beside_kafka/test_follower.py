@@ -112,7 +112,10 @@ def test_deleted_records_go_on_every_broker(cluster: MixedCluster, leader: int) 
 
 @pytest.mark.parametrize("number", [2, 3], ids=["kafka", "kafkapy"])
 def test_a_replica_whose_directory_was_removed_is_fetched_again(cluster: MixedCluster, number: int) -> None:
-    """The operator's way to rebuild a replica. Its log begins where the leader's does."""
+    """The operator's way to rebuild a replica.
+
+    Its log begins where the leader's does.
+    """
     topic, leader = f"rebuilt-{number}", 5 - number
     cluster.create(topic, [[leader, 1, number]], segment_bytes="20000")
     for _ in range(10):

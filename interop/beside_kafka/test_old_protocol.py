@@ -1,4 +1,7 @@
-"""Brokers of Apache Kafka with inter.broker.protocol.version 2.6 change the ISR in ZooKeeper themselves."""
+"""Brokers of Apache Kafka with the protocol of release 2.6 change the ISR themselves.
+
+With `inter.broker.protocol.version` 2.6 they write it to ZooKeeper.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Brokers are replaced by the other kind on the same data, under load, and back: nothing is lost."""
+"""Brokers are replaced by the other kind and back, and nothing is lost.
+
+They go on with the same data, under load.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,10 @@ def start(start_mixed: StartMixed) -> Iterator[StartMixed]:
 
 @contextmanager
 def load(cluster: MixedCluster) -> Iterator[History]:
-    """Write meanwhile; then nothing that was acknowledged may be missing, and all replicas be equal."""
+    """Write meanwhile, and compare the replicas in the end.
+
+    Nothing that was acknowledged may be missing, and all replicas must be equal.
+    """
     cluster.create("orders", [[1, 2, 3], [2, 3, 1], [3, 1, 2]], segment_bytes="1500000")
     chance, history, stop = random.Random(11), History(), threading.Event()
     producer = RecordingProducer("p", cluster.bootstrap_servers, history, idempotent=True)
@@ -114,7 +120,10 @@ def deposing(cluster: MixedCluster, number: int, moment: str) -> Iterator[None]:
 
 
 def wait_until_whole(cluster: MixedCluster) -> None:
-    """Wait until all replicas are in sync; restart the Apache Kafkas that were deposed within a change."""
+    """Wait until all replicas are in sync.
+
+    Brokers of Apache Kafka that were deposed within a change are restarted.
+    """
     while True:
         wait_until(
             lambda: cluster.half_changed() or cluster.is_in_sync("orders"), timeout=60, ignoring=PeerError

@@ -1,4 +1,7 @@
-"""Apache Kafka's VerifiableProducer and VerifiableConsumer, which tell all they do as lines of JSON."""
+"""Apache Kafka's VerifiableProducer and VerifiableConsumer.
+
+They tell all they do as lines of JSON.
+"""
 
 from __future__ import annotations
 

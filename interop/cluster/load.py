@@ -1,4 +1,6 @@
-"""Clients of a cluster under faults: idempotent producers, a reader, a consumer group; all that they see.
+"""Clients of a cluster under faults, and all that they see.
+
+They are idempotent producers, a reader and a consumer group.
 
 The clients run in threads and write one history (tests/crash/history.py). While faults are there, a leader or
 coordinator that was deposed and does not know it yet may answer a client with an old end or an old commit, as
@@ -44,7 +46,10 @@ _PASSING: Final = {KafkaError._PARTITION_EOF, KafkaError._TRANSPORT, KafkaError.
 
 
 class TimedHistory(list[Event]):
-    """A history of several threads; `times` has the moment of each event, of the monotonic clock."""
+    """A history of several threads, with the time of each event.
+
+    `times` are of the monotonic clock.
+    """
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,6 @@
-"""A cluster to which anything can happen: brokers and ZooKeepers, the network between them, the clocks.
+"""A cluster to which anything can happen.
+
+Brokers, ZooKeepers, the network between them and the clocks can fail.
 
 with Scene(tmp_path, zookeepers=3) as scene:
     scene.cluster[1].kill()
@@ -35,7 +37,10 @@ _SETTINGS: Final = {
 
 
 class Scene:
-    """Three brokers and some ZooKeepers, each on a host of its own where the machine allows that."""
+    """Three brokers and some ZooKeepers.
+
+    Each is on a host of its own where the machine allows that.
+    """
 
     def __init__(
         self, folder: Path, *, zookeepers: int = 1, properties: Mapping[str, str] | None = None

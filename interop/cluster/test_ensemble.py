@@ -40,7 +40,10 @@ def scene(shared_scene: Scene) -> Scene:
 
 
 def create(scene: Scene, topic: str) -> None:
-    """Create a topic: the controller writes to ZooKeeper. There may be none for a moment."""
+    """Create a topic, for which the controller writes to ZooKeeper.
+
+    For a moment there may be no controller.
+    """
     admin = AdminClient({"bootstrap.servers": scene.cluster.bootstrap_servers, "log_level": 0})
 
     def is_created() -> bool:

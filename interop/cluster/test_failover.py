@@ -1,4 +1,7 @@
-"""Brokers go away under load: nothing that was acknowledged is lost, and clients go on by themselves."""
+"""Brokers go away under load, and nothing that was acknowledged is lost.
+
+Clients go on by themselves.
+"""
 
 from __future__ import annotations
 

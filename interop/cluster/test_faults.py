@@ -1,4 +1,6 @@
-"""Three brokers under every fault that this machine can make, judged by what their clients saw.
+"""Three brokers under every fault that this machine can make.
+
+What their clients saw is the judge.
 
 KAFKAPY_FAULT_RUNS runs of KAFKAPY_FAULT_SECONDS each, by KAFKAPY_SEED. The first of three has one fault
 after another, the others many at once; every second one has an ensemble of three ZooKeepers. What a failed

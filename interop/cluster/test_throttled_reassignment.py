@@ -1,4 +1,7 @@
-"""kafka-reassign-partitions of Kafka 3.9.1 moves replicas with a throttle, and takes it away again."""
+"""kafka-reassign-partitions of Kafka 3.9.1 moves replicas with a throttle.
+
+It takes the throttle away again.
+"""
 
 from __future__ import annotations
 

@@ -15,7 +15,10 @@ Place = tuple[int, int]
 
 
 class WorkingClients(ABC):
-    """Those of one library. Subclasses fill what they see from threads of their own."""
+    """The clients of one library.
+
+    Subclasses fill what they see from threads of their own.
+    """
 
     name: str
 

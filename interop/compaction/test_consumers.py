@@ -36,7 +36,10 @@ EMPTY_BATCH_BYTES = 61
 
 @pytest.fixture(scope="module")
 def compacted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where a broker listens that has the topic: 14 segments without a record, and two with each key."""
+    """The address of a broker that has the topic.
+
+    14 of its segments have no record, and two have each key.
+    """
     settings = {"log.cleaner.backoff.ms": "100", "log.segment.delete.delay.ms": "100"}
     with KafkapyProcess(tmp_path_factory.mktemp("server"), properties=settings) as server:
         admin = AdminClient({"bootstrap.servers": server.bootstrap_servers})
@@ -68,7 +71,10 @@ def left() -> list[int]:
 
 
 def test_librdkafka_reads_without_an_error(compacted: str) -> None:
-    """Each answer without a record has it ask for twice as many bytes; past 1 GiB it reports an error."""
+    """librdkafka reports an error when it asks for more than 1 GiB.
+
+    Each answer without a record has it ask for twice as many bytes.
+    """
     received = confluent.consume(compacted, TOPIC, 2 * KEYS)
     assert [each.offset for each in received] == left()
 

@@ -40,7 +40,10 @@ def _jars() -> None:
 
 
 class Batch(NamedTuple):
-    """What both sides must agree on. Of a batch that was rewritten the base timestamp may differ."""
+    """What both sides must agree on.
+
+    Of a batch that was rewritten, the base timestamp may differ.
+    """
 
     first_offset: int
     last_offset: int

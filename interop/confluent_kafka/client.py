@@ -15,7 +15,10 @@ BIG_ENOUGH = {"message.max.bytes": 2_000_000}
 def produce(
     bootstrap_servers: str, topic: str, records: Iterable[Record], *, partition: int = -1, **config: object
 ) -> list[Message]:
-    """Send all records, wait, and return each result. `_` in a setting's name stands for a dot."""
+    """Send all records, wait, and return each result.
+
+    `_` in a setting's name stands for a dot.
+    """
     settings = {key.replace("_", "."): value for key, value in config.items()}
     producer = Producer({"bootstrap.servers": bootstrap_servers, **BIG_ENOUGH, **settings})
     told: list[Message] = []

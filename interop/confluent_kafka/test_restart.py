@@ -1,4 +1,4 @@
-"""confluent-kafka: clients go on, and nothing is lost, when the broker stops and starts again."""
+"""confluent-kafka goes on, and nothing is lost, when the broker restarts."""
 
 from __future__ import annotations
 
@@ -56,7 +56,10 @@ def test_topics_records_and_offsets_are_still_there(own_server: ServerProcess, h
 @pytest.mark.capability("restart")
 @pytest.mark.parametrize("how", ["stop", "kill"])
 def test_clients_that_are_at_work_go_on(own_server: ServerProcess, how: str) -> None:
-    """An idempotent producer and a consumer work through a restart: every record once, in order."""
+    """An idempotent producer and a consumer work through a restart.
+
+    The consumer gets every record once, in order.
+    """
     address, count = own_server.bootstrap_servers, 20_000
     admin = AdminClient({"bootstrap.servers": address})
     admin.create_topics([NewTopic("stream", 1)])["stream"].result(30)

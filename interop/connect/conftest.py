@@ -27,7 +27,10 @@ class ConnectCluster:
         return next(worker for worker in self.workers if worker.running)
 
     def restart_failed(self, connector: str) -> None:
-        """Restart what has failed of a connector, as its operator would: Connect does not do that itself."""
+        """Restart what has failed of a connector, as its operator would.
+
+        Connect does not do that itself.
+        """
         with contextlib.suppress(RestError, OSError):
             status = self.worker.get(f"connectors/{connector}/status")
             if any(each["state"] == "FAILED" for each in (status["connector"], *status["tasks"])):

@@ -1,4 +1,7 @@
-"""What Connect asks of a broker besides records: its internal topics, its group, offsets of connectors."""
+"""What Connect asks of a broker besides records.
+
+It needs internal topics, a group, and the offsets of connectors.
+"""
 
 from __future__ import annotations
 
@@ -168,7 +171,10 @@ def sink_offsets(worker: Worker, connector: str) -> dict[object, object]:
 
 
 def end_offsets(servers: str, topic: str) -> dict[int, int]:
-    """After the last record of each partition, as a sink commits it: it does not know of markers."""
+    """The offset after the last record of each partition, as a sink commits it.
+
+    A sink does not know of markers.
+    """
     found = committed_messages(servers, topic, PARTITIONS)
     return {partition: (messages[-1].offset() or 0) + 1 for partition, messages in found.items()}
 

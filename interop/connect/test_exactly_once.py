@@ -1,4 +1,6 @@
-"""Lines pass from a file through a topic into a file, though the broker and the workers are killed.
+"""Lines pass from a file through a topic into a file.
+
+The broker and the workers are killed meanwhile.
 
 The source is exactly once. The sink commits offsets after it wrote the lines: if its worker is killed between
 the two, its successor writes them again.

@@ -1,4 +1,7 @@
-"""Consumer groups (KIP-848): heartbeats and their errors, descriptions, commits; both protocols."""
+"""Consumer groups (KIP-848) on both brokers.
+
+Heartbeats and their errors, descriptions and commits are compared, with both protocols.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +76,10 @@ def describe(broker: Broker, label: str, *groups: str) -> None:
 
 
 def new_topic(broker: Broker, what: str | None = None, *, partitions: int = 1) -> str:
-    """Make a topic, and wait until the coordinator knows it: in Apache Kafka that is a little later."""
+    """Make a topic, and wait until the coordinator knows it.
+
+    In Apache Kafka that is a little later.
+    """
     name, group = broker.topic(what, partitions), f"{broker.prefix}-waits"
 
     def is_known() -> bool:
@@ -269,7 +275,10 @@ def test_from_one_protocol_to_the_other_and_back(pair: Pair) -> None:
 
 
 def test_the_hash_of_the_topics_is_that_of_kafka(pair: Pair) -> None:
-    """The ids of topics are random, so each broker's hash is compared with what kafkapy computes of them."""
+    """Each broker's hash is compared with what kafkapy computes of its topics' ids.
+
+    The ids are random, so the hashes of the two brokers differ.
+    """
 
     def hashes(broker: Broker) -> None:
         find_coordinator(broker)
@@ -318,7 +327,10 @@ def test_the_records_are_those_of_kafka(pair: Pair) -> None:
 
 
 def stored(broker: Broker, group: str) -> Iterator[tuple[Any, Any]]:
-    """The keys and values of the group's records, in order of the log; the value of a tombstone is None."""
+    """The keys and values of the group's records, in the order of the log.
+
+    The value of a tombstone is None.
+    """
     for index in range(5):
         request = FetchRequest(
             max_wait_ms=0,

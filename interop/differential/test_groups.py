@@ -1,4 +1,7 @@
-"""Group membership: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, dynamic and static; FindCoordinator."""
+"""The membership of groups, dynamic and static, on both brokers.
+
+JoinGroup, SyncGroup, Heartbeat, LeaveGroup and FindCoordinator are compared.
+"""
 
 from __future__ import annotations
 

@@ -27,7 +27,10 @@ SPECIAL = (-1, -2, -3, -4, -5, -6, -7, -100)
 def list_offsets(
     broker: Broker, label: str, topic: str, version: int, *timestamps: int, epoch: int = -1, **fields: int
 ) -> None:
-    """Ask for one timestamp at a time: a special one that a version does not have spoils the others."""
+    """Ask for one timestamp at a time.
+
+    A special one that a version does not have spoils the others.
+    """
     for timestamp in timestamps:
         partition = ListOffsetsPartition(partition_index=0, timestamp=timestamp, current_leader_epoch=epoch)
         request = ListOffsetsRequest(

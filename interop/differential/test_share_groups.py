@@ -1,4 +1,7 @@
-"""Share groups (KIP-932): heartbeats and their errors, sessions, acquired records, acknowledgements."""
+"""Share groups (KIP-932) on both brokers.
+
+Heartbeats and their errors, sessions, acquired records and acknowledgements are compared.
+"""
 
 from __future__ import annotations
 

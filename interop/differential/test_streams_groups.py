@@ -1,4 +1,7 @@
-"""Streams groups (KIP-1071): heartbeats and their errors, internal topics, descriptions, commits, records."""
+"""Streams groups (KIP-1071) on both brokers.
+
+Heartbeats and their errors, internal topics, descriptions, commits and records are compared.
+"""
 
 from __future__ import annotations
 
@@ -366,7 +369,10 @@ def test_the_records_of_a_group(pair: Pair) -> None:
 
 
 def stored(broker: Broker, group: str) -> Iterator[tuple[Any, Any]]:
-    """The keys and values of the group's records, in order of the log; the value of a tombstone is None."""
+    """The keys and values of the group's records, in the order of the log.
+
+    The value of a tombstone is None.
+    """
     for index in range(5):
         request = FetchRequest(
             max_wait_ms=0,

@@ -1,4 +1,7 @@
-"""Logs written here are the logs that Apache Kafka writes, byte for byte, and each opens the other's."""
+"""Logs written here are, byte for byte, those that Apache Kafka writes.
+
+Each opens the other's.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,10 @@ def _jars() -> None:
 
 
 def appends(seed: int, count: int = 400) -> list[Append]:
-    """Batches of all codecs, times that jump, epochs that rise, idempotent and transactional producers."""
+    """Batches of every kind.
+
+    They have all codecs, times that jump, epochs that rise, and idempotent and transactional producers.
+    """
     chance = random.Random(seed)
     made: list[Append] = []
     sequences: dict[int, int] = {}

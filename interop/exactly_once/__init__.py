@@ -1,1 +1,4 @@
-"""Exactly once: transactions under kills, zombies and lost frames, Kafka Streams, Java's own copier."""
+"""Exactly once: transactions under kills, zombies and lost frames.
+
+Kafka Streams and Java's own copier run too.
+"""

@@ -1,8 +1,9 @@
-"""Reads topics byte by byte as a read_committed consumer does, and writes down every last stable offset.
+"""Reads topics byte by byte, as a read_committed consumer does.
 
-It knows nothing of client libraries: it finds aborted records by the list of aborted transactions in each
-answer and by the markers in the log, as KIP-98 says. Offsets are written down with the moment at which they
-were asked for, records with the moment at which they came.
+It writes down every last stable offset. It knows nothing of client libraries: it finds aborted
+records by the list of aborted transactions in each answer and by the markers in the log, as KIP-98 says.
+Offsets are written down with the moment at which they were asked for, records with the moment at which they
+came.
 """
 
 from __future__ import annotations
@@ -52,7 +53,10 @@ class Auditor(threading.Thread):
     def __init__(
         self, servers: str, journal: Journal, partitions: Sequence[Partition], *, offsets: bool
     ) -> None:
-        """`offsets`: write offsets down, too. A new leader may know older ones than the leader before."""
+        """Read these topics; with `offsets`, write offsets down, too.
+
+        A new leader may know older offsets than the leader before.
+        """
         super().__init__(name=NAME, daemon=True)
         self._servers, self._journal, self._offsets = servers.split(","), journal, offsets
         self._positions = dict.fromkeys(partitions, 0)

@@ -1,4 +1,6 @@
-"""Stands between clients and a broker, and delays, doubles and loses frames of transactions.
+"""Delays, doubles and loses frames of transactions.
+
+It stands between clients and a broker.
 
     with FrameProxy(broker.address, seed=1) as proxy:
         Producer({"bootstrap.servers": proxy.bootstrap_servers})

@@ -81,10 +81,10 @@ class Run:
         self._auditor = Auditor(stage.servers, journal, self._partitions, offsets=len(stage.brokers) == 1)
 
     def judge(self, *, kills: int, records: int, transaction_records: int, pause: float) -> Result:
-        """Kill the broker so often, or never, while at least so many records are written; the result.
+        """Kill the broker `kills` times while records are written, and judge what came of it.
 
-        A transaction has `transaction_records` at most. The banks pause for `pause` seconds after each, so
-        that the copiers can keep up.
+        At least `records` records are written. A transaction has `transaction_records` at
+        most. The banks pause for `pause` seconds after each, so that the copiers can keep up.
         """
         began = time.monotonic()
         servers, replicas = self._stage.servers, len(self._stage.brokers)

@@ -1,4 +1,7 @@
-"""The proxy delays, doubles and loses frames, and a client sees what it would see of a bad network."""
+"""The proxy delays, doubles and loses frames.
+
+A client sees what it would see of a bad network.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Java's TransactionalMessageCopier, which Apache Kafka's own tests use, copies a partition exactly once.
+"""Java's TransactionalMessageCopier copies a partition exactly once.
+
+Apache Kafka's own tests use it.
 
 Its producer has an epoch for each transaction, so the proxy also sends its EndTxn again, after the next
 transaction began.

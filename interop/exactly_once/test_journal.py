@@ -1,4 +1,7 @@
-"""Journals of several processes merge into one history, whatever they were doing when they were killed."""
+"""Journals of several processes merge into one history.
+
+It does not matter what they were doing when they were killed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Frames of transactions that arrive again, or only after the end of their transactions, tear nothing.
+"""Late frames of transactions tear nothing.
+
+They arrive again, or only after the end of their transactions.
 
 Three producers write transactions in turn, and a postbox delivers copies of their frames, some of which did
 not arrive before: Produce, TxnOffsetCommit and EndTxn of the same transaction, or of one before. Without

@@ -1,4 +1,7 @@
-"""Kafka Streams counts words exactly once, though it and the broker are killed within transactions."""
+"""Kafka Streams counts words exactly once, under kills.
+
+Both it and the broker are killed within transactions.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Kafka Streams joins two topics in windows, exactly once, though it and the broker are killed."""
+"""Kafka Streams joins two topics in windows, exactly once, under kills.
+
+Both it and the broker are killed.
+"""
 
 from __future__ import annotations
 

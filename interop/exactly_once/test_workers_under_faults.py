@@ -1,4 +1,4 @@
-"""Banks and copiers lose nothing, double nothing and tear nothing, whatever fails around them.
+"""Banks and copiers lose, double and tear nothing, whatever fails around them.
 
 KAFKAPY_TRANSACTION_RECORDS and KAFKAPY_TRANSACTION_KILLS set the size, KAFKAPY_TRANSACTION_SIZE how many
 records a transaction has on average, KAFKAPY_SEED the faults. What a failed run leaves is kept in

@@ -1,4 +1,7 @@
-"""A transactional producer of librdkafka that writes down what it does, and what it is told."""
+"""A transactional producer of librdkafka.
+
+It writes down what it does, and what it is told.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,10 @@ group's coordinator is lost after AddOffsetsToTxn was answered.
 
 
 class FencedError(Exception):
-    """The producer may write no more; another has its transactional id, or its transaction took too long."""
+    """The producer may write no more.
+
+    Another one has its transactional id, or its transaction took too long.
+    """
 
 
 class AbortNeededError(Exception):

@@ -22,7 +22,10 @@ _MODULE: Final = "interop.exactly_once.worker"
 
 
 class _Place:
-    """A transactional id, and the processes that have it: the last one started, and those before it."""
+    """A transactional id, and the processes that have it.
+
+    These are the last one started, and those before it.
+    """
 
     def __init__(self, order: Order) -> None:
         self.order = order

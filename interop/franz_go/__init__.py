@@ -1,1 +1,4 @@
-"""franz-go: transactions and groups of three types, by a program of the suite and its own tests."""
+"""franz-go: transactions, and groups of three types.
+
+They are tested by a program of this suite, and by franz-go's own tests.
+"""

@@ -1,4 +1,4 @@
-"""franz-go copies records in transactions, and consumes as members of groups of both protocols."""
+"""franz-go copies records in transactions, and consumes in groups of both protocols."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""franz-go's own tests of transactions and groups pass, with several balancers and all protocols."""
+"""franz-go's own tests of transactions and groups pass.
+
+They run with several balancers and all protocols.
+"""
 
 from __future__ import annotations
 

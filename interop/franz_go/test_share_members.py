@@ -1,4 +1,7 @@
-"""franz-go's members of a share group settle each record once, though one of them is killed."""
+"""franz-go's members of a share group settle each record once.
+
+One of them is killed meanwhile.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,10 @@ from kafkapy.protocol.message import TopMessage
 
 
 class Shown(NamedTuple):
-    """An answer that names members as the walk does. `rest` is only compared."""
+    """An answer that names members as the walk does.
+
+    `rest` is only compared.
+    """
 
     kind: str
     error: int

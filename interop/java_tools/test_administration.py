@@ -1,4 +1,7 @@
-"""kafka-topics, -configs, -consumer-groups, -get-offsets, -delete-records, -log-dirs and their kin."""
+"""Java's tools for administration, from kafka-topics to kafka-log-dirs.
+
+The others are kafka-configs, kafka-consumer-groups, kafka-get-offsets, kafka-delete-records and their kin.
+"""
 
 from __future__ import annotations
 

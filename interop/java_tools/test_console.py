@@ -1,4 +1,7 @@
-"""kafka-console-producer and -consumer, and the performance tools: Java's clients carry records unchanged."""
+"""Java's clients carry records unchanged.
+
+They are kafka-console-producer, kafka-console-consumer and the performance tools.
+"""
 
 from __future__ import annotations
 

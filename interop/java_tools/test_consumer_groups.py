@@ -1,4 +1,7 @@
-"""Java's consumers with the consumer protocol (KIP-848), and kafka-consumer-groups looking at them."""
+"""Java's consumers with the consumer protocol (KIP-848).
+
+kafka-consumer-groups looks at them.
+"""
 
 from __future__ import annotations
 

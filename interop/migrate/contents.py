@@ -48,7 +48,10 @@ GROUPS = ("assigned", "subscribed", "modern", "transactional")
 
 
 def fill(bootstrap_servers: str, *, transactions: bool, modern_groups: bool = False, seed: int = 1) -> None:
-    """Create the topics and write to all except `tail`. One of the `transactions` is left open."""
+    """Create the topics and write to all except `tail`.
+
+    One of the `transactions` is left open.
+    """
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     topics = dict(TOPICS)
     if transactions:

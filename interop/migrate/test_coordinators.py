@@ -1,4 +1,7 @@
-"""What Apache Kafka's coordinators left in a directory goes on here: open transactions, groups at work."""
+"""What Apache Kafka's coordinators left in a directory goes on here.
+
+There are open transactions, and groups at work.
+"""
 
 from __future__ import annotations
 

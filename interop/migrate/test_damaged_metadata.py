@@ -1,4 +1,7 @@
-"""Half of Apache Kafka's metadata never passes for the whole: what it does not name is a deleted topic."""
+"""Half of Apache Kafka's metadata never passes for all of it.
+
+A topic that it does not name would count as deleted.
+"""
 
 from __future__ import annotations
 

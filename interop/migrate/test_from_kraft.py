@@ -1,4 +1,7 @@
-"""`kafkapy import`: what Apache Kafka 4.3 wrote, kafkapy shows, after a stop in order and after a kill."""
+"""`kafkapy import` shows what Apache Kafka 4.3 wrote.
+
+It does so after a stop in order and after a kill.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`kafkapy import`: what Apache Kafka 3.9 wrote in ZooKeeper mode, kafkapy shows; torn logs too."""
+"""`kafkapy import` shows what Apache Kafka 3.9 wrote in ZooKeeper mode.
+
+Torn logs are among that.
+"""
 
 from __future__ import annotations
 

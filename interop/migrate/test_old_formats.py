@@ -1,4 +1,7 @@
-"""Topics that hold messages of before Kafka 0.11, written by Apache Kafka 3.9.1: the same records here."""
+"""Topics with messages of before Kafka 0.11 have the same records here.
+
+Apache Kafka 3.9.1 wrote them.
+"""
 
 from __future__ import annotations
 
@@ -100,6 +103,9 @@ def _read(bootstrap_servers: str, topic: str) -> list[tuple[Any, ...]]:
 
 
 def _timestamp(message: Message) -> tuple[int, int] | None:
-    """Type and time; None for a message of v0, which has neither, and what it becomes: a record of -1."""
+    """Type and time of a message.
+
+    They are None for a message of v0, which has neither, and for a record of -1, which it becomes.
+    """
     kind, time = message.timestamp()
     return None if kind == TIMESTAMP_NOT_AVAILABLE or time == -1 else (kind, time)

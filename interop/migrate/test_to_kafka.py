@@ -1,4 +1,7 @@
-"""`kafkapy export`: what kafkapy wrote, Apache Kafka shows, after a stop in order or a kill; and back."""
+"""`kafkapy export`: Apache Kafka shows what kafkapy wrote, and back.
+
+It does so after a stop in order and after a kill.
+"""
 
 from __future__ import annotations
 

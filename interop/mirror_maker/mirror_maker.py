@@ -54,7 +54,10 @@ _ALL: Final = {
 
 
 class MirrorMaker:
-    """The process, between two clusters; the topics `from-NAME-…` of each are mirrored to the other."""
+    """The process, between two clusters.
+
+    The topics `from-NAME-…` of each cluster are mirrored to the other.
+    """
 
     def __init__(self, folder: Path, clusters: Mapping[str, str]) -> None:
         self._log = folder / "mirror_maker.out"

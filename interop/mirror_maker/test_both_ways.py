@@ -1,4 +1,6 @@
-"""Topics, their records and settings, and the offsets of groups are mirrored from each side to the other.
+"""Each side is mirrored to the other.
+
+Topics are mirrored, with their records and settings, and the offsets of groups.
 
 Records are exactly once: MirrorMaker 2 writes them in transactions together with its own offsets.
 """

@@ -1,4 +1,7 @@
-"""The server under test. `--against kafka` means 3.9.1, the last that serves old clients."""
+"""The server under test.
+
+`--against kafka` means 3.9.1, the last release that serves old clients.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Java clients of 0.8.2, 0.10.2 and 2.8: groups and committed offsets, and where segments start."""
+"""Java clients of 0.8.2, 0.10.2 and 2.8.
+
+Tested are groups and committed offsets, and where segments start.
+"""
 
 from __future__ import annotations
 

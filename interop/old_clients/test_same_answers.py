@@ -1,4 +1,7 @@
-"""The same old requests to Apache Kafka 3.9.1 and to kafkapy: the same answers, field by field."""
+"""The same old requests get the same answers, field by field.
+
+They go to Apache Kafka 3.9.1 and to kafkapy.
+"""
 
 from __future__ import annotations
 

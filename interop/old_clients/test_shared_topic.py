@@ -36,7 +36,10 @@ class Shared(NamedTuple):
 
 @pytest.fixture(scope="module")
 def shared(bootstrap_servers: str) -> Shared:
-    """A topic to which every client has written with every codec, every shape of record that it knows."""
+    """A topic to which every client has written.
+
+    Each used every codec, and every shape of record that it knows.
+    """
     with skipped_without_jars():
         for release in java_clients.RELEASES:
             java_clients.jars(release)

@@ -1,4 +1,6 @@
-"""Kafka's own classes read every message that we write, and write every message that we read.
+"""Kafka's own classes read every message that we write.
+
+They also write every message that we read.
 
 Each (message, version) is put to the newest release that has it: the current one, or the last with ZooKeeper
 for what later releases dropped.

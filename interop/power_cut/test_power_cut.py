@@ -1,5 +1,7 @@
-"""A power cut costs kafkapy nothing that it acknowledged, and never its ability to start; Apache Kafka beside
-it."""
+"""A power cut costs kafkapy nothing that it acknowledged, and it always starts again.
+
+Apache Kafka runs beside it.
+"""
 
 from __future__ import annotations
 

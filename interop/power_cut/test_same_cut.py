@@ -1,5 +1,6 @@
-"""The same damage to the same log: kafkapy and Apache Kafka's own recovery cut it at the same record, and
-each finds in what the other left the same offsets, epochs and producers.
+"""kafkapy and Apache Kafka's own recovery truncate the same log at the same record.
+
+Both get the same damage. Each finds in what the other left the same offsets, epochs and producers.
 
 Leader epochs are compared where kafkapy recovered: of one log with garbage after its last batch Apache Kafka
 kept only the newest. Above the recovery point only. Below it kafkapy cuts nothing (docs/storage.md).
@@ -37,7 +38,10 @@ def _jars() -> None:
 
 
 def damage(directory: Path, chance: random.Random) -> str:
-    """What a power cut may have done to the unsynced end of a log, or to any segment of one never synced."""
+    """What a power cut may have done to a log.
+
+    It damages the unsynced end of a log, or any segment of one that was never synced.
+    """
     path = chance.choice([max(directory.glob("*.log")), *directory.glob("*.log")])
     content = path.read_bytes()
     way = chance.choice(["cut", "zeros behind", "garbage behind", "bit", "zeros within"])

@@ -1,4 +1,4 @@
-"""Apache Kafka's own classes read the batches that we build, and we read the ones that they build."""
+"""Apache Kafka's own classes read the batches that we build, and we read theirs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""An archive of the classes that a Spark session uses, with which the next one starts in half the time.
+"""An archive of the classes that a Spark session uses.
+
+The next session starts with it in half the time.
 
 The tests start some forty sessions in Java processes of their own. Java silently ignores an archive that does
 not fit the class path (class data sharing, dynamic archives of Java 13 and later).

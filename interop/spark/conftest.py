@@ -43,7 +43,10 @@ def _starts_are_short() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A session with both lake formats. Whoever changes a setting of it puts it back."""
+    """A session with both lake formats.
+
+    Whoever changes a setting of it puts it back.
+    """
     import kafkapy.spark
 
     started = kafkapy.spark.session(["delta", "iceberg"], master="local[2]", conf=SMALL | INTERPRETED)

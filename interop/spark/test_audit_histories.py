@@ -1,4 +1,6 @@
-"""Random histories of a compacted topic: a right table is clean, one wrong row of it is found, each time.
+"""Random histories of a compacted topic, and audits of its table.
+
+A right table is clean, and one wrong row of it is found, each time.
 
 A history is one partition with keys of its own, so that one comparison judges hundreds of them.
 """
@@ -29,7 +31,10 @@ VALUE, TOMBSTONE, BAD = "value", "tombstone", "bad"
 
 @dataclass
 class History:
-    """Records are (key, kind) by offset; `topic` has the offsets that are left, `rows` offset by key."""
+    """Records are (key, kind) by offset.
+
+    `topic` has the offsets that are left, `rows` the offset of each key.
+    """
 
     bounds: Bounds
     records: list[tuple[str, str]]

@@ -1,4 +1,7 @@
-"""The audit on topics of Apache Kafka itself: transactions, and records that were compacted away."""
+"""The audit on topics of Apache Kafka itself.
+
+They have transactions, and records that were compacted away.
+"""
 
 from __future__ import annotations
 
@@ -136,7 +139,10 @@ def test_an_upserted_row_whose_tombstone_was_compacted_away_is_found(
 
 
 def _compact(bootstrap: str, topic: str, gone: int) -> None:
-    """Waits until at least so many records are gone; only closed segments are compacted, so others follow."""
+    """Waits until at least so many records are gone.
+
+    Only closed segments are compacted, so other records follow.
+    """
     before = sum(Topics(bootstrap).end_offsets(topic).values())
 
     def compacted() -> bool:

@@ -1,4 +1,6 @@
-"""Spark on a cluster of three while brokers are killed and come back: each record is one row.
+"""Spark on a cluster of three while brokers are killed and come back.
+
+Each record is one row.
 
 Stock Spark streams a topic into a table, and a pipeline writes the same topic into another one, both at once
 and without a restart. Records arrive all the time.

@@ -1,4 +1,7 @@
-"""The same pipeline on a Spark cluster of a master and a worker, with nothing changed but `--master`."""
+"""The same pipeline on a Spark cluster of a master and a worker.
+
+Nothing is changed but `--master`.
+"""
 
 from __future__ import annotations
 

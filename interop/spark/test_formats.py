@@ -1,4 +1,7 @@
-"""Values of every format as Spark reads them: rows, errors, and what the columns are in the end."""
+"""Values of every format as Spark reads them.
+
+Rows, errors and the columns in the end are checked.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Numbers in JSON that a column takes for something else are errors, wherever in a value they stand."""
+"""Numbers in JSON that a column takes for something else are errors.
+
+It does not matter where in a value they stand.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""SIGKILL in the middle of batches, of drivers and of the broker: no row is missing and none is there twice.
+"""SIGKILL in the middle of batches, of drivers and of the broker.
+
+No row is missing, and none is there twice.
 
 KAFKAPY_PIPELINE_KILLS says how many drivers are killed (5), KAFKAPY_SEED what follows from chance.
 """

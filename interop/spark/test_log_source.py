@@ -1,4 +1,7 @@
-"""The source kafkapy-log gives the rows that Spark's Kafka source gives, from files instead of a broker."""
+"""The source kafkapy-log gives the rows that Spark's Kafka source gives.
+
+It takes them from files instead of a broker.
+"""
 
 from __future__ import annotations
 

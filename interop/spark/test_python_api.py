@@ -1,4 +1,7 @@
-"""Pipelines from Python, as the documentation shows them: `Pipeline(topic)....to_delta(path).run()`."""
+"""Pipelines from Python, as the documentation shows them.
+
+They are written `Pipeline(topic)....to_delta(path).run()`.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ ORDER = "id INT, item STRING, amount DOUBLE"
 
 
 def produce(bootstrap: str, topic: str, *values: object) -> None:
-    """The order's id is the record's key; None is a tombstone for order 1, text is sent as it is."""
+    """Send orders; the order's id is the record's key.
+
+    None is a tombstone for order 1, and text is sent as it is.
+    """
     producer = Producer({"bootstrap.servers": bootstrap})
     for value in values:
         if isinstance(value, dict):

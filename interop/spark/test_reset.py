@@ -1,4 +1,7 @@
-"""Reset on real tables: what is read again is there once, what was lost is named, checkpoints are Spark's."""
+"""Reset on real tables.
+
+What is read again is there once, what was lost is named, and checkpoints are Spark's.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,10 @@ def topic(make_topic: MakeTopic, bootstrap_servers: str) -> str:
 
 
 def produce(bootstrap: str, topic: str, numbers: range) -> None:
-    """Each number once a partition, with a timestamp of as many seconds (and a millisecond: 0 means now)."""
+    """Send each number once to each partition.
+
+    Its timestamp is as many seconds and a millisecond, because 0 means now.
+    """
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in numbers:
         for partition in range(PARTITIONS):
@@ -102,7 +108,10 @@ def test_a_reset_that_was_killed_before_trimming_is_finished_by_the_next_run(
 def test_rows_that_were_written_but_not_committed_are_not_there_twice(
     topic: str, bootstrap_servers: str, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """A driver killed between the table's commit and Spark's leaves a batch that only the table knows."""
+    """A driver is killed between the table's commit and Spark's.
+
+    It leaves a batch that only the table knows.
+    """
     definition = pipeline_to("parquet", topic, bootstrap_servers, tmp_path)
     run(definition, spark)
     state = State(definition.table.location)

@@ -1,4 +1,7 @@
-"""Sessions as users make them: lake formats by path, jars without a network, a quiet terminal, refusals."""
+"""Sessions as users make them.
+
+Lake formats by path, jars without a network, a quiet terminal, and refusals.
+"""
 
 from __future__ import annotations
 

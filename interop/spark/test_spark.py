@@ -1,4 +1,7 @@
-"""Spark: a million rows written, read in batch, and streamed exactly once across kills of the driver."""
+"""Spark writes a million rows, reads them in batch and streams them.
+
+The stream is exactly once, though the driver is killed.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +83,10 @@ def combined(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 @pytest.fixture(scope="module")
 def written(compiling: SparkSession, bootstrap_servers: str) -> dict[str, Any]:
-    """A topic to which Spark wrote two parts: what they hold, and the times before, between and after."""
+    """A topic to which Spark wrote two parts.
+
+    The result says what they hold, and the times before, between and after them.
+    """
     from interop.spark import job
 
     topic = "access-log"

@@ -1,4 +1,7 @@
-"""How a run takes what ends its query: again, for some time, or one line at once. No Spark is started."""
+"""How a run takes what ends its query, without a Spark that is started.
+
+It tries again, for some time, or prints one line at once.
+"""
 
 from __future__ import annotations
 

@@ -488,7 +488,10 @@ def test_maintenance_merges_small_files_and_leaves_the_memory_of_the_pipeline(
 
 
 def test_a_batch_is_known_though_others_let_its_snapshot_expire(spark: SparkSession, tmp_path: Path) -> None:
-    """As a nightly compaction does, while the driver is down that was killed before Spark's commit."""
+    """A nightly compaction lets snapshots expire.
+
+    It does so while the driver is down, which was killed before Spark's commit.
+    """
     target = TableTarget(format="iceberg", location=str(tmp_path / "orders"))
     for number in range(2):
         open_table(spark, target).append(numbered(spark, (0, number), (1, number)), nth(number))

@@ -1,4 +1,7 @@
-"""Spark's Kafka source and pipelines: nothing of aborted and open transactions, the rest once."""
+"""Spark's Kafka source and pipelines read what was committed, once.
+
+They read nothing of aborted and open transactions.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Two processes of an application share its tasks; one takes over when the other one is killed."""
+"""Two processes of an application share its tasks.
+
+One takes over when the other one is killed.
+"""
 
 from __future__ import annotations
 

@@ -30,7 +30,10 @@ def kafka_jars(release: str = RELEASE) -> Path:
 
 
 def streams_jars() -> Path:
-    """The folder with the jars of Kafka Streams, fetched on first use; raises JarsUnavailableError."""
+    """The folder with the jars of Kafka Streams, fetched on first use.
+
+    Raises JarsUnavailableError.
+    """
     streams = Coordinates("org.apache.kafka", "kafka-streams", RELEASE)
     return copy_jars([streams, *_LOGGING[RELEASE.partition(".")[0]]], CACHE / "kafka-streams" / RELEASE)
 

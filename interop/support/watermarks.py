@@ -1,4 +1,7 @@
-"""The first offset and the high watermark of a partition, also right after its leader has changed."""
+"""The first offset and the high watermark of a partition.
+
+They are right even just after its leader has changed.
+"""
 
 from __future__ import annotations
 

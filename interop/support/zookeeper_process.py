@@ -49,9 +49,9 @@ class ZooKeeperProcess(ServerProcess):
         host: Host = LOCAL,
         more: str = "",
     ) -> None:
-        """`release` is the release of Kafka with which this ZooKeeper comes, `more` are further settings.
+        """Prepare the ZooKeeper that comes with the release `release` of Kafka.
 
-        A session's timeout is at least two ticks.
+        `more` are further settings. A session's timeout is at least two ticks.
         """
         self._release, self._tick_ms = release, tick_ms
         self._host, self._more = host, more

@@ -1,4 +1,7 @@
-"""kafka-transactions ends a transaction that hangs: no coordinator knows it, and nobody would end it."""
+"""kafka-transactions ends a transaction that hangs.
+
+No coordinator knows it, and nobody else would end it.
+"""
 
 from __future__ import annotations
 

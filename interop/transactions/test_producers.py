@@ -1,4 +1,7 @@
-"""Transactions of each client: what is committed is read, once and in order, and nothing else."""
+"""Transactions of each client.
+
+What is committed is read, once and in order, and nothing else.
+"""
 
 from __future__ import annotations
 

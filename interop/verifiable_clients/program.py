@@ -1,4 +1,7 @@
-"""Verifiable clients: processes that tell each thing that happens to them in a line of JSON."""
+"""Verifiable clients: processes that tell what happens to them.
+
+Each thing is a line of JSON.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +75,9 @@ class VerifiableClient:
 
 
 def steady_producer(folder: Path, **flags: object) -> VerifiableClient:
-    """A producer that tries again until each record is acknowledged, and spreads them over the partitions.
+    """A producer that tries again until each record is acknowledged.
+
+    It spreads the records over the partitions.
 
     By default it tries each record once, and keeps to a partition for a long time.
     """

@@ -1,4 +1,7 @@
-"""What a VerifiableProducer says was acknowledged, VerifiableConsumers of one group say they were given."""
+"""Consumers of one group are given what a producer says was acknowledged.
+
+They are Apache Kafka's VerifiableProducer and VerifiableConsumers.
+"""
 
 from __future__ import annotations
 

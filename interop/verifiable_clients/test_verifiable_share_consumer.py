@@ -1,4 +1,7 @@
-"""What a VerifiableProducer says was acknowledged, VerifiableShareConsumers of one group acknowledge once."""
+"""Members of one share group acknowledge once what a producer says was acknowledged.
+
+They are Apache Kafka's VerifiableProducer and VerifiableShareConsumers.
+"""
 
 from __future__ import annotations
 

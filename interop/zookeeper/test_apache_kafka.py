@@ -1,4 +1,7 @@
-"""Apache Kafka 3.9.1 and kafkapy's metadata on one tree: each understands what the other writes."""
+"""Apache Kafka 3.9.1 and kafkapy's metadata on one tree.
+
+Each understands what the other writes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A broker on ZooKeeper: its session ends, its connection is lost, and others write the tree by hand."""
+"""A broker on ZooKeeper whose session ends or whose connection is lost.
+
+Others write the tree by hand.
+"""
 
 from __future__ import annotations
 
@@ -191,7 +194,10 @@ async def test_settings_and_marks_written_by_hand_are_obeyed(
 async def test_new_nodes_without_content_have_no_data_as_kafkas_have(
     start_broker: StartBroker, hand: KazooClient
 ) -> None:
-    """Kafka's brokers take empty data of /latest_producer_id_block for damage, and do not start."""
+    """Kafka's brokers do not start if /latest_producer_id_block has empty data.
+
+    They take it for damage.
+    """
     await start_broker(1)
     for path in ("/consumers", "/latest_producer_id_block", "/isr_change_notification"):
         data, _ = await asyncio.to_thread(hand.get, path)

@@ -1,4 +1,7 @@
-"""Consumers of Kafka 0.8.2, which share partitions and keep offsets in ZooKeeper, read from kafkapy."""
+"""Consumers of Kafka 0.8.2 read from kafkapy.
+
+They share partitions and keep offsets in ZooKeeper.
+"""
 
 from __future__ import annotations
 

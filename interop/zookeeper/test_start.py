@@ -1,4 +1,7 @@
-"""A broker with zookeeper.connect starts, or says in one line why it cannot, and has written nothing."""
+"""A broker with zookeeper.connect starts, or says in one line why it cannot.
+
+Then it has written nothing.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Real events through the whole pipeline: landed, upserted, audited, replayed; the damaged ones set aside."""
+"""Real events through all of the pipeline.
+
+They are landed, upserted, audited and replayed, and the damaged ones are set aside.
+"""
 
 from __future__ import annotations
 
