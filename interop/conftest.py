@@ -136,7 +136,7 @@ def pytest_runtest_makereport(
     report = yield
     marks = list(item.iter_markers("capability"))
     for mark in marks:
-        assert mark.args[0] in CAPABILITIES, f"{item.nodeid}: {mark.args[0]!r} is no capability"
+        assert mark.args[0] in CAPABILITIES, f"{item.nodeid}: {mark.args[0]!r} is not a capability"
     if marks and (report.when == "call" or (report.when == "setup" and not report.passed)):
         reason = report.longrepr[2] if report.skipped and isinstance(report.longrepr, tuple) else ""
         report.user_properties += [

@@ -626,8 +626,8 @@ class BrokerCore:
             )
         if not found and self.logs.offline_dirs:
             raise LogDirectoryError(
-                f"The log directory {self.logs.offline_dirs[0]} is offline or missing, and with it, as it"
-                " seems, the metadata: there is no metadata.db in the others. Mount it, name it in log.dirs."
+                f"The log directory {self.logs.offline_dirs[0]} is offline or missing, and probably the"
+                " metadata with it: there is no metadata.db in the others. Mount it, name it in log.dirs."
             )
         return found[0] if found else self.config.log_dirs[0] / METADATA_FILE
 

@@ -94,7 +94,7 @@ def decode(
     """Decode the message at the start of `data`.
 
     Raises:
-        DecodeError: the bytes are no such message.
+        DecodeError: the bytes are not such a message.
     """
     return decode_from(message_class, data, 0, version, budget=budget)[0]
 
@@ -110,7 +110,7 @@ def decode_from(
     """Return the message at `offset` and the offset after it.
 
     Raises:
-        DecodeError: the bytes are no such message.
+        DecodeError: the bytes are not such a message.
     """
     has_records = _has_records.get(message_class)
     if has_records is None:

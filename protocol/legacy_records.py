@@ -61,7 +61,7 @@ _BODY = (struct.Struct(">bbi"), struct.Struct(">bbqi"))
 
 
 class CorruptMessageError(DecodeError):
-    """The bytes are no message or changed in transit; the client should send them again."""
+    """The bytes are not a message, or changed in transit; the client should send them again."""
 
 
 class Message(NamedTuple):

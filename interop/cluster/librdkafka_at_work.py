@@ -14,7 +14,7 @@ from kafkapy.protocol.errors import ErrorCode
 
 PAUSE = 0.01
 """Seconds between records."""
-# Connections end and come again, and nobody answers for a moment: these are no answers of a broker.
+# Connections end and come again, and nobody answers for a moment: these are not answers of a broker.
 PASSING = (
     KafkaError._TRANSPORT,
     KafkaError._ALL_BROKERS_DOWN,

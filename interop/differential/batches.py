@@ -53,7 +53,7 @@ def wrong_batches() -> dict[str, bytes]:
         "only a header": good[:61],
         "three bytes": good[:3],
         "garbage": b"\xff" * 200,
-        "bytes behind the batch": good + b"\x00" * 20,
+        "bytes after the batch": good + b"\x00" * 20,
         "count too high": patched(good, COUNT_AT, "!i", 4),
         "count too low": patched(good, COUNT_AT, "!i", 2),
         "count zero": patched(good, COUNT_AT, "!i", 0),

@@ -80,7 +80,7 @@ def test_sequences_wrap(pair: Pair) -> None:
         produce(broker, "near the end", other, idempotent(producer, 0, LAST - 1))
         produce(broker, "across the end", other, idempotent(producer, 0, LAST, count=3))
         produce(broker, "across the end again", other, idempotent(producer, 0, LAST, count=3))
-        produce(broker, "behind the end", other, idempotent(producer, 0, 2))
+        produce(broker, "after the end", other, idempotent(producer, 0, 2))
         fetch(broker, "stored", other, 0)
 
     pair.compare(wrap, DUPLICATE_TIME)

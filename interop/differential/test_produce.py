@@ -61,7 +61,7 @@ def test_bad_batches_are_refused(pair: Pair) -> None:
             Differs(
                 name, code, "INVALID_RECORD: the CRC is good or there is none, and trying again cannot help"
             )
-            for name in ("garbage", "bytes behind the batch", "magic 3")
+            for name in ("garbage", "bytes after the batch", "magic 3")
         ),
         *(
             Differs(name, code, "Apache Kafka answers UNKNOWN_SERVER_ERROR; kafkapy says what is wrong")

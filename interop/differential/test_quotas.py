@@ -101,7 +101,7 @@ def test_which_quotas_can_be_given(pair: Pair) -> None:
         Differs("* {'ip': 'no.such.host.invalid'} *", "words", no_names),
         Differs("* {'user': 'a', 'ip': '192.0.2.1'} *", "words", words),
         Differs("* (('consumer_byte_rate', 1.0), ('consumer_byte_rate', 2.0))", "words", words),
-        Differs("* (('consumer_byte_rate', nan))", "*", "not a number is no quota"),
+        Differs("* (('consumer_byte_rate', nan))", "*", "NaN is not a quota"),
         Differs("* (('request_percentage', inf))", "*", "without a limit is without a quota"),
     )
 

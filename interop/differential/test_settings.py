@@ -148,7 +148,7 @@ def test_names_of_broker_settings(pair: Pair) -> None:
         for level in ("2", "x"):
             note_alter(broker, f"broker {level}", BROKER, level, ("no.such.setting", SET, "1"))
 
-    prefix = "kafkapy names the whole setting that is wrong, Kafka what follows the listener"
+    prefix = "kafkapy names the complete setting that is wrong, Kafka what follows the listener"
     pair.compare(
         names,
         Differs(f"{LISTENER}.*", "words", prefix),

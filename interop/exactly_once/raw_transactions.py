@@ -222,7 +222,7 @@ class RawTransactions:
         return encode_request(request, version, CORRELATION_ID, "raw")
 
     def _again(self, request: TopMessage, version: int, error_of: Any) -> Any:
-        """Ask until the answer is no error that passes."""
+        """Ask until the answer is not a passing error."""
         deadline = time.monotonic() + _PATIENCE
         while True:
             answer = self._client.ask(request, version, CORRELATION_ID)

@@ -178,9 +178,9 @@ def write_transactions(bootstrap_servers: str, topic: str) -> None:
         two.abort_transaction(60) if number < 3 else two.commit_transaction(60)
     left_open.begin_transaction()
     write(left_open, "open")
-    write(plain, "behind")
+    write(plain, "after")
     one.begin_transaction()
-    write(one, "committed behind")
+    write(one, "committed after")
     one.commit_transaction(60)
     consumer.close()
 

@@ -236,9 +236,9 @@ def consumed(servers: str, group: str, topic: str, count: int) -> set[bytes]:
 
 
 def translated(servers: str, group: str, topic: str) -> int:
-    """How many records the offsets of a group are behind the begin of a topic's partitions.
+    """How many records the offsets of a group are past the start of a topic's partitions.
 
-    Each partition of a mirror has markers too, of which an offset at the end may have some behind it.
+    Each partition of a mirror has markers too, of which an offset at the end may have some after it.
     """
     consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "log_level": 0})
     try:

@@ -83,7 +83,7 @@ def test_wrong_message_sets_are_refused_alike(pair: Pair) -> None:
             )
         ),
         Differs("log append time v*", "*", "a client must not write it; Apache Kafka stores it"),
-        Differs("bytes behind the value v*", "*", "Apache Kafka stores the message without them"),
+        Differs("bytes after the value v*", "*", "Apache Kafka stores the message without them"),
         Differs("stored", "*", "the two above"),
     )
 

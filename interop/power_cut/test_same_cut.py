@@ -3,7 +3,7 @@
 Both get the same damage. Each finds in what the other left the same offsets, epochs and producers.
 
 Leader epochs are compared where kafkapy recovered: of one log with garbage after its last batch Apache Kafka
-kept only the newest. Above the recovery point only. Below it kafkapy cuts nothing (docs/storage.md).
+kept only the newest. Above the recovery point only. Below it kafkapy truncates nothing (docs/storage.md).
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ def damage(directory: Path, chance: random.Random) -> str:
     """
     path = chance.choice([max(directory.glob("*.log")), *directory.glob("*.log")])
     content = path.read_bytes()
-    way = chance.choice(["cut", "zeros behind", "garbage behind", "bit", "zeros within"])
+    way = chance.choice(["cut", "zeros after", "garbage after", "bit", "zeros within"])
     if way == "cut":
         content = content[: chance.randrange(1, len(content))]
-    elif way == "zeros behind":
+    elif way == "zeros after":
         content += bytes(chance.choice((7, 512, 4096)))
-    elif way == "garbage behind":
+    elif way == "garbage after":
         content += chance.randbytes(chance.randrange(1, 3000))
     else:
         position, header = chance.choice(list(iter_headers(content)))
@@ -82,7 +82,7 @@ def _without_epochs(facts: dict[str, object]) -> dict[str, object]:
     return {key: fact for key, fact in facts.items() if key != "epochs"}
 
 
-def test_the_same_damage_is_cut_at_the_same_record(tmp_path: Path) -> None:
+def test_the_same_damage_is_truncated_at_the_same_record(tmp_path: Path) -> None:
     chance = random.Random(SEED)
     records = 0
     for number in range(DIRECTORIES):

@@ -1,4 +1,4 @@
-"""The audit finds each kind of damage and nothing else, and knows what is no damage."""
+"""The audit finds each kind of damage and nothing else, and knows what is not damage."""
 
 from __future__ import annotations
 

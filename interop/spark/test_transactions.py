@@ -36,7 +36,7 @@ def texts(*, while_open: bool) -> list[str]:
         if number % 3 == 0:
             names += [f"second {number}", f"second again {number}"]
     if not while_open:
-        names += ["behind", "committed behind"]
+        names += ["after", "committed after"]
     return sorted(f"{name} {number}" for name in names for number in range(20))
 
 

@@ -52,7 +52,7 @@ class ConfigKind(ABC):
 
     @abstractmethod
     def no_list(self, operation: str, setting: str) -> str:
-        """Kafka's message for a list operation on a setting that is no list; it differs by type."""
+        """Kafka's message for a list operation on a setting that is not a list; it differs by type."""
 
     @abstractmethod
     def configs(self, image: MetadataImage, name: str) -> Mapping[str, str] | None:

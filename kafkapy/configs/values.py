@@ -87,7 +87,7 @@ def _reason(key: ConfigKey, text: str) -> tuple[str, str]:
 
 
 def _number(key: ConfigKey, text: str) -> int | float | None:
-    """The number in `text`, allowed or not; None if it is no number of the key's type."""
+    """The number in `text`, allowed or not; None if it is not a number of the key's type."""
     try:
         return ConfigKey(key.name, key.type, None, "", False, False, ()).parse(text)  # type: ignore[no-any-return]
     except ConfigError:

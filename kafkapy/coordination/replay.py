@@ -6,7 +6,7 @@ are decoded.
 Records of a transaction count after its commit marker. They do not replace a later record of the same key:
 the order in the log decides. After an abort marker they do not count. Those without a marker are pending.
 
-A record that cannot be read is logged and skipped: one bad record must not make the whole partition
+A record that cannot be read is logged and skipped: one bad record must not make all of the partition
 unavailable. (Apache Kafka's loader gives up the partition.)
 
 It runs in a worker thread and shares no state. Source: Apache Kafka's CoordinatorLoaderImpl.

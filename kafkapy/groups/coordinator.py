@@ -456,7 +456,7 @@ class GroupCoordinator:
         """LeaveGroup, one answer for each.
 
         Raises:
-            KafkaError: the whole request is refused.
+            KafkaError: all of the request is refused.
         """
         self._require_group_id(group_id)
         group = self.groups.get(group_id)

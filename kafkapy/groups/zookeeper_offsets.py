@@ -6,7 +6,7 @@ Such a consumer coordinates with the others of its group by nodes of its own bel
 writes its offsets to the tree itself, or has a broker do it by OffsetCommit v0. Any broker does. There are
 neither members nor generations, and metadata is not kept.
 
-A group's name is part of a path. One that is no path below `/consumers` is refused: the client library of
+A group's name is part of a path. One that is not a path below `/consumers` is refused: the client library of
 ZooKeeper resolves `..`, so that a name such as `../brokers` would lead elsewhere. A name may have a slash, as
 in Apache Kafka. But one such as `g/ids` would put a node among the consumers of another group, which these
 cannot read. And a name of 16,000 levels, which one request has room for, would cost ZooKeeper 270 MB.
@@ -60,7 +60,7 @@ class ZooKeeperOffsets:
         """Write the offsets of a group; return the error of each, or NONE.
 
         Raises:
-            KafkaError: INVALID_GROUP_ID, the name of the group is no name of a node.
+            KafkaError: INVALID_GROUP_ID, the name of the group cannot be that of a node.
         """
         below = _offsets_path(group)
 
@@ -84,7 +84,7 @@ class ZooKeeperOffsets:
         """The offset of each partition; None if there is none, or the error if it cannot be read.
 
         Raises:
-            KafkaError: INVALID_GROUP_ID, the name of the group is no name of a node.
+            KafkaError: INVALID_GROUP_ID, the name of the group cannot be that of a node.
         """
         below = _offsets_path(group)
 
@@ -141,7 +141,7 @@ def _offsets_path(group: str) -> str:
         or any(name in ("", ".", "..") for name in levels)
         or not _OF_A_GROUP.isdisjoint(levels[1:])
     ):
-        raise KafkaError(ErrorCode.INVALID_GROUP_ID, "The name of the group is no name of a node.")
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID, "The name of the group cannot be the name of a node.")
     return f"{CONSUMERS}/{group}/offsets"
 
 

@@ -5,7 +5,7 @@ Versions: 0-1.
 Behaviour:
 
 - Any broker changes them.
-- Each entity changes as a whole or not at all. Entities are answered in the order asked.
+- All changes of an entity are made, or none. Entities are answered in the order asked.
 - An entity that is named twice is refused.
 - Quotas are kept and shown, and not enforced yet. The log says so.
 - An address is given as such, never as the name of a host.

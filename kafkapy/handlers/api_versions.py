@@ -5,8 +5,8 @@ anything.
 
 Behaviour:
 
-- A version that is too new is answered in version 0 with UNSUPPORTED_VERSION and the whole table (KIP-511),
-  so that the client can ask again.
+- A version that is too new is answered in version 0 with UNSUPPORTED_VERSION and the complete table
+  (KIP-511), so that the client can ask again.
 - The features (KIP-584) are those of Apache Kafka 4.3 that are served: `metadata.version`, by which tools
   show a broker's version, `eligible.leader.replicas.version`, `group.version`, which stands for consumer
   groups, `share.version`, `streams.version`, and `transaction.version`. A cluster on ZooKeeper has only the

@@ -11,7 +11,7 @@ Behaviour:
 
 Version notes:
 
-- v3 adds an error for the whole answer.
+- v3 adds an error for the complete answer.
 - v4 adds the size and free space of the directory's disk (KIP-827).
 - v5 adds whether the directory is cordoned, which it never is.
 """

@@ -21,7 +21,7 @@ Version notes:
 
 - v0-3 are answered with message sets (fetch/message_sets.py): v0-1 with magic 0, v2-3 with magic 1. They
   get UNSUPPORTED_VERSION where `log.message.downconversion.enable` is false. Followers are refused.
-- v0-2 have no limit for the whole answer, and the limit of each partition is a hard one.
+- v0-2 have no limit for the complete answer, and the limit of each partition is a hard one.
 - v7 adds sessions.
 - v9 adds leader epochs.
 - v10 is the first version whose clients are sure to know zstd. Before it, a topic with

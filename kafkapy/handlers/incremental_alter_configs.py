@@ -5,15 +5,15 @@ Versions: 0-1.
 Behaviour:
 
 - Any broker changes settings, except that only broker N changes those of broker N (INVALID_REQUEST).
-- Each resource changes as a whole or not at all. Resources are answered in the order asked.
+- All changes of a resource are made, or none. Resources are answered in the order asked.
 - The operations are set (0), delete (1), append to a list (2) and subtract from a list (3).
 - A change is in effect when the answer comes.
 - A resource that is named twice, or a setting that is named twice in it, is refused.
 - A policy of the operator may refuse a change (POLICY_VIOLATION, `alter.config.policy.class.name`), but not
   that of a logger's level.
 - With `validate_only` nothing changes.
-- Unknown broker settings are stored and have no effect. Settings of groups and of client metrics are stored
-  for features that are not supported yet. The log says so.
+- Unknown broker settings are stored and have no effect. So are the settings of client metrics, which are not
+  supported yet. The log says so.
 - Levels of this broker's loggers last until it stops.
 
 Version notes:

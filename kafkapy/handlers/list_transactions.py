@@ -12,7 +12,7 @@ Behaviour:
 Version notes:
 
 - v1 filters by duration (KIP-994).
-- v2 filters by a regular expression of RE2 for the whole id (KIP-1152), which may be
+- v2 filters by a regular expression of RE2 for the complete id (KIP-1152), which may be
   INVALID_REGULAR_EXPRESSION.
 """
 

@@ -26,7 +26,7 @@ Version notes:
 - v8 adds the authorized operations of topics, and v8-10 have those of the cluster.
 - v10 adds topic ids to the answer. v10 and v11 do not take them in requests.
 - v12 takes topic ids in requests.
-- v13 adds an error code for the whole answer.
+- v13 adds an error code for the complete answer.
 """
 
 from __future__ import annotations

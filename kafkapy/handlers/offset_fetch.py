@@ -19,7 +19,7 @@ Version notes:
   it. A broker alone has no ZooKeeper, and answers it as v1. It creates the offsets topic where that is
   missing, since its clients never ask for a coordinator. In both, a partition without an offset is
   UNKNOWN_TOPIC_OR_PARTITION. (Apache Kafka 4 has no v0.)
-- v2 has an error for the whole group. Before it, every partition has the error.
+- v2 has an error for all of the group. Before it, every partition has the error.
 - v5 adds the leader epoch.
 - v7 can require stable offsets.
 - v8 takes several groups.

@@ -4,7 +4,7 @@ Other brokers, tools and operators write the tree too. The store reports the cha
 (`MetadataStore.watch`). They are kept here until the holder of the writer's turn reads them again. A change
 that is reported twice only costs a read: an unchanged node leaves the image as it is.
 
-After a lost connection the store reports nothing but that anything may have changed. Then the whole tree is
+After a lost connection the store reports nothing but that anything may have changed. Then all of the tree is
 read. If it is not that of the same cluster any more, the image stays as it is: somebody has emptied
 ZooKeeper, or its address is now that of another.
 
@@ -170,7 +170,7 @@ class TreeChanges:
             self.wake()
 
     async def _read_all(self, image: MetadataImage) -> MetadataImage:
-        """`image` with the content of the whole tree; objects that are as before stay the same."""
+        """`image` with the content of the complete tree; objects that are as before stay the same."""
         tree = await read_tree(self._store)
         _require_cluster(tree.get(znodes.CLUSTER_ID), image.cluster_id)
         found = read_sound_image(tree)

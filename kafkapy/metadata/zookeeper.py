@@ -217,7 +217,7 @@ class _TreeWatch(NamedTuple):
 
 
 class _DataWatchers(defaultdict[str, set[_Heard]]):
-    """kazoo's watchers of nodes, which are called once, and those of whole trees, which stay."""
+    """kazoo's watchers: those of nodes are called once, those of complete trees stay."""
 
     def __init__(self, trees: Mapping[str, _TreeWatch]) -> None:
         super().__init__(set)
@@ -233,7 +233,7 @@ class _DataWatchers(defaultdict[str, set[_Heard]]):
 
 
 class _Client(KazooClient):  # type: ignore[misc]
-    """kazoo's client, with watches of whole trees."""
+    """kazoo's client, with watches of complete trees."""
 
     def __init__(self, hosts: str, timeout: float) -> None:
         self.trees: dict[str, _TreeWatch] = {}
@@ -547,7 +547,8 @@ class ZooKeeperStore(MetadataStore):
             await self._read(partial(self._client.send_async, _MultiRead([])))
         except exceptions.UnimplementedError:
             raise MetadataStoreError(
-                f"The ZooKeeper at {connect} is older than 3.6 and lacks watches of whole trees. Upgrade it."
+                f"The ZooKeeper at {connect} is older than 3.6 and lacks watches of complete trees."
+                " Upgrade it."
             ) from None
 
     def _outcome(self, result: Any) -> str | int | None:

@@ -33,7 +33,7 @@ class Pattern(Protocol):
     """A compiled expression."""
 
     def fullmatch(self, text: str) -> Any:
-        """Something true if the expression matches the whole text."""
+        """Something true if the expression matches all of the text."""
         ...
 
 

@@ -158,7 +158,7 @@ def load_policy(setting: str, name: str, kind: type[Any], configs: Mapping[str, 
     """The configured policy of the class that `setting` names as `module:Class`.
 
     Raises:
-        PolicyError: it cannot be loaded, is no policy of this kind, or refuses its settings.
+        PolicyError: it cannot be loaded, is not a policy of this kind, or refuses its settings.
     """
     module_name, _, class_name = name.partition(":")
     try:
@@ -181,14 +181,14 @@ def load_policy(setting: str, name: str, kind: type[Any], configs: Mapping[str, 
         raise PolicyError(f"{setting}={name}: the module {module_name} has no class {class_name}; name one")
     if not issubclass(policy_class, kind):
         raise PolicyError(
-            f"{setting}={name}: {class_name} is no {kind.__name__}; derive it from kafkapy.policies."
-            f"{kind.__name__}"
+            f"{setting}={name}: {class_name} is not a subclass of {kind.__name__}; derive it from"
+            f" kafkapy.policies.{kind.__name__}"
         )
     validate = getattr(policy_class, "validate", None)
     if inspect.isabstract(policy_class) or inspect.iscoroutinefunction(validate):
         raise PolicyError(
-            f"{setting}={name}: {class_name} needs a method validate(self, request), which is no coroutine;"
-            " define it"
+            f"{setting}={name}: {class_name} needs a method validate(self, request), which is not a"
+            " coroutine; define it"
         )
     try:
         policy: Policy = cast("Any", policy_class)()

@@ -14,7 +14,7 @@ asked in: appends, truncations and changes of roles may have come in between.
 
 A partition with an error is asked for again after `replica.fetch.backoff.ms`; the others go on. But a leader
 that refuses may only not know yet that it leads, while producers wait for this replica. It is asked again
-after 20 ms, then after 40, and so on. Apache Kafka waits the whole time at once.
+after 20 ms, then after 40, and so on. Apache Kafka waits all of the time at once.
 
 A partition whose records take longer than SYNC_SECONDS to be synced is left out of the requests until they
 are. So is a throttled one that is not in sync while the quota is exceeded (replication_quota.py).

@@ -1,7 +1,7 @@
 """The follower's part in the replication of a partition.
 
 The fetchers (fetcher.py) bring it the leader's records. They are committed here as far as the leader says so
-and this broker has them. Damage is cut off: the leader has the records.
+and this broker has them. Damage is truncated: the leader has the records.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ class Leader:
         now = parts.now()
         for follower in self._followers.values():
             if follower.id in state.isr:
-                follower.caught_up_at = now  # a replica in sync gets the time of a whole lag to fetch
+                follower.caught_up_at = now  # a replica in sync gets the full time of a lag to fetch
 
     # --- the role -------------------------------------------------------------------------------------------
 

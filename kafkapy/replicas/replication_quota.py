@@ -50,7 +50,7 @@ class WindowedRate:
         self._total += amount
 
     def per_second(self, now: float) -> float:
-        """The rate since the oldest window began; the first window counts as a whole one."""
+        """The rate since the oldest window began; the first window counts as a full one."""
         self._drop_old(now)
         if not self._samples:
             return 0.0

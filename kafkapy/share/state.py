@@ -51,7 +51,7 @@ class ShareState:
         )
 
     def snapshot(self) -> ShareSnapshotValue:
-        """The record that stands for the whole state."""
+        """The record that stands for the complete state."""
         return ShareSnapshotValue(
             snapshot_epoch=self.snapshot_epoch,
             state_epoch=self.state_epoch,

@@ -1,7 +1,7 @@
 """The records of `__share_group_state`.
 
     key                              value, version 0
-    0 ShareSnapshot (group, topic    the whole state of a share partition; null: it is gone
+    0 ShareSnapshot (group, topic    all state of a share partition; null: it is gone
       id, partition)
     1 ShareUpdate (the same)         what has changed since the last snapshot
 

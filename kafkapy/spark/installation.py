@@ -129,7 +129,7 @@ def find_spark() -> Spark:
     if home != package:
         core = [jar.name for jar in spark.jars() if jar.name.startswith("spark-core_")]
         if not core:
-            raise SparkSetupError(f"SPARK_HOME={home} is no Spark installation", "correct it or unset it")
+            raise SparkSetupError(f"SPARK_HOME={home} is not a Spark installation", "correct it or unset it")
         if not core[0].endswith(f"-{version}.jar"):
             other = core[0].removesuffix(".jar").rpartition("-")[2]
             raise SparkSetupError(

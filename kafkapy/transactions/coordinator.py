@@ -6,7 +6,7 @@ partition, and in effect when that is committed.
 
 A transaction ends in three steps: its outcome is written (PREPARE_COMMIT or PREPARE_ABORT) and the client is
 answered; markers are written to all its partitions; the end is written (COMPLETE_COMMIT or COMPLETE_ABORT). A
-crash before the first step is no end: the transaction goes on, or times out. After it, whoever coordinates
+crash before the first step ends nothing: the transaction goes on, or times out. After it, whoever coordinates
 the id next finds the outcome and writes all markers again. So there is one outcome for all partitions.
 
 The epoch of the coordinator, which is in each marker, is the leader epoch of its partition: a partition

@@ -5,7 +5,7 @@
     END      the buffer ends, perhaps inside a batch
     SPECIAL  the caller has to handle a batch: compressed, transactional, control, or of an old format
     FULL     the map has no room for a key; the keys of the records before it are in the map
-    BAD      the bytes are no batch: a wrong CRC, or offsets (which the CRC does not cover) out of order
+    BAD      the bytes are not a batch: a wrong CRC, or offsets (which the CRC does not cover) out of order
 
 `index_records` does the same for the decompressed records of one batch. The compiled implementation
 (`_key_index.c`) is used if it was built, unless KAFKAPY_PURE_PYTHON is set in the environment and not empty.

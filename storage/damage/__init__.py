@@ -1,1 +1,1 @@
-"""Damage: how bytes that are no valid batch any more are found, noted and handled."""
+"""Damage: how bytes that are not a valid batch any more are found, noted and handled."""

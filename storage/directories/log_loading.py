@@ -116,7 +116,7 @@ class LogLoading:
                 or name.kind is DirectoryKind.STRAY
                 or name.topic_partition.topic == _KRAFT_METADATA
             ):
-                logger.info("%s is no log of this broker and is left alone.", entry.path)
+                logger.info("%s is not a log of this broker and is left alone.", entry.path)
                 continue
             tp = names.get(name.topic_partition, name.topic_partition)
             known = (each.get(tp, 0) for each in (points, starts, watermarks, cleaned))

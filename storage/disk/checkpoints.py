@@ -115,7 +115,7 @@ def read_leader_epochs(files: FileSystem, path: str) -> list[tuple[int, int]]:
     entries = []
     for epoch, start_offset in read_numbers(files, path, columns=2):
         if epoch >= 1 << 31:
-            raise CorruptCheckpointError(path, f"{epoch} is no leader epoch")
+            raise CorruptCheckpointError(path, f"{epoch} is not a leader epoch")
         entries.append((epoch, start_offset))
     return entries
 
@@ -336,7 +336,7 @@ def _number(path: str, text: str, bits: int) -> int:
     int() alone also takes underscores, blanks and any script's digits.
     """
     if not _NUMBER.fullmatch(text) or not 0 <= int(text) < 1 << bits:
-        raise CorruptCheckpointError(path, f"{text!r} is no number that can stand there")
+        raise CorruptCheckpointError(path, f"{text!r} is not a number that can stand there")
     return int(text)
 
 

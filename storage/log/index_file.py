@@ -110,7 +110,7 @@ class IndexFile:
             raise
 
     def load_while_written(self) -> None:
-        """Load a file that is preallocated and may be written meanwhile; zeros are no entries.
+        """Load a file that is preallocated and may be written meanwhile; zeros are not entries.
 
         Raises:
             CorruptIndexError: the file cannot be right.

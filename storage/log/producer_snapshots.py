@@ -91,7 +91,7 @@ def decode_snapshot(data: bytes) -> dict[int, ProducerEntry]:
         CorruptSnapshotError: it is torn or damaged, or of another version.
     """
     if len(data) < _HEADER.size:
-        raise CorruptSnapshotError(f"{len(data)} bytes are no snapshot")
+        raise CorruptSnapshotError(f"{len(data)} bytes are not a snapshot")
     version, crc, count = _HEADER.unpack_from(data)
     if version != _VERSION:
         raise CorruptSnapshotError(f"unknown version {version}")

@@ -310,7 +310,7 @@ class ProducerStates:
         if first_sequence > lowest:
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"Out of order sequence number at the begin of a transaction of producer "
+                f"Out of order sequence number at the start of a transaction of producer "
                 f"{header.producer_id}: {first_sequence} (incoming), {lowest} (expected).",
             )
 

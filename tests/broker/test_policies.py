@@ -228,12 +228,12 @@ async def test_what_a_policy_raises_stays_in_its_thread() -> None:
         (CREATE, "no_such_module:Policy", "there is no Python module no_such_module; install it"),
         (CREATE, f"{RULES}:Missing", f"the module {RULES} has no class Missing; name one"),
         (CREATE, f"{RULES}:NOT_A_CLASS", f"the module {RULES} has no class NOT_A_CLASS; name one"),
-        (ALTER, f"{RULES}:Prefix", "Prefix is no AlterConfigPolicy; derive it from"),
+        (ALTER, f"{RULES}:Prefix", "Prefix is not a subclass of AlterConfigPolicy; derive it from"),
         (CREATE, f"{RULES}:Abstract", "Abstract needs a method validate(self, request)"),
         (
             CREATE,
             f"{RULES}:Coroutine",
-            "Coroutine needs a method validate(self, request), which is no coroutine",
+            "Coroutine needs a method validate(self, request), which is not a coroutine",
         ),
         (
             CREATE,

@@ -341,7 +341,7 @@ PARTS: dict[str, tuple[History, set[Anomaly]]] = {
     "the last stable offset goes back to before a record that was given": (
         [*READ_IN_T, StableOffset(T, 1)], {A.STABLE_OFFSET_WENT_BACK},
     ),
-    "the end of a read_committed pass is no end of the partition": (
+    "the end of a read_committed pass is not the end of the partition": (
         [EndOffset(T, 5), *READ_IN_T, EndOffset(T, 5)], set(),
     ),
 }  # fmt: skip

@@ -17,7 +17,7 @@ SLOWEST_UNIT = 0.1
 """Seconds of one execution that are a finding; measured again before it is one, since machines hiccup."""
 
 GROWTH = 64 << 20
-"""Bytes that a whole run may add to the peak of resident memory."""
+"""Bytes that a complete run may add to the peak of resident memory."""
 
 HANG = 60
 """Seconds after which a target that does not come back is killed with a traceback."""

@@ -197,7 +197,7 @@ def test_without_the_offsets_topic_there_is_no_coordinator(
 
 class TestOffsetDelete:
     def delete(self, client: RawClient, *topics: str, group: str = "g") -> dict[str, int] | int:
-        """The error of each topic's partition 0, or of the whole request."""
+        """The error of each topic's partition 0, or of the complete request."""
         entries = [
             OffsetDeleteRequestTopic(name=name, partitions=[OffsetDeleteRequestPartition(partition_index=0)])
             for name in topics

@@ -170,8 +170,8 @@ def check(folder: Path, content: bytes, message: str | None) -> None:
         (ORDERS, None, "has several messages; name one in format.message: shop.Item, shop.Order, shop.Node"),
         (ORDERS, "shop.Node", "child is recursive (shop.Node within itself)"),
         (b'syntax = "proto3"; message A {}', "A", "is a .proto file; make one: protoc --include_imports"),
-        (b"\xff\xff", "A", "is no descriptor set; make one: protoc"),
-        (b"", "A", "is no descriptor set"),
+        (b"\xff\xff", "A", "is not a descriptor set; make one: protoc"),
+        (b"", "A", "is not a descriptor set"),
     ],
 )
 def test_a_descriptor_set_that_is_of_no_use_is_one_line(

@@ -184,7 +184,7 @@ class GroupMember(GroupClient):
         return True
 
     async def _work(self, until: float) -> None:
-        """Commit offsets until this is no member of the generation any more."""
+        """Commit offsets until this is not a member of the generation any more."""
         positions = {}
         for partition in self._owned:
             found = await self._fetch(partition)

@@ -128,7 +128,10 @@ def test_spark_home_is_of_another_version_than_pyspark(
 
 def test_spark_home_is_no_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
-    assert failed("pyspark") == (f"SPARK_HOME={tmp_path} is no Spark installation", "correct it or unset it")
+    assert failed("pyspark") == (
+        f"SPARK_HOME={tmp_path} is not a Spark installation",
+        "correct it or unset it",
+    )
 
 
 def test_workers_would_run_another_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -247,7 +247,9 @@ def test_a_checkpoint_that_cannot_be_written_is_written_with_the_next(tmp_path: 
     assert logs.manager.recovery_point_on_disk(logs.log) == 3
 
 
-def test_a_cut_whose_checkpoint_cannot_be_written_is_cut_when_it_is_tried_again(tmp_path: Path) -> None:
+def test_a_truncation_whose_checkpoint_cannot_be_written_is_done_at_the_next_try(
+    tmp_path: Path,
+) -> None:
     logs = Logs(tmp_path)
     log = logs.log
     fill(log, 10)
@@ -257,7 +259,9 @@ def test_a_cut_whose_checkpoint_cannot_be_written_is_cut_when_it_is_tried_again(
     with pytest.raises(ExhaustedError):
         log.truncate_to(4)
     log.truncate_to(4)
-    assert logs.manager.recovery_point_on_disk(log) <= 4, "after a crash the cut must not look like a loss"
+    assert logs.manager.recovery_point_on_disk(log) <= 4, (
+        "after a crash the truncation must not look like a loss"
+    )
     assert offsets(logs.restart(clean=False)) == [0, 1, 2, 3]
 
 

@@ -1,1 +1,1 @@
-"""Departures from New York in 2013: real data through a whole pipeline (see README.md)."""
+"""Departures from New York in 2013: real data through a complete pipeline (see README.md)."""

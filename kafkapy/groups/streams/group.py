@@ -255,7 +255,7 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
         *,
         in_transaction: bool = False,
     ) -> CommitCheck | None:
-        """Check that a member may commit offsets, or a client that is no member.
+        """Check that a member may commit offsets, or a client that is not a member.
 
         A member whose epoch rose meanwhile may commit for those tasks that it has had since (KIP-1251). The
         returned function checks one partition.

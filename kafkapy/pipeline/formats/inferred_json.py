@@ -4,7 +4,7 @@ The columns are stored in the state's schema.json. Each batch is scanned first (
 the JVM), and new fields are added to the columns. Columns are never removed and keep their type:
 
 - Types are BIGINT, DOUBLE, BOOLEAN, STRING, STRUCT, ARRAY. Integers beyond 64 bits are DECIMAL(38,0), and
-  10.0 is DOUBLE. Dates remain STRING: if they were guessed, the next string that is no date would not fit.
+  10.0 is DOUBLE. Dates remain STRING: if they were guessed, the next string that is not a date would not fit.
 - A field that is null, [] or {} in all records so far has no column yet; it gets one with its first value.
 - In the batch in which a field appears, BIGINT and DOUBLE together make DOUBLE, all other mixtures make
   STRING, which takes any later value as its JSON text.

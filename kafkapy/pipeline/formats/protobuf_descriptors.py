@@ -41,7 +41,7 @@ def _files(descriptor_set: bytes) -> descriptor_pb2.FileDescriptorSet:
     except DecodeError:
         files.Clear()
     if not files.file or not all(one.name for one in files.file):
-        what = "a .proto file" if b"syntax" in descriptor_set[:2_000] else "no descriptor set"
+        what = "a .proto file" if b"syntax" in descriptor_set[:2_000] else "not a descriptor set"
         raise PipelineError(f"is {what}; make one: {_HOW}")
     return files
 

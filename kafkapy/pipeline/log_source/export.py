@@ -92,7 +92,7 @@ def _check_target(target: Path) -> None:
         raise PipelineError(f"{target} cannot be read: {error.strerror or error}.") from None
     above = next(each for each in target.absolute().parents if each.exists())
     if not above.is_dir():
-        raise PipelineError(f"{target} cannot be made: {above} is no directory.")
+        raise PipelineError(f"{target} cannot be made: {above} is not a directory.")
     if target.exists():
         raise PipelineError(f"{target} is there already: remove it, or export to another place.")
 

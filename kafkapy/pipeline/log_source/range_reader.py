@@ -3,7 +3,7 @@
 The range was planned some time ago, perhaps on another machine. Meanwhile segments may have been compacted,
 deleted or renamed. So the directory is listed again, and once more whenever a segment is removed before it
 is opened. Segments that retention has renamed to `.deleted` are read as long as they exist. Records that are
-gone are an error, or are left out if the caller says so. Gaps that compaction left are no error.
+gone are an error, or are left out if the caller says so. Gaps that compaction left are not errors.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 After an unclean stop, this broker truncates a log at a gap between segments: a write was lost there
 (recovery.py). A gap below the recovery point or below the offset in the cleaner's checkpoint is kept:
-compaction left it. Apache Kafka writes the cleaner's checkpoint when it has compacted a whole log, minutes
+compaction left it. Apache Kafka writes the cleaner's checkpoint when it has compacted all of a log, minutes
 after the first segments, and the recovery points once a minute. So a crash may leave gaps above both. Kafka
 keeps the records after such a gap, and so must an import.
 

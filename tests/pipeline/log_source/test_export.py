@@ -144,7 +144,7 @@ WRONG = [
     (
         "--to",
         "parquet:{root}/data/.lock/x",
-        "{root}/data/.lock/x cannot be made: {root}/data/.lock is no directory.",
+        "{root}/data/.lock/x cannot be made: {root}/data/.lock is not a directory.",
     ),
     ("--data-dir", "{root}/dta", "There is no directory {root}/dta: name the data directory of a broker."),
     (

@@ -1,4 +1,4 @@
-"""Room on the disk: the floor for clients and the reserve of the broker."""
+"""Room on the disk: the free-space limit for clients and the reserve of the broker."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def space(tmp_path: Path, *, free: int, keep_reserve: bool = False) -> tuple[Dis
     return DiskSpace(files, str(tmp_path), keep_reserve=keep_reserve), files
 
 
-def test_the_floor_is_a_fiftieth_of_the_disk(tmp_path: Path) -> None:
+def test_the_limit_is_a_fiftieth_of_the_disk(tmp_path: Path) -> None:
     disk, _ = space(tmp_path, free=1 << 29)
     assert disk.limit == (1 << 30) // 50
 
 
-def test_clients_may_write_while_more_than_the_floor_is_free(tmp_path: Path) -> None:
+def test_clients_may_write_while_more_than_the_limit_is_free(tmp_path: Path) -> None:
     disk, files = space(tmp_path, free=0)
     assert not disk.admit(1, START_MS)
     files.free = disk.limit

@@ -31,7 +31,7 @@ CONFIG = LogConfig(segment_bytes=3000, index_interval_bytes=300, segment_index_b
 
 
 class LogModel(RuleBasedStateMachine):
-    """Appends, reads, rolls, cuts and restarts."""
+    """Appends, reads, rolls, truncations and restarts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -179,17 +179,17 @@ class LogModel(RuleBasedStateMachine):
             place = active.find(self.flushed)
             kept = size if place is None else place.position
         self.logs.crash()
-        cut = max(size - torn, kept)
+        end = max(size - torn, kept)
         with path.open("r+b") as file:
-            file.truncate(cut)
-            file.seek(cut)
+            file.truncate(end)
+            file.seek(end)
             file.write(garbage)
         self.logs.restart(clean=False)
         seen = {record.offset for record in records_in(read_bytes(self.log))}
         gone = {entry.batch for entry in self.visible if entry.offset not in seen}
         lost = [entry for entry in self.entries if entry.batch in gone]
         assert all(entry.offset >= self.flushed for entry in lost)
-        assert cut < size or not lost
+        assert end < size or not lost
         self.entries = [entry for entry in self.entries if entry.batch not in gone]
         last = self.visible[-1].offset + 1 if self.visible else self.start
         assert self.log.log_end_offset >= last

@@ -17,7 +17,7 @@ def damage(path: Path, chance: random.Random) -> str:
     file = chance.choice([each for each in files if (each.suffix or each.name) == kind])
     data = file.read_bytes()
     at = chance.randrange(len(data))
-    how = chance.choice(("flip", "cut", "zeros inside", "zeros behind", "rubbish behind", "delete"))
+    how = chance.choice(("flip", "cut", "zeros inside", "zeros after", "rubbish after", "delete"))
     if how == "delete":
         file.unlink()
         return f"{how} {file.name}"
@@ -26,8 +26,8 @@ def damage(path: Path, chance: random.Random) -> str:
             "flip": data[:at] + bytes([data[at] ^ 1 << chance.randrange(8)]) + data[at + 1 :],
             "cut": data[:at],
             "zeros inside": data[:at] + bytes(min(64, len(data) - at)) + data[at + 64 :],
-            "zeros behind": data + bytes(100),
-            "rubbish behind": data + chance.randbytes(70),
+            "zeros after": data + bytes(100),
+            "rubbish after": data + chance.randbytes(70),
         }[how]
     )
     return f"{how} {file.name} at {at}"
