@@ -1,4 +1,7 @@
-"""What the figures of clusters are made of: the longest gap between acknowledgements, sums of processes."""
+"""What the figures of clusters are made of.
+
+They are the longest gap between acknowledgements, and sums over processes.
+"""
 
 from __future__ import annotations
 

@@ -75,7 +75,10 @@ def codes(client: RawClient, topic: str, *batches: bytes | None) -> list[int]:
 
 
 def starved_codes(client: RawClient, topic: str, *batches: bytes | None) -> set[int]:
-    """The same of a broker without descriptors: what is in the log already may be committed later."""
+    """The same of a broker without descriptors.
+
+    What is in the log already may be committed later.
+    """
     return {answer.error_code for answer in produce(client, topic, *batches, timeout_ms=300)} - {TIMED_OUT}
 
 

@@ -1,4 +1,4 @@
-"""The logs of a cluster's broker are not served by a broker alone, unless that is what is wanted."""
+"""A broker alone does not serve the logs of a cluster's broker unless it is told to."""
 
 from __future__ import annotations
 

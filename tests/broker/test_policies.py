@@ -80,7 +80,10 @@ def test_a_topic_that_violates_the_policy_is_refused_with_its_message(admin: Adm
 def replace_retention(
     broker: kafkapy.Broker, retention_ms: str, *, validate_only: bool = False
 ) -> str | None:
-    """Ask for the only setting of app.a by AlterConfigs; return the message of a violated policy."""
+    """Ask for the only setting of app.a by AlterConfigs.
+
+    Returns the message of a violated policy.
+    """
     configs = [AlterableConfig(name="retention.ms", value=retention_ms)]
     resources = [AlterConfigsResource(resource_type=2, resource_name="app.a", configs=configs)]
     with RawClient(broker.bootstrap_servers) as raw:

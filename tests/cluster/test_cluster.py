@@ -243,7 +243,7 @@ def test_a_broker_stops_soon_while_the_metadata_store_is_away(
 def test_a_broker_that_stops_tells_its_clients_who_leads_now(
     cluster: kafkapy.Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """librdkafka looks for another leader only once a second if the old one is gone before it has heard."""
+    """If the old leader is gone first, librdkafka looks for another one only once a second."""
     monkeypatch.setattr(cluster_member, "TOLD_SECONDS", 2.0)  # this client may be late on a busy machine
     create(cluster, "orders")
     wait_until_in_sync(cluster, "orders")

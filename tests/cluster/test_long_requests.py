@@ -1,4 +1,4 @@
-"""What a client asks of the controller of a cluster does not hold its event loop, however much it is."""
+"""No request to the controller of a cluster holds its event loop, however large."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""In a cluster the controller asks its policy about new topics, whichever broker a client asked."""
+"""In a cluster the controller asks its policy about new topics.
+
+It does not matter which broker a client asked.
+"""
 
 from __future__ import annotations
 

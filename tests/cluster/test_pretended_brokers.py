@@ -1,4 +1,6 @@
-"""A client that pretends to be a controller or a broker: nothing fails, and no acknowledged record is lost.
+"""A client that pretends to be a controller or a broker does no harm.
+
+Nothing fails, and no acknowledged record is lost.
 
 Who reaches a broker's port may send what brokers and controllers send each other. The epochs and the metadata
 refuse most of it. What they cannot refuse, such as a leadership that no controller gave, is over when the

@@ -1,4 +1,7 @@
-"""Settings of topics and brokers change while the broker runs, or are refused in Kafka's words."""
+"""Settings of topics and brokers change while the broker runs.
+
+Wrong changes are refused in Kafka's words.
+"""
 
 from __future__ import annotations
 

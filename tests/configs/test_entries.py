@@ -1,4 +1,7 @@
-"""DescribeConfigs shows each setting's value, where it comes from and what else could give it."""
+"""DescribeConfigs shows each setting's value and where it comes from.
+
+It also shows what else could give the value.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Brokers of a cluster without logs: each has its own session, and notes what the controller tells it."""
+"""Brokers of a cluster without logs.
+
+Each has its own session, and notes what the controller tells it.
+"""
 
 from __future__ import annotations
 

@@ -495,7 +495,10 @@ async def until_empty(store: MetadataStore, path: str) -> None:
 async def test_the_notices_of_leaders_that_change_the_isr_themselves_are_taken(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Brokers with an inter.broker.protocol.version below 2.7 write the state, and then a notice."""
+    """Brokers with an old protocol write the state, and then a notice.
+
+    Old is an `inter.broker.protocol.version` below 2.7.
+    """
     one, two = await world.start(1, 2)
     await world.create("t", (1, 2))
     prefix = f"{znodes.ISR_CHANGES}/isr_change_"

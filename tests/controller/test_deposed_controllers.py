@@ -1,4 +1,7 @@
-"""A controller is deposed at any moment, by an operator who deletes its node or by the end of its session."""
+"""A controller is deposed at any moment.
+
+An operator deletes its node, or its session ends.
+"""
 
 from __future__ import annotations
 

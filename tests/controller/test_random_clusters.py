@@ -1,4 +1,7 @@
-"""Whatever brokers, clients and chance do, the cluster's metadata stays sound and everybody is told."""
+"""Whatever brokers, clients and chance do, the cluster's metadata stays sound.
+
+Everybody is told.
+"""
 
 from __future__ import annotations
 

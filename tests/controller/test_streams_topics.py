@@ -1,4 +1,7 @@
-"""The internal topics of streams groups: created once, in the background; refusals are remembered."""
+"""The internal topics of streams groups are created once, in the background.
+
+Refusals are remembered.
+"""
 
 from __future__ import annotations
 

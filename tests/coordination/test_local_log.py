@@ -1,4 +1,7 @@
-"""The partitions of an internal topic on this broker, whose commits may wait for other replicas."""
+"""The partitions of an internal topic on this broker.
+
+Commits may wait for other replicas.
+"""
 
 from __future__ import annotations
 

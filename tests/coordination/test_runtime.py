@@ -45,7 +45,10 @@ class Count:
 
 
 class Counting:
-    """How many records of each key are committed; a record's key is what decides where it lives."""
+    """How many records of each key are committed.
+
+    A record's key decides where it lives.
+    """
 
     def __init__(self, *, clustered: bool = False) -> None:
         self.log = MemoryLog(PARTITIONS)
@@ -270,7 +273,10 @@ async def test_a_write_of_which_a_part_fails_counts_as_far_as_it_is_in_the_log(
 async def test_a_write_with_a_record_that_the_log_does_not_take_leaves_nothing_in_it(
     counting: Counting,
 ) -> None:
-    """Half of it would have to be read back; meanwhile no key of the partition would be available."""
+    """Half of the write would have to be read back.
+
+    Meanwhile no key of the partition would be available.
+    """
     said: list[str] = []
     counting.log.hold = True
     counting.write_records(

@@ -252,7 +252,9 @@ class Verdict:
 
 
 def examine(spoiled: Path, original: Original) -> Verdict:
-    """Load the directory and read all of it. Raises where a broker would not start.
+    """Load the directory and read all of it.
+
+    Raises where a broker would not start.
 
     It may refuse to, in one line, where meta.properties names another broker: a changed digit makes one.
     """

@@ -1,4 +1,6 @@
-"""What Kafka promises of copies that are written with the offsets of what was read (KIP-98, KIP-447).
+"""What Kafka promises of copies (KIP-98, KIP-447).
+
+They are written with the offsets of what was read.
 
 The copies of a partition's records go to one partition, and a group commits the offsets of what it copied.
 """
@@ -46,7 +48,9 @@ def check_sources(history: History) -> Iterator[Finding]:
 
 
 def check_copies(history: History) -> Iterator[Finding]:
-    """Each record that its group went past has one copy, in order; each copy has its offset committed.
+    """Each record that its group went past has one copy, in order.
+
+    Each copy has its offset committed.
 
     Commits are compared with passes that began after they were fetched, and reached the high watermark: the
     markers of one transaction are written to its partitions one after the other.

@@ -77,7 +77,9 @@ class Source(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """A producer hands a record over. `idempotent`: its order and uniqueness are promised.
+    """A producer hands a record over.
+
+    If `idempotent`, its order and uniqueness are promised.
 
     A copy names the group that reads, and the `source`: a place of which that group commits the offset.
     """
@@ -192,7 +194,10 @@ class Assigned(NamedTuple):
 
 
 class TransactionEnding(NamedTuple):
-    """A producer asks to commit or abort its transaction. Never asked: it was never committed."""
+    """A producer asks to commit or abort its transaction.
+
+    If it never asked, the transaction was never committed.
+    """
 
     transaction: str
     commit: bool

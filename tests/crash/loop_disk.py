@@ -60,7 +60,10 @@ class LoopDisk:
             os.close(fd)
 
     def restore_power(self) -> None:
-        """Bring the disk back as it is found after a power cut. Nobody may have a file of it open."""
+        """Bring the disk back as it is found after a power cut.
+
+        Nobody may have a file of it open.
+        """
         self.unmount()
         self.mount()
 

@@ -1,5 +1,7 @@
-"""Whatever file of a log directory rots, it loads; no wrong byte is served as right and no record is missed
-in silence."""
+"""Whatever file of a log directory rots, it loads.
+
+No wrong byte is served as right, and no record is missed in silence.
+"""
 
 from __future__ import annotations
 

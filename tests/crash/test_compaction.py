@@ -1,5 +1,7 @@
-"""Whenever a compaction ends before its time, every key still has its last value, and nothing is left lying
-around."""
+"""Whenever a compaction ends before its time, every key still has its last value.
+
+Nothing is left lying around.
+"""
 
 from __future__ import annotations
 

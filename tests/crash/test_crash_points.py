@@ -1,4 +1,7 @@
-"""A broker that dies before or after any one change of its files starts again and has lost nothing."""
+"""A broker that dies around any change of its files starts again and has lost nothing.
+
+It dies before or after any one change.
+"""
 
 from __future__ import annotations
 
@@ -60,8 +63,10 @@ def starts_and_serves(data: Path) -> None:
 
 
 def use(broker: BrokerProcess, seconds: float) -> int:
-    """Create topics, produce until the broker is gone or the time is over, read all of it back;
-    the records acknowledged."""
+    """Produce until the broker is gone or the time is over; the acknowledged records.
+
+    Topics are created first, and all of it is read back.
+    """
     history: History = []
     chance = random.Random(SEED)
     servers = broker.bootstrap_servers

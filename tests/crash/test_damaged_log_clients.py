@@ -1,5 +1,8 @@
-"""Stock clients at a damaged range: they get what lies before it, an error they do not hide, and what lies
-after it once they seek there. None skips in silence, none hangs the broker."""
+"""Stock clients at a damaged range.
+
+They get what lies before it, an error they do not hide, and what lies after it once they seek there. None
+skips in silence, and none hangs the broker.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ DEADLINE = 30.0
 
 @pytest.fixture
 def damaged(tmp_path: Path) -> Iterator[BrokerProcess]:
-    """A broker with 30 batches of one record, of which that at offset 12 has rotten while it was down."""
+    """A broker with 30 batches of one record.
+
+    The batch at offset 12 has rotted while it was down.
+    """
     with BrokerProcess(tmp_path / "data") as broker:
         broker.start()
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})

@@ -1,4 +1,6 @@
-"""A real disk, filled to the last byte and freed again: nothing is lost, and no restart is needed.
+"""A real disk is filled to the last byte and freed again.
+
+Nothing is lost, and no restart is needed.
 
 A broker that restarts before the disk is full, or while it is, serves what was there and heals as well.
 
@@ -143,7 +145,10 @@ def test_a_full_disk_refuses_records_loses_none_and_recovers_without_a_restart(
 
 
 def _refused_within(producer: OneShotProducer, seconds: float) -> float:
-    """The seconds that an answer takes; the first sends may still fit into what was preallocated."""
+    """The seconds until an answer refuses.
+
+    The first sends may still fit into what was preallocated.
+    """
     deadline = time.monotonic() + DEADLINE
     while True:
         started = time.monotonic()

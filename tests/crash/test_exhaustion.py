@@ -26,7 +26,10 @@ STEPS = 200
 
 
 class RealFiles(FileSystem):
-    """The real file system, so that each call takes the descriptors that it takes; nothing is traced."""
+    """The real file system, where each call takes the descriptors that it takes.
+
+    Nothing is traced.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = str(root)

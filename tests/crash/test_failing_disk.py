@@ -1,4 +1,7 @@
-"""The disk fails or is full at any call: nothing acknowledged is lost, no failed sync counts as done."""
+"""The disk fails or is full at any call, and nothing acknowledged is lost.
+
+No failed sync counts as done.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""System calls of a running broker fail, by strace: nothing acknowledged is lost, no failed sync is tried
-again, one log directory goes offline alone.
+"""System calls of a running broker fail, by strace.
+
+Nothing acknowledged is lost, no failed sync is tried again, and one log directory goes offline alone.
 
 Needs strace and the permission to trace; skipped with the reason elsewhere.
 """

@@ -1,4 +1,7 @@
-"""When the power is cut, the broker is not there to see it: it acknowledges nothing from that moment on."""
+"""When the power is cut, the broker is not there to see it.
+
+It acknowledges nothing from that moment on.
+"""
 
 from __future__ import annotations
 

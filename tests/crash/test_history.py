@@ -70,7 +70,10 @@ def in_order(count: int, start: int = 0) -> list[tuple[int, int]]:
 
 
 def copies(*records: tuple[int, int], commit: bool | None = True) -> History:
-    """A transaction of (number, offset) that copies these offsets of T to U; None: it is left open."""
+    """A transaction of (number, offset) that copies these offsets of T to U.
+
+    If `commit` is None, it is left open.
+    """
     name = f"copy {records[0][0]}"
     events: History = [
         Sent("c", number, U, number * 7, transaction=name, source=Source("g", T, offset))

@@ -1,4 +1,7 @@
-"""A broker that is killed at any step of a commit or an abort leaves no transaction half done."""
+"""A broker that is killed leaves no transaction half done.
+
+It is killed at any step of a commit or an abort.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ PATIENCE_SECONDS = 120.0
 
 
 class Writer:
-    """A client that writes its number to all partitions in each transaction, and ends it by chance."""
+    """A client that writes its number to all partitions in each transaction.
+
+    Chance ends the transaction.
+    """
 
     def __init__(self, bootstrap_servers: str, name: str, seed: int) -> None:
         self.settings = {"bootstrap.servers": bootstrap_servers, "transactional.id": name, "log_level": 0}

@@ -1,4 +1,7 @@
-"""However metadata.db rots, it is refused, or says what it said: no wrong setting deletes records."""
+"""However metadata.db rots, it is refused, or says what it said.
+
+No wrong setting deletes records.
+"""
 
 from __future__ import annotations
 

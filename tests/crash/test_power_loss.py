@@ -90,8 +90,11 @@ def _lose_power(files: TracingFiles, workload: Workload, chance: random.Random, 
 
 
 def _recover_twice(found: Path, promises: Promises, workload: Workload, chance: random.Random) -> None:
-    """Recover; lose power right after; recover again: what was served in between is still there. And recover
-    what was recovered: nothing changes any more."""
+    """Recover, lose power right after, and recover again.
+
+    What was served in between is still there. Another recovery of what was recovered changes nothing any
+    more.
+    """
     disk = Disk(found)
     files = TracingFiles(found)
     ends = check_recovered(files, promises, workload.contents)

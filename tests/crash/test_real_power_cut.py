@@ -1,4 +1,6 @@
-"""A broker whose machine loses its power, on a real file system, starts again and has lost nothing.
+"""A broker whose machine loses its power starts again and has lost nothing.
+
+It uses a real file system.
 
 Needs root and a kernel that mounts disk images; skipped with the reason elsewhere.
 """

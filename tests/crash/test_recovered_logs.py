@@ -1,4 +1,7 @@
-"""What power cuts and failing disks leave, each found by chance once and put down here by hand."""
+"""What power cuts and failing disks leave.
+
+Each case was found by chance once, and is put down here by hand.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Histories of a model of transactional logs: clean as they are, and flagged after each planted violation.
+"""Histories of a model of transactional logs.
+
+They are clean as they are, and flagged after each planted violation.
 
 Producers write to two partitions of a ledger in transactions that overlap; a copier reads what is committed
 and writes copies and offsets in transactions. Markers are written one partition after the other, and some

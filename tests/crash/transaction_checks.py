@@ -48,7 +48,7 @@ def check_visibility(history: History) -> Iterator[Finding]:
 
 
 def check_atomicity(history: History) -> Iterator[Finding]:
-    """Check that a pass misses no record of a transaction that is committed, in whichever partition.
+    """Check that a pass misses no record of a committed transaction, in any partition.
 
     A transaction is committed if its producer was told so, or if anybody was given a record of it. A pass
     may end between two records of one transaction, where another transaction is open. So it misses a record
@@ -88,7 +88,10 @@ def check_atomicity(history: History) -> Iterator[Finding]:
 
 
 def check_stable_offsets(history: History) -> Iterator[Finding]:
-    """The last stable offset does not go back, nor below what a read_committed reader was given."""
+    """The last stable offset does not go back.
+
+    Nor does it go below what a read_committed reader was given.
+    """
     stable: dict[Partition, int] = {}
     committed: dict[tuple[str, Partition], bool] = {}
     for event in history:

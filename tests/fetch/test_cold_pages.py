@@ -157,7 +157,10 @@ def test_a_page_cache_that_keeps_nothing_does_not_keep_a_client_waiting_for_ever
 
 
 def test_what_could_not_be_loaded_is_not_loaded_again(page_cache: PageCache, bootstrap: str) -> None:
-    """A disk takes seconds for each failure. The read that waits for it gets its error."""
+    """A disk takes seconds for each failure.
+
+    The read that waits for it gets its error.
+    """
     page_cache.empty()
     page_cache.broken = True
     with RawClient(bootstrap) as client:

@@ -42,8 +42,10 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 async def fill(core: BrokerCore) -> None:
-    """Write each of three keys again and again, compact that, and write them once more; the last in a
-    transaction that is aborted."""
+    """Write each of three keys again and again, compact that, and write them once more.
+
+    The last of these records are in a transaction that is aborted.
+    """
     log = core.replicas.partition("orders", 0).log
     log.config = replace(log.config, segment_bytes=1000, cleanup_policy=frozenset({"compact"}))
     now_ms = core.clock.now_ms()
@@ -70,7 +72,10 @@ def put(log: PartitionLog, record: Record, **options: Any) -> None:
 
 
 def fetched(broker: Broker, version: int, **fields: Any) -> PartitionData:
-    """What a fetch from the start of the topic answers, that would wait for longer than the client does."""
+    """What a fetch from the start of the topic answers.
+
+    It would wait for longer than the client does.
+    """
     wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=fields.pop("size", 1 << 20))
     topics = [FetchTopic(topic="orders", partitions=[wanted])]
     request = FetchRequest(topics=topics, **{"max_wait_ms": MAX_WAIT_MS, "max_bytes": 1 << 20, **fields})
@@ -113,8 +118,10 @@ def test_an_old_client_is_answered_at_once_with_what_is_behind_segments_without_
 def test_a_consumer_of_librdkafka_reads_to_the_end_without_an_error(
     broker: Broker, isolation_level: str, expected: list[int]
 ) -> None:
-    """It doubles what it asks for with each answer that has no record, and tells the application past
-    1 GiB."""
+    """It doubles what it asks for with each answer that has no record.
+
+    Past 1 GiB it tells the application.
+    """
     settings = {"group.id": "unused", "enable.partition.eof": True, "isolation.level": isolation_level}
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0, **settings})
     consumer.assign([ClientPartition("orders", 0, 0)])

@@ -1,4 +1,7 @@
-"""A taste of `scripts/fuzz`: a few executions of every target, another seed each day of the year."""
+"""A taste of `scripts/fuzz`: a few executions of every target.
+
+The seed is another one each day of the year.
+"""
 
 import time
 from collections.abc import Sequence

@@ -1,4 +1,7 @@
-"""A world for groups: a clock and timers that the test moves, and a store that fails on demand."""
+"""A world for groups: a clock and timers that the test moves.
+
+Its store fails on demand.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +86,10 @@ class TurnedTimers:
 
 @dataclass
 class Store:
-    """A GroupStore. It is done at once, unless `hold` keeps writes until `release`."""
+    """A GroupStore that is done at once.
+
+    `hold` keeps writes until `release`.
+    """
 
     written: list[tuple[str, bytes]] = field(default_factory=list)
     hold: bool = False

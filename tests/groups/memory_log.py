@@ -21,7 +21,7 @@ from tests.groups.group_world import TurnedClock, TurnedTimers
 
 
 class MemoryLog:
-    """A TopicLog. Its batches outlive the coordinator that wrote them."""
+    """A TopicLog whose batches outlive the coordinator that wrote them."""
 
     topic = GROUP_METADATA_TOPIC
 

@@ -1,4 +1,7 @@
-"""The coordinator on its log: what is stored, when it is visible, and what a restart restores."""
+"""The coordinator on its log.
+
+What is stored, when it is visible, and what a restart restores.
+"""
 
 from __future__ import annotations
 

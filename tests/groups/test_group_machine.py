@@ -1,4 +1,6 @@
-"""Any order of events leaves a group's invariants true and every request answered exactly once.
+"""Any order of events leaves a group's invariants true.
+
+Every request is answered exactly once.
 
 Hypothesis makes up the events and shrinks a failure to a short story; `World` checks the invariants
 after each.

@@ -1,4 +1,7 @@
-"""Coordinators on replicated partitions: what is acknowledged survives the leader, and is known once."""
+"""Coordinators on replicated partitions.
+
+What is acknowledged survives the leader, and is known once.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Offsets of consumers of Kafka 0.8 are nodes below /consumers, and a group's name leads nowhere else."""
+"""Offsets of consumers of Kafka 0.8 are nodes below /consumers.
+
+A group's name leads nowhere else.
+"""
 
 from __future__ import annotations
 

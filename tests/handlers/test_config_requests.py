@@ -1,5 +1,7 @@
-"""DescribeConfigs, IncrementalAlterConfigs, AlterConfigs and ListConfigResources answer resource by
-resource."""
+"""DescribeConfigs, AlterConfigs and their kin answer resource by resource.
+
+The others are IncrementalAlterConfigs and ListConfigResources.
+"""
 
 from __future__ import annotations
 

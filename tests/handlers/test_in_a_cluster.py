@@ -1,4 +1,7 @@
-"""What a broker answers about other brokers of its cluster, and about groups that they coordinate."""
+"""What a broker answers about other brokers of its cluster.
+
+It also answers about groups that they coordinate.
+"""
 
 from __future__ import annotations
 

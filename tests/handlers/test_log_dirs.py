@@ -1,4 +1,7 @@
-"""Partitions move between the log directories of a running broker, and a directory fails under it."""
+"""Partitions move between the log directories of a running broker.
+
+A directory fails under it.
+"""
 
 from __future__ import annotations
 

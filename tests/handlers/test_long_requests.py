@@ -1,4 +1,7 @@
-"""Requests about many things are handled in turns: nothing that a request asks holds the event loop."""
+"""Requests about many things are handled in turns.
+
+Nothing that a request asks holds the event loop.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A producer begins its next transaction while the markers of the one before are still being written.
+"""A producer begins its next transaction early.
+
+The markers of the one before are still being written.
 
 EndTxn is answered when the end is stored. The first batch of the next transaction may then reach a partition
 before the marker does.

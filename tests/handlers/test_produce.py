@@ -95,7 +95,10 @@ def test_acks_one_and_all_are_answered(client: RawClient, acks: int) -> None:
 def test_a_request_that_ends_before_its_connection_hears_of_it_is_answered(
     client: RawClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It begins in a thread, which validates its batch; then a fast disk may be quicker than the loop."""
+    """A fast disk may be quicker than the loop.
+
+    The request begins in a thread, which validates its batch.
+    """
     monkeypatch.setattr("kafkapy.handlers.produce.effort", lambda *_: (True, 0))
     monkeypatch.setattr(Partition, "is_acknowledged", lambda *_: False)
     watch = Waiters.watch

@@ -1,4 +1,7 @@
-"""Share groups over the wire: members are given records, acknowledge them, and others get the rest."""
+"""Share groups over the wire.
+
+Members are given records and acknowledge them, and others get the rest.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Streams groups over the wire: heartbeats, internal topics, descriptions, offsets, restarts."""
+"""Streams groups over the wire.
+
+Tested are heartbeats, internal topics, descriptions, offsets and restarts.
+"""
 
 from __future__ import annotations
 

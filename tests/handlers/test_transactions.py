@@ -1,4 +1,7 @@
-"""The requests of transactional producers and of admin clients to the transaction coordinator."""
+"""The requests to the transaction coordinator.
+
+They come from transactional producers and from admin clients.
+"""
 
 from __future__ import annotations
 

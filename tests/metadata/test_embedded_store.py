@@ -43,7 +43,10 @@ asyncio.run(main())
 
 
 async def start_writer(path: Path) -> asyncio.subprocess.Process:
-    """A process that holds the file open and prints the number of each pair of nodes it has committed."""
+    """A process that holds the file open and commits pairs of nodes.
+
+    It prints the number of each pair that it has committed.
+    """
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", WRITER, str(path), stdout=asyncio.subprocess.PIPE
     )

@@ -1,4 +1,7 @@
-"""Changes of the tree by others: reading many of them costs no more for each than reading few."""
+"""Changes of the tree by others.
+
+Reading many of them costs no more for each than reading few.
+"""
 
 from __future__ import annotations
 

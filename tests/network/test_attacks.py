@@ -1,4 +1,6 @@
-"""Attacks on memory before authentication: none may take 64 MiB, or keep others waiting for 0.25 s.
+"""Attacks on memory before authentication.
+
+None may take 64 MiB, or keep others waiting for 0.25 s.
 
 Apache Kafka 4.3.1 with a heap of 1 GB goes down under 12 connections that declare 100 MiB, and takes 4.6 s
 and 980 MB for a header with 20 million tagged fields (CVE-2026-111115, CVE-2026-111108, CVE-2022-34917).
@@ -44,7 +46,10 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 
 class Watch:
-    """Measures a broker while it is attacked: its memory, and how long a client's metadata request takes."""
+    """Measures a broker while it is attacked.
+
+    It takes its memory, and how long a client's metadata request takes.
+    """
 
     def __init__(self, broker: BrokerProcess) -> None:
         self._before = broker.rss

@@ -1,4 +1,7 @@
-"""Limits on connections, on their idle time, and on the time in which a request must arrive."""
+"""Limits on connections and on their time.
+
+They may not be idle for too long, and a request must arrive in time.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""A live broker under random and broken requests of every API it supports: it neither dies nor loses its
-temper.
+"""A live broker under random and broken requests of every API that it supports.
+
+It neither dies nor loses its temper.
 
 No request may make a handler fail in a way it did not foresee (a traceback in the log), create anything
 outside the data directory, or keep other clients waiting.

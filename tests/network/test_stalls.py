@@ -1,4 +1,7 @@
-"""What a log has to do for itself, and what it holds, does not keep the event loop from its clients."""
+"""A log's own work does not keep the event loop from its clients.
+
+Nor does what it holds.
+"""
 
 from __future__ import annotations
 

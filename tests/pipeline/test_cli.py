@@ -1,4 +1,7 @@
-"""The command line of pipelines: commands are found, and imported only when they are asked for."""
+"""The command line of pipelines.
+
+Commands are found, and imported only when they are asked for.
+"""
 
 from __future__ import annotations
 

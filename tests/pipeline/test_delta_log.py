@@ -1,4 +1,7 @@
-"""Which batches a Delta table holds, by the commits of its log; interop/spark has real tables."""
+"""Which batches a Delta table holds, by the commits of its log.
+
+interop/spark has real tables.
+"""
 
 from __future__ import annotations
 

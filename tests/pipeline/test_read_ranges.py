@@ -1,4 +1,7 @@
-"""What a pipeline has read, over resets: without Spark, by the checkpoints that it would leave."""
+"""What a pipeline has read, over resets.
+
+There is no Spark, but the checkpoints that it would leave.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""One task of a replay, against a broker: the order, the partitions, the headers, the rate, the failures."""
+"""One task of a replay, against a broker.
+
+The order, the partitions, the headers, the rate and the failures are tested.
+"""
 
 from __future__ import annotations
 

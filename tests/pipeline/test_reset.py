@@ -1,4 +1,7 @@
-"""Reset: where to, what it says beforehand, and that a kill within it loses and repeats nothing."""
+"""Reset: where to, and what it says beforehand.
+
+A kill within it loses and repeats nothing.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Secrets of a definition: named in it, used where they are needed, written down and told nowhere."""
+"""Secrets are named in a definition, and used where they are needed.
+
+They are written down and told nowhere.
+"""
 
 from __future__ import annotations
 

@@ -156,7 +156,10 @@ class _KilledError(BaseException):
 
 
 class _DyingStore:
-    """A store whose rename does not replace, as HDFS's; dies within or after the write number `last`."""
+    """A store whose rename does not replace, as HDFS's.
+
+    It dies within or after the write number `last`.
+    """
 
     def __init__(self, root: Path, last: int) -> None:
         self._inner = fs.SubTreeFileSystem(str(root), fs.LocalFileSystem())

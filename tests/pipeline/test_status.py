@@ -26,7 +26,10 @@ from tests.pipeline.conftest import MakeTopic, delete_records
 
 @pytest.fixture
 def topic(make_topic: MakeTopic) -> str:
-    """Four records in partition 0, three in partitions 1 and 2; record i has the time 1000 + i ms."""
+    """Four records in partition 0, three in partitions 1 and 2.
+
+    Record i has the time 1000 + i ms.
+    """
     return make_topic(partitions=3, records=10)
 
 

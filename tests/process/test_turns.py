@@ -1,4 +1,7 @@
-"""Long requests: read and written in threads, handled in turns, and still answered in order."""
+"""Long requests are handled in turns, and still answered in order.
+
+They are read and written in threads.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Validation that takes long: acknowledgements do not wait for it, and who costs little goes first."""
+"""Validation that takes long.
+
+Acknowledgements do not wait for it, and who costs little goes first.
+"""
 
 from __future__ import annotations
 

@@ -222,7 +222,10 @@ async def test_a_wait_costs_the_same_however_many_there_are() -> None:
     waiters, _ = make_waiters()
 
     async def lines_of_each(count: int) -> float:
-        """Lines of the two modules that were run for a wait, from its beginning until it is forgotten."""
+        """Lines of the two modules that were run for a wait.
+
+        They are counted from its beginning until it is forgotten.
+        """
         lines = 0
 
         def trace(frame: FrameType, event: str, _: object) -> Any:

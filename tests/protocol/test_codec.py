@@ -1,4 +1,7 @@
-"""The compiled codec against the reference, over all messages and versions, and against broken bytes."""
+"""The compiled codec against the reference.
+
+Both get all messages and versions, and broken bytes.
+"""
 
 import random
 

@@ -1,4 +1,7 @@
-"""The codecs read other writers' payloads, write what others read, and limit the decompressed size."""
+"""The codecs read other writers' payloads, and write what others read.
+
+They limit the decompressed size.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Record batches as message sets, with every record that a message set can hold, and nothing else."""
+"""Record batches as message sets.
+
+They have every record that a message set can hold, and nothing else.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Request and response frames: the header version that goes with an API version, and hostile headers."""
+"""Request and response frames.
+
+An API version has its header version, and hostile headers are refused.
+"""
 
 import struct
 import time

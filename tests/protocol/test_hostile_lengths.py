@@ -1,4 +1,7 @@
-"""False lengths and counts, and messages that would fill the memory, are refused before an allocation."""
+"""False lengths and counts are refused before an allocation.
+
+So are messages that would fill the memory.
+"""
 
 import struct
 import sys

@@ -1,4 +1,7 @@
-"""The number of values in a message is counted, and limited by a budget while a message is decoded."""
+"""The number of values in a message is counted.
+
+A budget limits it while a message is decoded.
+"""
 
 from __future__ import annotations
 

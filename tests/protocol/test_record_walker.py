@@ -1,4 +1,7 @@
-"""The record walker refuses malformed batches, accepts only readable ones, and its twins agree."""
+"""The record walker refuses malformed batches, and accepts only readable ones.
+
+Its twins agree.
+"""
 
 from __future__ import annotations
 
@@ -248,7 +251,10 @@ def run(twin: type[RecordWalker], pieces: list[bytes], base_timestamp: int, coun
 
 @st.composite
 def mutated(draw: st.DrawFn) -> tuple[bytes, int]:
-    """The payload of a batch with a few bytes changed, deleted or inserted, and its record count."""
+    """The payload of a batch with a few bytes changed, deleted or inserted.
+
+    Its record count comes with it.
+    """
     found = draw(records)
     payload = build_batch(found)[HEADER_SIZE:]
     for _ in range(draw(st.integers(0, 3))):

@@ -1,4 +1,6 @@
-"""A cluster in one process: replica managers over directories, joined by connections in memory.
+"""A cluster in one process.
+
+Replica managers over directories are joined by connections in memory.
 
 Each node is the replication half of a broker, with the real handlers of Fetch, Produce, ListOffsets,
 OffsetForLeaderEpoch and DeleteRecords. Requests between nodes are encoded and decoded in the versions that
@@ -379,7 +381,10 @@ class Node:
         return read_bytes(self.partition.log)
 
     def write(self, *values: bytes, key: TopicPartition = TP) -> int:
-        """Append a batch to a partition that is led here, whatever its ISR; return the offset after it."""
+        """Append a batch to a partition that is led here, whatever its ISR.
+
+        Returns the offset after it.
+        """
         partition = self.replicas.partition(*key)
         prepared = prepare_batches(
             memoryview(batch(*values)),

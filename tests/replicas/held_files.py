@@ -1,4 +1,7 @@
-"""A disk whose syncs wait until the test releases them, and a wait for conditions on the loop."""
+"""A disk whose syncs wait until the test releases them.
+
+It also has a wait for conditions on the loop.
+"""
 
 from __future__ import annotations
 

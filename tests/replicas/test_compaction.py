@@ -62,7 +62,10 @@ def log_of(broker: Broker, topic: str) -> PartitionLog:
 
 
 def check_log(broker: Broker, topic: str) -> None:
-    """Check a log on the broker's loop, where no pass of the cleaner replaces its segments meanwhile."""
+    """Check a log on the broker's loop.
+
+    No pass of the cleaner replaces its segments there meanwhile.
+    """
 
     async def check(core: BrokerCore) -> None:
         log_of(broker, topic).check()

@@ -1,4 +1,7 @@
-"""A broker obeys the latest controller, for its present registration, partition by partition."""
+"""A broker obeys the latest controller, partition by partition.
+
+It does so for its present registration.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What is acknowledged to acks=all survives, whatever fails and whichever in-sync replica leads next."""
+"""What is acknowledged to acks=all survives, whatever fails.
+
+It does not matter which in-sync replica leads next.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ STEPS = 60
 
 
 class Chaos:
-    """A cluster in which brokers stop, lose each other and lead in turn, while records are produced."""
+    """A cluster in which brokers stop, lose each other and lead in turn.
+
+    Records are produced meanwhile.
+    """
 
     def __init__(self, rig: Rig, chance: random.Random) -> None:
         self.rig, self.chance = rig, chance

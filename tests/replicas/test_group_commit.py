@@ -1,4 +1,7 @@
-"""Flushes wait neither for other disks nor for large requests, and only errors of the disk are final."""
+"""Flushes wait neither for other disks nor for large requests.
+
+Only errors of the disk are final.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ SECONDS = 20
 
 
 class ChanceFiles(HeldFiles):
-    """Many calls of flushes meet something that says nothing about the disk; what was synced is known."""
+    """Many calls of flushes meet something that says nothing about the disk.
+
+    What was synced is known.
+    """
 
     def __init__(self, chance: random.Random) -> None:
         super().__init__()

@@ -1,4 +1,7 @@
-"""Partitions without news cost a follower's fetches nothing, and the leader knows that it has them."""
+"""Partitions without news cost a follower's fetches nothing.
+
+The leader knows that the follower has them.
+"""
 
 from __future__ import annotations
 

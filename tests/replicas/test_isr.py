@@ -1,4 +1,7 @@
-"""Leaders propose changes of their in-sync replicas, and commit as if those might have happened."""
+"""Leaders propose changes of their in-sync replicas.
+
+They commit as if those might have happened.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Partitions move between log directories while they are written, read, deleted, and while disks fail."""
+"""Partitions move between log directories.
+
+They are written, read and deleted meanwhile, and disks fail.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A change of producer.id.expiration.ms applies to existing and new logs, and after a restart."""
+"""A change of producer.id.expiration.ms applies to existing and new logs.
+
+It also applies after a restart.
+"""
 
 from __future__ import annotations
 

@@ -310,7 +310,10 @@ async def test_a_partition_takes_records_before_its_files_are_made_in_the_backgr
 
 
 def make_creation_fail(world: World, code: int) -> None:
-    """Have `events` not be made: what a checkpoint says of an earlier partition has to go first."""
+    """Have `events` not be made.
+
+    What a checkpoint says of an earlier partition has to go first.
+    """
     world.create(topic("events", 1))
     world.logs.save_recovery_points()
     world.delete("events")

@@ -1,4 +1,7 @@
-"""Followers fetch what their leader has, and records are committed when all in-sync replicas have them."""
+"""Followers fetch what their leader has.
+
+Records are committed when all in-sync replicas have them.
+"""
 
 from __future__ import annotations
 

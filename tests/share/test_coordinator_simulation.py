@@ -1,4 +1,6 @@
-"""A random schedule of everything that happens to a share coordinator, beside a model of its states.
+"""A random schedule of everything that happens to a share coordinator.
+
+A model of its states runs beside it.
 
 The model knows single offsets, and nothing of records, snapshots and updates. A request changes it when its
 record is committed, or when the next leader finds the record in the log. So what is loaded must be the model,

@@ -1,4 +1,7 @@
-"""A share coordinator on its topic: whom it fences, its snapshots, and the records that it deletes."""
+"""A share coordinator on its topic.
+
+Tested are whom it fences, its snapshots, and the records that it deletes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A share partition: acquisition, acknowledgement, locks, delivery counts, the start offset."""
+"""A share partition.
+
+Tested are acquisition, acknowledgement, locks, delivery counts and the start offset.
+"""
 
 from __future__ import annotations
 

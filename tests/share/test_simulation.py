@@ -1,4 +1,6 @@
-"""A random schedule of everything that happens to a share partition, beside a model of each record.
+"""A random schedule of everything that happens to a share partition.
+
+A model of each record runs beside it.
 
 The model knows single offsets, and nothing of runs and batches: only what may never happen.
 """

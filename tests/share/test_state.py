@@ -1,4 +1,7 @@
-"""What a share coordinator keeps of a share partition: batches that are merged, whatever their order."""
+"""What a share coordinator keeps of a share partition.
+
+Its batches are merged, whatever their order.
+"""
 
 from __future__ import annotations
 

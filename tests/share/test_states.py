@@ -1,4 +1,7 @@
-"""What a share coordinator decides: whom it fences, and when a record holds the whole state."""
+"""What a share coordinator decides.
+
+It decides whom to fence, and when a record holds the complete state.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A simulated broker: the real BrokerCore on a simulated machine, which crashes and starts again."""
+"""A simulated broker: the real BrokerCore on a simulated machine.
+
+It crashes and starts again.
+"""
 
 from __future__ import annotations
 
@@ -136,7 +139,10 @@ class SimulatedBroker:
         self._leave_session()
 
     def _leave_session(self) -> None:
-        """Let the session end that a process has left: it was killed, or stopped without a connection."""
+        """Let the session end that a process has left.
+
+        The process was killed, or stopped without a connection.
+        """
         store, self._store = self._store, None
         if store is not None:
             if self.session_seconds:
@@ -234,7 +240,10 @@ class SimulatedBroker:
         return self._open_session()
 
     def expire_session_after(self, seconds: float) -> None:
-        """Let the present session with the tree expire; if it is connected, the tree ends the connection."""
+        """Let the present session with the tree expire.
+
+        If it is connected, the tree ends the connection.
+        """
         store, loop = self._store, self.loop
 
         def expire() -> None:

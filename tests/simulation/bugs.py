@@ -90,7 +90,10 @@ def acknowledges_before_the_others_have_it() -> AbstractContextManager[Any]:
 
 
 def truncates_to_the_high_watermark() -> AbstractContextManager[Any]:
-    """A new follower cuts off what it does not know to be committed, as Kafka did before KIP-101."""
+    """A new follower truncates what it does not know to be committed.
+
+    Kafka did so before KIP-101.
+    """
     original = ControllerRequests._begin
 
     def begin(self: ControllerRequests, partition: Partition, state: PartitionState) -> None:

@@ -275,7 +275,7 @@ class SimulatedProducer(Client):
         self.acked += batch.size
 
     def require_retriable(self, batch: Batch, code: int, *, by_leader: bool) -> None:
-        """Fail if the first batch that is not acknowledged is refused as it may only be after a loss.
+        """Fail if the first unacknowledged batch gets an error that only a loss explains.
 
         Only the latest leader has all that was acknowledged. A former one that is cut off has less, so the
         next batch is out of order there, as with Apache Kafka: a Produce request has no leader epoch. Batches

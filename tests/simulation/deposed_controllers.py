@@ -1,4 +1,6 @@
-"""A scene with three brokers: every controller is deposed when it has decided to delete a topic.
+"""A scene with three brokers, whose every controller is deposed.
+
+It is deposed when it has decided to delete a topic.
 
 Its order to one broker is held back, and arrives when another controller has carried the deletion out and the
 next topic of that name is there. Nothing else goes wrong, so a run is short. An order that says to delete has

@@ -102,7 +102,10 @@ class SimulatedDisk(TracingFiles):
             self.room -= grows
 
     def close_all(self) -> None:
-        """Close the files of a process that is gone. What is left of it may release them, to no effect."""
+        """Close the files of a process that is gone.
+
+        What is left of it may release them, to no effect.
+        """
         for fd, file in self._files.items():
             if file.fd == fd:
                 os.close(fd)

@@ -1,4 +1,6 @@
-"""A member of a consumer group: it joins, is assigned partitions, commits offsets, and leaves or vanishes.
+"""A member of a consumer group.
+
+It joins, is assigned partitions, commits offsets, and leaves or vanishes.
 
 What must hold (`GroupPromises`), through all coordinators:
 
@@ -55,7 +57,10 @@ class GroupPromises:
         """The highest offset that was acknowledged in each generation."""
 
     def assigned(self, member: str, generation: int, known: int, by: str) -> None:
-        """A member was told its partitions; `known` was the newest generation when it asked to join."""
+        """A member was told its partitions.
+
+        `known` was the newest generation when it asked to join.
+        """
         if generation < known:
             self._world.failed(f"{member} is in generation {generation}, and there was {known}")
         leader = self._leaders.setdefault(generation, by)

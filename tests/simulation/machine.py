@@ -1,4 +1,6 @@
-"""The machine of a simulated broker: threads that are callbacks, a disk and a network that fail.
+"""The machine of a simulated broker.
+
+Its threads are callbacks, and its disk and network fail.
 
 The work of a thread is done at once, as one callback, some time after it was given; its end is told some time
 later. So other callbacks come before, in between and after, and a kill or a power cut does too.

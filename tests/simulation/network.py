@@ -345,7 +345,10 @@ class Network:
         self._without_power.discard(host)
 
     def forget(self, host: str, loop: VirtualLoop) -> None:
-        """The process of `loop` is gone: its host closes its connections, at once or when it is up again."""
+        """The process of `loop` is gone.
+
+        Its host closes its connections, at once or when it is up again.
+        """
         after = 0.0 if host not in self._without_power else self.world.chance.uniform(0.1, 3.0)
         self._without_power.discard(host)
         for end in [end for end in self.ends.values() if end.loop is loop]:

@@ -73,7 +73,10 @@ class Promises:
         self._place(record, partition, offset, "acknowledged")
 
     def is_led_by(self, broker: int, partition: Partition) -> bool:
-        """Whether a broker is the latest leader of a partition, so that it has every acknowledged record."""
+        """Whether a broker is the latest leader of a partition.
+
+        Then it has every acknowledged record.
+        """
         return self._leader is None or self._leader(partition) == broker
 
     def read(self, reader: str, partition: Partition, offset: int, record: Sent, checksum: int) -> None:

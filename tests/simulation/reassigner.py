@@ -22,7 +22,10 @@ PAUSE: Final = 3.0
 
 
 class Reassigner(Client):
-    """Gives a partition replicas on other brokers; a move may begin before the last one is complete."""
+    """Gives a partition replicas on other brokers.
+
+    A move may begin before the last one is complete.
+    """
 
     def __init__(
         self,

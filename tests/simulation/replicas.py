@@ -1,4 +1,6 @@
-"""What must hold between the replicas of a partition, checked after each callback that changes one.
+"""What must hold between the replicas of a partition.
+
+It is checked after each callback that changes one.
 
     one leader      at most one broker leads in a leader epoch
     equality        the records below a replica's high watermark are those that were committed there
@@ -154,7 +156,10 @@ class ReplicaChecks:
                     )
 
     def isr(self, key: Key) -> tuple[int, ...]:
-        """The ISR in the metadata tree; none if the partition is not there, or its topic is deleted."""
+        """The ISR in the metadata tree.
+
+        It is empty if the partition is not there, or its topic is deleted.
+        """
         name, index, topic_id = key
         path = znodes.partition_state_path(name, index)
         node = self._tree.read(path)

@@ -158,7 +158,10 @@ def simulate(scene: Scene, seed: int, watch: Callable[[str], None] | None = None
 
 
 def _play(scene: Scene, world: World, folder: Path) -> Outcome | str:
-    """The outcome, or why the run failed. Nothing of the run is left then, no traceback either."""
+    """The outcome, or why the run failed.
+
+    Nothing of the run is left then, no traceback either.
+    """
     run = Run(world, folder)
     try:
         scene(run)

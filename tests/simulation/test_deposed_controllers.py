@@ -1,4 +1,7 @@
-"""What a controller ordered before it was deposed harms no topic that came later, and a bug is found."""
+"""What a controller ordered before it was deposed harms no later topic.
+
+A planted bug is found.
+"""
 
 from __future__ import annotations
 

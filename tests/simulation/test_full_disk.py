@@ -1,4 +1,7 @@
-"""A replica that cannot take its role on a full disk takes it when there is room, without a restart."""
+"""A replica that cannot take its role on a full disk takes it when there is room.
+
+No restart is needed.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ from tests.simulation.three_brokers import BROKERS, SESSION_SECONDS, SETTINGS, T
 
 
 def without_room_for_a_while(run: Run) -> None:
-    """A broker whose replica has lost its topic id starts, and has no room to write it down again."""
+    """A broker whose replica has lost its topic id starts.
+
+    It has no room to write the id down again.
+    """
     world = run.world
     for node_id in range(1, BROKERS + 1):
         run.add_broker(node_id, SETTINGS, in_cluster=True).session_seconds = SESSION_SECONDS

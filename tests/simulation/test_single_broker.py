@@ -1,4 +1,7 @@
-"""One broker keeps its promises through crashes, power cuts and a bad network, and a bug is found."""
+"""One broker keeps its promises through crashes, power cuts and a bad network.
+
+A planted bug is found.
+"""
 
 from __future__ import annotations
 

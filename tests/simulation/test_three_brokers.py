@@ -1,4 +1,7 @@
-"""Three brokers keep their promises through crashes, blackouts and a bad network, and a bug is found."""
+"""Three brokers keep their promises through crashes, blackouts and a bad network.
+
+A planted bug is found.
+"""
 
 from __future__ import annotations
 

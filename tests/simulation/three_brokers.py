@@ -1,4 +1,6 @@
-"""A scene with three brokers: crashes, power cuts, partitions of the network, pauses, lost sessions.
+"""A scene with three brokers.
+
+There are crashes, power cuts, partitions of the network, pauses and lost sessions.
 
 Topics have three replicas, min.insync.replicas=2, and producers wait for acks=all, some of them with several
 requests in flight. What clients were promised must hold (promises.py), and the replicas must agree
@@ -164,7 +166,10 @@ def _fault(run: Run, until: float) -> None:
 
 
 def _black_out(run: Run) -> None:
-    """Cut the power of all brokers at once; one may come back so late that another one has to lead."""
+    """Cut the power of all brokers at once.
+
+    One may come back so late that another one has to lead.
+    """
     chance = run.world.chance
     run.world.note("fault", "everything is dark")
     if chance.random() < 0.7:

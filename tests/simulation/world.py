@@ -137,7 +137,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
     # --- for the world --------------------------------------------------------------------------------------
 
     def forget_all(self) -> None:
-        """Drop everything that was to happen, and end the coroutines: nothing of what they do counts."""
+        """Drop everything that was to happen, and end the coroutines.
+
+        Nothing of what they do counts.
+        """
         running = asyncio._get_running_loop()
         asyncio._set_running_loop(self)  # without one, what ends might make one that nobody closes
         for task in tuple(self._tasks):
@@ -197,7 +200,10 @@ class World:
         return loop
 
     def note(self, who: str, what: str, *about: object) -> None:
-        """Record an event. What it is about must not depend on the process: no addresses, no sets."""
+        """Record an event.
+
+        What it is about must not depend on the process: no addresses, no sets.
+        """
         line = f"{self.now:.6f} {who} {what} {' '.join(map(str, about))}"
         self._hash.update(line.encode())
         self.events += 1

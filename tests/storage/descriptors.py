@@ -22,7 +22,10 @@ def open_files_limit(limit: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def no_descriptors_left() -> Iterator[None]:
-    """Take every descriptor below the limit. A descriptor that is closed can be used again."""
+    """Take every descriptor below the limit.
+
+    A descriptor that is closed can be used again.
+    """
     taken: list[int] = []
     with open_files_limit(max(map(int, os.listdir("/proc/self/fd"))) + 1):
         try:

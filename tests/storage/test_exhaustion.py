@@ -291,7 +291,10 @@ def test_a_truncation_that_stops_half_way_is_completed_first(
 
 
 def truncated_half_way(tmp_path: Path, operation: str, offset: int) -> PartitionLog:
-    """A log of 9 batches, whose truncation stopped as late as a lack in this operation can stop it."""
+    """A log of 9 batches, whose truncation stopped half way.
+
+    It stopped as late as a lack in this operation can stop it.
+    """
     stopped = None
     for after in count():
         logs = Logs(tmp_path / str(after), config=LogConfig(segment_bytes=400))

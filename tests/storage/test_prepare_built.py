@@ -1,4 +1,7 @@
-"""Batches that the broker builds are appended as if they had been checked like those of clients."""
+"""Batches that the broker builds are appended without another check.
+
+It is as if they had been checked like those of clients.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Coordinators on replicated partitions: what is decided survives the leader, and is ended once."""
+"""Coordinators on replicated partitions.
+
+What is decided survives the leader, and is ended once.
+"""
 
 from __future__ import annotations
 

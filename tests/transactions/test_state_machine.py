@@ -1,4 +1,7 @@
-"""The state machine of a transactional id: single requests, and thousands of random steps with checks."""
+"""The state machine of a transactional id.
+
+It gets single requests, and thousands of random steps with checks.
+"""
 
 from __future__ import annotations
 
@@ -266,7 +269,10 @@ class Request:
 
 @dataclass
 class Schedule:
-    """Random requests, failures and restarts, with the log and the partitions of one transactional id."""
+    """Random requests, failures and restarts of one transactional id.
+
+    Its log and its partitions take part.
+    """
 
     random: random.Random
     version: int

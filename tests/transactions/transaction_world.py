@@ -1,4 +1,7 @@
-"""Coordinators of transactions on a log in memory, with partitions that take markers as they are told."""
+"""Coordinators of transactions on a log in memory.
+
+Partitions take markers as they are told.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A coordinator with a log in memory, topics that the test changes, and clients that follow the protocol."""
+"""A coordinator with a log in memory, and what it needs.
+
+The test changes topics, and clients follow the protocol.
+"""
 
 from __future__ import annotations
 
@@ -153,7 +156,10 @@ def join(
 
 @dataclass(eq=False)
 class SimulatedConsumer:
-    """A consumer: it gives up partitions before it says so, and says what it has when that changes."""
+    """A consumer that gives up partitions before it says so.
+
+    It says what it has when that changes.
+    """
 
     world: ConsumerWorld
     member_id: str

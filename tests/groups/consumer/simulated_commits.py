@@ -1,4 +1,4 @@
-"""Commits of a simulated group: of its members, of those who are none any more, and of strangers."""
+"""Commits of members of a simulated group, of former members, and of strangers."""
 
 from __future__ import annotations
 

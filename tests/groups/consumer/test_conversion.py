@@ -1,4 +1,7 @@
-"""Classic and consumer protocols in one group: conversion in both directions, and members of both kinds."""
+"""Classic and consumer protocols in one group.
+
+Groups are converted in both directions, and have members of both kinds.
+"""
 
 from __future__ import annotations
 
@@ -137,7 +140,10 @@ class ClassicConsumer:
             self.syncing = synced
 
     def _assign(self, members: dict[str, bytes]) -> list[SyncGroupRequestAssignment]:
-        """What the leader of a classic group does: partition n goes to member n modulo their number."""
+        """What the leader of a classic group does.
+
+        Partition n goes to member n modulo their number.
+        """
         view = self.world.groups.consumers.topics
         given: dict[str, dict[Uuid, list[int]]] = {member_id: {} for member_id in members}
         for name, topic in self.world.image.topics.items():
@@ -327,7 +333,10 @@ async def test_a_stored_member_that_supports_no_classic_protocol_has_to_join_aga
 
 
 def store_classic_member(world: ConsumerWorld, member_id: str, protocols: Protocols) -> None:
-    """Add the records of a member to the log, as if it had come to the group with its first epoch."""
+    """Add the records of a member to the log.
+
+    It is as if the member had come to the group with its first epoch.
+    """
     member = ConsumerMember(
         member_id,
         epoch=2,
@@ -374,7 +383,10 @@ async def test_a_consumer_groups_heartbeat_without_a_group_is_refused(world: Con
     ("classic", "seed"), [*((0.5, seed) for seed in range(6)), *((1.0, seed) for seed in range(6, 10))]
 )
 async def test_members_never_share_a_partition_nor_commit_for_each_other(classic: float, seed: int) -> None:
-    """`classic` is the share of members with the classic protocol; without others it is a classic group."""
+    """`classic` is the share of members with the classic protocol.
+
+    Without others the group is a classic one.
+    """
     rng, ids = random.Random(seed), itertools.count()
     world = ConsumerWorld(_config())
     await world.start()

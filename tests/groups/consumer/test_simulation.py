@@ -144,7 +144,10 @@ class Simulation:
             await self.pass_time(5.0)
 
     async def converge(self) -> None:
-        """Without further changes every member reaches its target, and every partition has an owner."""
+        """Without further changes every member reaches its target.
+
+        Every partition has an owner.
+        """
         await self.expire()
         for _ in range(40):
             for consumer in self.alive:

@@ -1,4 +1,7 @@
-"""A coordinator with a log in memory, a share coordinator in memory, and members that follow the protocol."""
+"""A coordinator with a log in memory, a share coordinator and members.
+
+The share coordinator is in memory, and members follow the protocol.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ShareGroupHeartbeat: members join, get partitions whose states are initialized, and leave."""
+"""ShareGroupHeartbeat: members join, get partitions and leave.
+
+The states of the partitions are initialized first.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The simple assignor: every partition has members, in equal shares, and members keep what they have."""
+"""The simple assignor gives every partition members, in equal shares.
+
+Members keep what they have.
+"""
 
 from __future__ import annotations
 

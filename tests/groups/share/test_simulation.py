@@ -1,4 +1,7 @@
-"""A random schedule of everything that happens to a share group, with its invariants after each step."""
+"""A random schedule of everything that happens to a share group.
+
+Its invariants are checked after each step.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ SUBSCRIPTIONS: Final = (("a",), ("a", "b"), ("b", "c"), ("c",), ("a", "b", "c"))
 
 
 class Simulation:
-    """Members come, change their minds, crash and leave; topics, coordinators and logs fail and return."""
+    """Members come, change their minds, crash and leave.
+
+    Topics, coordinators and logs fail and return.
+    """
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)

@@ -1,4 +1,7 @@
-"""A coordinator with a log in memory, and threads of a Kafka Streams application that follow the protocol."""
+"""A coordinator with a log in memory, and threads of a Kafka Streams application.
+
+The threads follow the protocol.
+"""
 
 from __future__ import annotations
 
@@ -160,7 +163,10 @@ class StreamsWorld(ConsumerWorld):
 
 @dataclass(eq=False)
 class SimulatedThread:
-    """A thread of an application: it closes tasks before it says so, and opens those that it is given."""
+    """A thread of an application: it closes tasks before it says so.
+
+    It opens the tasks that it is given.
+    """
 
     world: StreamsWorld
     member_id: str

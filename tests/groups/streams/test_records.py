@@ -1,4 +1,7 @@
-"""The records of streams groups: what is written is read again, and what cannot be read is named."""
+"""The records of streams groups: what is written is read again.
+
+What cannot be read is named.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Streams groups under a random schedule of joins, leaves, crashes, slow threads and failing writes."""
+"""Streams groups under a random schedule.
+
+Members join, leave and crash, threads are slow and writes fail.
+"""
 
 from __future__ import annotations
 

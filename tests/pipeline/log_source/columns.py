@@ -11,7 +11,10 @@ from kafkapy.protocol.records import Record
 
 
 def records_of(columns: RecordColumns) -> list[Record]:
-    """A record for each row. Raises UnicodeDecodeError for a header key that is not UTF-8."""
+    """A record for each row.
+
+    Raises UnicodeDecodeError for a header key that is not UTF-8.
+    """
     keys, values = contents(columns, columns.keys), contents(columns, columns.values)
     names, header_values = contents(columns, columns.header_keys), contents(columns, columns.header_values)
     edges = [0, *np.cumsum(columns.header_counts).tolist()]

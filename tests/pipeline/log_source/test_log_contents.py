@@ -1,4 +1,7 @@
-"""What is read of a log: its records, each once, whatever the segments and however the work is split."""
+"""What is read of a log: its records, each once.
+
+Segments and the way the work is split make no difference.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Where a log ends for a reader: at what is committed, after the last complete batch; damage is no end."""
+"""Where a log ends for a reader.
+
+It ends at what is committed, after the last complete batch; damage is not its end.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Reading while a broker appends, deletes and compacts: files that grow, go, or get other names."""
+"""Reading while a broker appends, deletes and compacts.
+
+Files grow, go, or get other names.
+"""
 
 from __future__ import annotations
 

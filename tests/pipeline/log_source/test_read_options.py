@@ -1,4 +1,7 @@
-"""The options of the source: names and values of Spark's Kafka source, wrong ones named in one line."""
+"""The options of the source have the names and values of Spark's Kafka source.
+
+Wrong ones are named in one line.
+"""
 
 from __future__ import annotations
 

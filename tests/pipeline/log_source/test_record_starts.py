@@ -1,4 +1,7 @@
-"""Both twins of follow_lengths say the same: where records begin, or that they do not fill their batch."""
+"""Both twins of follow_lengths say the same.
+
+They say where records begin, or that they do not fill their batch.
+"""
 
 from __future__ import annotations
 

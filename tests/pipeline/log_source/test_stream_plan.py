@@ -1,4 +1,7 @@
-"""Planning micro-batches: each offset in one of them, whatever is written, or started again, between them."""
+"""Planning micro-batches: each offset is in one of them.
+
+That holds whatever is written, or started again, between them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a read_committed reader sees of a log: nothing of aborted transactions, nothing after open ones."""
+"""What a read_committed reader sees of a log.
+
+It sees nothing of aborted transactions, and nothing after open ones.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ SEVERAL_SEGMENTS = LogConfig(segment_bytes=400, index_interval_bytes=100)
 
 
 def committed(log: PartitionLog) -> list[int]:
-    """What a consumer shows of a read_committed fetch: KafkaConsumer's algorithm, over all of the log."""
+    """What a consumer shows of a read_committed fetch.
+
+    This is KafkaConsumer's algorithm, over all of the log.
+    """
     end = log.last_stable_offset
     pending = sorted(log.aborted_transactions(log.log_start_offset, end), key=lambda txn: txn.first_offset)
     data = read_bytes(log)

@@ -1,4 +1,7 @@
-"""Whatever was appended, compacted and restarted: the log says of each key what a dictionary says."""
+"""A compacted log says of each key what a dictionary says.
+
+That holds whatever was appended, compacted and restarted.
+"""
 
 from __future__ import annotations
 

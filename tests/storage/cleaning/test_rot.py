@@ -1,4 +1,7 @@
-"""Compaction of a log whose files have rotted: the damage stays as it is, and no key is overlooked."""
+"""Compaction of a log whose files have rotted.
+
+The damage stays as it is, and no key is overlooked.
+"""
 
 from __future__ import annotations
 

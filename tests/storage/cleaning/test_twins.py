@@ -1,4 +1,7 @@
-"""The compiled half of compaction and its twin in Python do the same, on good batches and on damaged ones."""
+"""The compiled half of compaction and its twin in Python do the same.
+
+They get good batches and damaged ones.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,10 @@ NOW = 1_450_000
 
 
 def some_batches(chance: random.Random) -> bytes:
-    """Batches with gaps, keys of all lengths around MD5's blocks, null keys, tombstones, horizons."""
+    """Batches of all kinds.
+
+    They have gaps, keys of all lengths around MD5's blocks, null keys, tombstones and horizons.
+    """
     out, offset = bytearray(), 0
     for _ in range(chance.randrange(1, 40)):
         records = []

@@ -1,5 +1,7 @@
-"""Damage below the recovery point, or in files that nobody had a reason to read: reported, served around,
-never cut, never served as right."""
+"""Damage below the recovery point, or in files that nobody had a reason to read.
+
+It is reported and served around, never truncated and never served as right.
+"""
 
 from __future__ import annotations
 
@@ -67,8 +69,10 @@ def start(logs: Logs) -> PartitionLog:
 
 
 def readable(log: PartitionLog) -> tuple[list[int], list[int]]:
-    """What a consumer reads that seeks by one where an offset is damaged: offsets with records, and damaged
-    ones."""
+    """What a consumer reads that seeks by one where an offset is damaged.
+
+    The result is the offsets with records, and the damaged ones.
+    """
     found: list[int] = []
     damaged: list[int] = []
     offset = log.log_start_offset

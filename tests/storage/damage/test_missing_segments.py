@@ -1,5 +1,7 @@
-"""Segments that are gone from the middle of a log: their offsets are damaged, unless compaction may have
-taken them."""
+"""Segments that are gone from the middle of a log.
+
+Their offsets are damaged, unless compaction may have taken them.
+"""
 
 from __future__ import annotations
 
@@ -129,7 +131,10 @@ def test_a_log_that_lacks_offsets_within_a_segment_may_lack_segments(tmp_path: P
 
 
 def test_a_gap_that_compaction_left_around_a_high_watermark_is_no_damage(tmp_path: Path) -> None:
-    """The checkpoint of high watermarks is older than the compaction, when a crash comes soon after."""
+    """The checkpoint of high watermarks may be older than the compaction.
+
+    It is when a crash comes soon after.
+    """
     logs = Logs(tmp_path, config=SEGMENTS_OF_5)
     for offset in (10, 27, 28):
         data = build_batch([Record(-1, START_MS, b"k", b"v")], base_offset=offset)

@@ -1,4 +1,7 @@
-"""Damage in a log that another replica leads: the log ends before it, and goes on as the leader's."""
+"""Damage in a log that another replica leads.
+
+The log ends before it, and goes on as the leader's.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ FIELDS = {"offset": 7, "length": 11, "epoch": 15, "magic": 16, "crc": 17, "attri
 
 
 def lead(tmp_path: Path) -> Logs:
-    """A leader's log: transactions of two batches and a marker, each second one aborted, in four epochs."""
+    """A leader's log, in four epochs.
+
+    Its transactions have two batches and a marker, and each second one is aborted.
+    """
     logs = Logs(tmp_path / "leader", config=CONFIG)
     for offset in range(COUNT):
         is_marker = offset % 3 == 2
@@ -126,7 +132,10 @@ def reopened(logs: Logs) -> PartitionLog:
 
 
 def goes_on(logs: Logs, leader: Logs) -> None:
-    """Whether a log that was truncated becomes the leader's again, and stays so whoever opens it."""
+    """Whether a log that was truncated becomes the leader's again.
+
+    It must stay so, whoever opens it.
+    """
     follow(logs.log, leader.log)
     is_like(logs.log, leader.log, COUNT)
     log = logs.restart(clean=False)

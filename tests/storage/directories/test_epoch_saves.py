@@ -1,4 +1,7 @@
-"""Leader epochs on disk: no flush waits for them, and recovery finds again what a crash took."""
+"""Leader epochs on disk.
+
+No flush waits for them, and recovery finds again what a crash took.
+"""
 
 from __future__ import annotations
 

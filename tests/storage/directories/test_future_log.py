@@ -1,4 +1,7 @@
-"""A log moves to another log directory: what the copy holds, and what a crash at any moment leaves."""
+"""A log moves to another log directory.
+
+What the copy holds is tested, and what a crash at any moment leaves.
+"""
 
 from __future__ import annotations
 
@@ -416,7 +419,10 @@ class Died(BaseException):
 
 
 class Story:
-    """A move from `a` to `b`, with records before, during and after it, and what was acknowledged."""
+    """A move from `a` to `b`, with records before, during and after it.
+
+    What was acknowledged is noted.
+    """
 
     def __init__(self, files: FileSystem, root: Path) -> None:
         self._files = files

@@ -17,7 +17,10 @@ OTHER = TopicPartition("events", 1)
 
 
 def two(tmp_path: Path) -> Logs:
-    """A broker that stopped with a log in each of two directories, the first partition's in `a`."""
+    """A broker that stopped with a log in each of two directories.
+
+    The first partition's is in `a`.
+    """
     logs = Logs(tmp_path, dirs=("a", "b"))
     fill(logs.log, 5)
     logs.manager.create(OTHER, TOPIC_ID, LogConfig(), new=True)

@@ -1,4 +1,7 @@
-"""Start-up: what is read after an unclean stop, by how many threads, what is synced, what the log says."""
+"""The start after an unclean stop.
+
+Tested are what is read, by how many threads, what is synced and what the log says.
+"""
 
 from __future__ import annotations
 

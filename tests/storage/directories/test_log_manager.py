@@ -1,4 +1,7 @@
-"""The logs of a broker: directories, creation, deletion, checkpoints, and what a stop leaves."""
+"""The logs of a broker.
+
+Tested are directories, creation, deletion, checkpoints, and what a stop leaves.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A broker with more segments than it may open files: the longest unused are closed, and nobody notices."""
+"""A broker with more segments than it may open files.
+
+The longest unused are closed, and nobody notices.
+"""
 
 from __future__ import annotations
 

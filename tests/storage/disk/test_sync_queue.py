@@ -1,4 +1,7 @@
-"""Files are synced by the threads of a queue, in C or in Python, and a failed sync is final."""
+"""Files are synced by the threads of a queue, in C or in Python.
+
+A failed sync is final.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Batches and segments from which compaction took every record: what readers and searches make of them."""
+"""Batches and segments from which compaction took every record.
+
+Tested is what readers and searches make of them.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ from tests.storage.log_harness import START_MS, Logs, records_in, search
 
 
 def superseded(tmp_path: Path, segments: int = 15) -> Logs:
-    """A log whose first segments hold an empty batch each, and no record; the last records are 3 keys'."""
+    """A log whose first segments hold an empty batch each, and no record.
+
+    The last records are those of 3 keys.
+    """
     logs = compacted(tmp_path)
     fill(logs.log, 6 * segments + 6)
     compact_fully(logs.manager, logs.log)
@@ -115,7 +121,10 @@ def test_a_read_passes_by_few_enough_segments_not_to_hold_the_event_loop(
 
 
 def newest_of(log: PartitionLog) -> tuple[int, int] | None:
-    """The highest timestamp and its first offset, by reading every record from the start of the log."""
+    """The highest timestamp and its first offset.
+
+    They are found by reading every record from the start of the log.
+    """
     best: tuple[int, int] | None = None
     for segment in log.segments:
         data = Path(segment.path).read_bytes()[: segment.size]

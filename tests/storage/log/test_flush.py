@@ -1,4 +1,7 @@
-"""Flushing: what has to be on disk before a record counts as flushed, and what a failed sync means."""
+"""Flushing: what has to be on disk before a record counts as flushed.
+
+It also says what a failed sync means.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Which entries the indexes of a segment get: those of its batches, however the batches came."""
+"""Which entries the indexes of a segment get.
+
+They are those of its batches, however the batches came.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +39,10 @@ FIRST = "00000000000000000000"
 
 
 def some_batches(count: int, seed: int = 1) -> list[bytes]:
-    """Batches of several sizes with offsets and epochs, as a leader's log has them; time goes on, with
-    setbacks."""
+    """Batches of several sizes with offsets and epochs, as a leader's log has them.
+
+    Time goes on, with setbacks.
+    """
     chance, offset = random.Random(seed), 0
     made: list[bytes] = []
     for _ in range(count):
@@ -139,7 +144,10 @@ def test_a_search_reads_no_more_of_a_replicated_log_than_an_interval_and_a_batch
 
 
 def distances(log: PartitionLog) -> list[int]:
-    """Bytes between the positions of neighbouring entries, from the start of the segment to its end."""
+    """Bytes between the positions of neighbouring entries.
+
+    They reach from the start of the segment to its end.
+    """
     segment = log.segments.active
     index = segment.offset_index
     positions = [0, *(index.entry(slot)[1] for slot in range(index.entries)), segment.size]

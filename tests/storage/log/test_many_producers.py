@@ -1,4 +1,7 @@
-"""A log that knows many producers: what is worked out for all of them at once is for another thread."""
+"""A log that knows many producers.
+
+What is worked out for all of them at once is for another thread.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ MANY = WRITTEN_AT_ONCE + 1
 
 
 def with_many(tmp_path: Path) -> Logs:
-    """A log with a segment, and with so many producers that a roll does not write their snapshot."""
+    """A log with a segment, and with many producers.
+
+    There are so many that a roll does not write their snapshot.
+    """
     logs = Logs(tmp_path)
     for producer_id in range(MANY):
         append(logs.log, batch(b"x", producer_id=producer_id, epoch=0, sequence=0))

@@ -1,4 +1,7 @@
-"""A log against a model: a list of batches that the log must be, whatever is done to it in whatever order."""
+"""A log against a model: a list of batches that the log must be.
+
+That holds whatever is done to it in whatever order.
+"""
 
 from __future__ import annotations
 

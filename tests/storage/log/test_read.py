@@ -1,4 +1,7 @@
-"""Reading a log: by offset with bounds, by timestamp, past what retention and truncation remove."""
+"""Reading a log, by offset with bounds and by timestamp.
+
+Reads go past what retention and truncation remove.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Message sets as record batches: what is stored of them, and the limits that they are held to."""
+"""Message sets as record batches.
+
+Tested are what is stored of them, and the limits that they are held to.
+"""
 
 from __future__ import annotations
 

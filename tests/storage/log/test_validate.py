@@ -1,4 +1,7 @@
-"""Validation of record batches: what Kafka's LogValidator refuses, and what is stored of the rest."""
+"""Validation of record batches.
+
+Tested are what Kafka's LogValidator refuses, and what is stored of the rest.
+"""
 
 from __future__ import annotations
 

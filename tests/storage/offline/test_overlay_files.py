@@ -1,4 +1,7 @@
-"""An overlay does to real files what the real file system would, and does it in memory alone."""
+"""An overlay does to real files what the real file system would.
+
+It does it in memory alone.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Loading logs: after a clean stop, after a crash, and with damage that must not be taken for either."""
+"""Loading logs after a clean stop, after a crash and with damage.
+
+The damage must not be taken for either.
+"""
 
 from __future__ import annotations
 
@@ -198,7 +201,10 @@ def test_a_partition_whose_creation_was_cut_short_is_empty(tmp_path: Path) -> No
 
 
 def is_refused(logs: Logs, first: int, last: int) -> None:
-    """The partition is not served, the log file is as it was, and the message names the offsets."""
+    """The partition is not served, and the message names the offsets.
+
+    The log file is as it was.
+    """
     before = {name: (logs.path / name).read_bytes() for name in names(logs.path, ".log")}
     for _ in range(2):
         start(logs)

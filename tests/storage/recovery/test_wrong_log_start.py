@@ -1,4 +1,7 @@
-"""A log start offset above the log's end: one digit that rotted, or records that a crash took."""
+"""A log start offset above the log's end.
+
+One digit has rotted, or a crash took records.
+"""
 
 from __future__ import annotations
 

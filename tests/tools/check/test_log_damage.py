@@ -1,4 +1,7 @@
-"""Damage in segments is found, where it is, and is as bad as the next start would make of it."""
+"""Damage in segments is found, where it is.
+
+It is as bad as the next start would make of it.
+"""
 
 from __future__ import annotations
 

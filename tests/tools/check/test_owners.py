@@ -1,4 +1,7 @@
-"""Whose a directory is must be the same in meta.properties, metadata.db and the other directories."""
+"""Whose a directory is must be the same in all places.
+
+These are meta.properties, metadata.db and the other directories.
+"""
 
 from __future__ import annotations
 

@@ -23,7 +23,10 @@ STEPS = 150
 
 
 class KeptLogs(Workload):
-    """Neither truncates logs below their high watermarks nor deletes them: what is missing then is lost."""
+    """Neither truncates logs below their high watermarks nor deletes them.
+
+    What is missing then is lost.
+    """
 
     def _truncate(self) -> None:
         """Keep what there is."""

@@ -1,4 +1,7 @@
-"""What a check calls repaired, the next start repairs: random damage, a start, a stop, another check."""
+"""What a check calls repaired, the next start repairs.
+
+There is random damage, a start, a stop and another check.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A check beside a broker that writes, rolls, flushes, truncates and deletes has no false alarm."""
+"""A check beside a broker that works has no false alarm.
+
+The broker writes, rolls, flushes, truncates and deletes.
+"""
 
 from __future__ import annotations
 

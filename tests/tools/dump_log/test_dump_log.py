@@ -1,4 +1,7 @@
-"""`kafkapy dump-log` on files that were made here; interop/dump_log compares it with kafka-dump-log."""
+"""`kafkapy dump-log` on files that were made here.
+
+interop/dump_log compares it with kafka-dump-log.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""A run that fails or is killed at any of its file operations: no target, nothing changed, and the next run
-works."""
+"""A run that fails or is killed at any of its file operations changes nothing.
+
+There is no target, and the next run works.
+"""
 
 from __future__ import annotations
 

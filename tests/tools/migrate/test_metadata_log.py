@@ -1,4 +1,7 @@
-"""Kafka's metadata log: what is written is read back, and what Kafka's own says counts as Kafka counts it."""
+"""Kafka's metadata log: what is written is read back.
+
+What Kafka's own log says counts as Kafka counts it.
+"""
 
 from __future__ import annotations
 

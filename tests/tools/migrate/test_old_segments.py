@@ -1,4 +1,7 @@
-"""Segments of brokers before Kafka 0.11 become record batches: the same records at the same offsets."""
+"""Segments of brokers before Kafka 0.11 become record batches.
+
+They have the same records at the same offsets.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Wrong input is answered with one line that names the mistake and the remedy, and nothing is made."""
+"""Wrong input is answered with one line, and nothing is made.
+
+The line names the mistake and the remedy.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Export and import undo each other: topics, settings, offsets, producers and records come back."""
+"""Export and import undo each other.
+
+Topics, settings, offsets, producers and records come back.
+"""
 
 from __future__ import annotations
 
