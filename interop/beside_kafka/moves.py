@@ -12,7 +12,10 @@ from interop.support.waiting import wait_until
 
 
 def reassign(cluster: MixedCluster, plan: Path, topic: str, *assignment: list[int]) -> None:
-    """Give each partition these replicas; wait until they alone are in sync and nothing is being moved."""
+    """Give each partition these replicas, and wait for the end of the move.
+
+    Then they alone are in sync.
+    """
     partitions = [
         {"topic": topic, "partition": index, "replicas": replicas}
         for index, replicas in enumerate(assignment)

@@ -1,4 +1,7 @@
-"""The disk of a leader's second log directory fails: others lead what was there, and the broker lives on."""
+"""The disk of a leader's second log directory fails.
+
+Others lead what was there, and the broker lives on.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +100,10 @@ class Load:
         wait_until(lambda: self._acknowledged_since(before) == set(range(PARTITIONS)), timeout=60)
 
     def _acknowledged_since(self, event: int) -> set[int]:
-        """The partitions of acknowledged records, whose numbers the producer begins at 0, as `_run` does."""
+        """The partitions of acknowledged records.
+
+        The producer numbers them from 0, as `_run` does.
+        """
         events = list(self.history)[event:]
         return {each.number % PARTITIONS for each in events if isinstance(each, Acked)}
 

@@ -1,4 +1,4 @@
-"""Consumers of librdkafka with client.rack read from the in-sync follower in their rack (KIP-392)."""
+"""Consumers of librdkafka read from the in-sync follower in their rack (KIP-392)."""
 
 from __future__ import annotations
 

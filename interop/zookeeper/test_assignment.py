@@ -1,4 +1,7 @@
-"""New partitions get the replicas that Apache Kafka 3.9.1 (AdminUtils) gives them, with and without racks."""
+"""New partitions get the replicas that Apache Kafka 3.9.1 gives them.
+
+AdminUtils is asked, with and without racks.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ SEED = int(os.environ.get("KAFKAPY_SEED", str(random.SystemRandom().randrange(10
 
 
 class Case(NamedTuple):
-    """`start` is the place of partition 0's first replica, -1 for a new topic, whose start is by chance."""
+    """One question to both.
+
+    `start` is the place of partition 0's first replica, -1 for a new topic, whose start is by chance.
+    """
 
     seed: int
     racks: dict[int, str | None]

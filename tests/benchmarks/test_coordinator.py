@@ -1,4 +1,7 @@
-"""The load of coordinators: requests are repeated where the coordinator is, lost offsets are errors."""
+"""The load of coordinators repeats requests where the coordinator is.
+
+Lost offsets are errors.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +35,9 @@ from scripts.benchmarks.wire import receive
 
 
 class ScriptedBroker:
-    """Coordinates every group, and answers OffsetFetch with these errors, then with the offset 5.
+    """Coordinates every group, and answers with errors first.
 
+    OffsetFetch is answered with these errors, then with the offset 5.
     None ends the connection instead.
     """
 

@@ -1,4 +1,7 @@
-"""How long committed offsets are not answered, and commits not acknowledged, when their coordinator goes."""
+"""How long a group is without its coordinator.
+
+Committed offsets are not answered then, and commits not acknowledged.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,9 @@ _Address = tuple[str, int]
 
 
 class SteadyRequest:
-    """Sends a request to the coordinator of a group every 20 ms, and notes when each is answered.
+    """Sends a request to the coordinator of a group every 20 ms.
+
+    It notes when each is answered.
 
     After an error that may be retried, and after a lost connection, it looks the coordinator up and asks
     again, 5 ms later. `check` returns the errors of an answer.
@@ -115,7 +120,10 @@ class SteadyRequest:
 
 
 def find_coordinators(brokers: Sequence[_Address], *groups: str) -> list[_Address | None]:
-    """Where the first broker to answer says that each group is coordinated, None where it cannot say."""
+    """The coordinators of groups, as the first broker to answer says.
+
+    None where it cannot say.
+    """
     asked = FindCoordinatorRequest(key_type=0, coordinator_keys=list(groups))
     for broker in brokers:
         try:
@@ -158,7 +166,10 @@ def _errors(answers: Any) -> set[ErrorCode]:
 
 
 def coordinator(target: ClusterTarget, scale: float) -> Figures:
-    """Load: kill and stop a coordinator of groups, which is not the controller, and one which is."""
+    """Load: kill and stop a coordinator of groups.
+
+    First one that is not the controller, then one that is.
+    """
     groups = _prepare(target, max(int(_GROUPS * scale), 30))
     faults: dict[str, tuple[Callable[[], int], Callable[[ServerProcess], object]]] = {
         "SIGTERM of the coordinator": (target.another, ServerProcess.stop),
@@ -191,7 +202,10 @@ def coordinator(target: ClusterTarget, scale: float) -> Figures:
 
 
 def _prepare(target: ClusterTarget, count: int) -> dict[int, str]:
-    """Commit offsets of so many groups; return one that each broker coordinates, by the broker's id."""
+    """Commit offsets of so many groups.
+
+    Returns a group that each broker coordinates, by the broker's id.
+    """
     if _TOPIC not in target.admin.list_topics(timeout=30).topics:
         target.new_spread_topic(_TOPIC, _PARTITIONS)
     addresses = [server.address for server in target.servers]
