@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any, Final
 
 from interop.support.server_process import ServerProcess
@@ -24,7 +25,7 @@ from kafkapy.protocol.messages.offset_fetch import (
 )
 from scripts.benchmarks.cluster.pauses import longest_gap
 from scripts.benchmarks.cluster.target import ClusterTarget
-from scripts.benchmarks.coordinators.commits import commit, commit_request
+from scripts.benchmarks.coordinators.commits import commit_request
 from scripts.benchmarks.load import Figures
 from scripts.benchmarks.wire import ask, decoded, encoded
 
@@ -209,23 +210,27 @@ def _prepare(target: ClusterTarget, count: int) -> dict[int, str]:
     if _TOPIC not in target.admin.list_topics(timeout=30).topics:
         target.new_spread_topic(_TOPIC, _PARTITIONS)
     addresses = [server.address for server in target.servers]
-    groups = [f"group {number}" for number in range(count)]
-
-    def found() -> list[_Address]:
-        """Where each is coordinated, once there is an offsets topic."""
-        each = [address for address in find_coordinators(addresses, *groups) if address is not None]
-        return each if len(each) == len(groups) else []
-
-    coordinators = wait_until(found, timeout=60)
+    coordinated: dict[int, str] = {}
     with ExitStack() as stack:
         connections = {
             address: stack.enter_context(socket.create_connection(address, timeout=60))
             for address in addresses
         }
-        for address, group in zip(coordinators, groups, strict=True):
-            commit(connections[address], commit_request(group, _TOPIC, range(_PARTITIONS)))
+
+        def committed(group: str) -> _Address | None:
+            """Where the offsets are committed, once there is a coordinator that has loaded the group."""
+            (address,) = find_coordinators(addresses, group)
+            if address is None:
+                return None
+            request = commit_request(group, _TOPIC, range(_PARTITIONS))
+            return None if commit_errors(ask(connections[address], request)) else address
+
+        for group in (f"group {number}" for number in range(count)):
+            address = wait_until(partial(committed, group), timeout=60)
+            assert address is not None
+            coordinated[addresses.index(address) + 1] = group
     target.wait_until_in_sync()
-    return {addresses.index(address) + 1: group for address, group in zip(coordinators, groups, strict=True)}
+    return coordinated
 
 
 @contextmanager
