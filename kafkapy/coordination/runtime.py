@@ -300,16 +300,11 @@ class CoordinatorRuntime(Generic[T]):
 
     def is_active(self, key: str) -> bool:
         """Whether the partition of a key is loaded."""
-        partitions = self._partitions
-        return bool(partitions) and partitions[self.partition_of(key)].state is PartitionState.ACTIVE
+        return self._state_of(key) is PartitionState.ACTIVE
 
     def require_active(self, key: str) -> None:
         """Raise KafkaError COORDINATOR_LOAD_IN_PROGRESS or NOT_COORDINATOR unless it is active."""
-        partitions = self._partitions
-        if partitions:
-            state = partitions[partition_of(key, len(partitions))].state
-        else:
-            state = PartitionState.FAILED
+        state = self._state_of(key)
         if state is not PartitionState.ACTIVE:
             loading = state is PartitionState.LOADING
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else ErrorCode.NOT_COORDINATOR)
@@ -318,6 +313,11 @@ class CoordinatorRuntime(Generic[T]):
     def is_loading(self) -> bool:
         """Whether a partition has not been read yet."""
         return any(partition.state is PartitionState.LOADING for partition in self._partitions)
+
+    def _state_of(self, key: str) -> PartitionState:
+        if not self._partitions:
+            return PartitionState.FAILED
+        return self._partitions[partition_of(key, len(self._partitions))].state
 
     def _name(self, partition: _Partition) -> str:
         return f"{self._log.topic}-{partition.index}"

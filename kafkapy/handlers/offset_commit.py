@@ -172,7 +172,7 @@ def _store(context: RequestContext, request: OffsetCommitRequest) -> Steps[Store
                 yield
             for number, each in enumerate(partitions[start : start + CHECKED_AT_ONCE], start):
                 index, metadata = each.partition_index, each.committed_metadata
-                if not 0 <= index < count or not states[index].replicas:  # there is no such partition
+                if not 0 <= index < count or not states[index].exists:
                     refused[place, number] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 elif metadata and len(metadata) > max_metadata:
                     refused[place, number] = ErrorCode.OFFSET_METADATA_TOO_LARGE
