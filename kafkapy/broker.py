@@ -292,7 +292,9 @@ class BrokerCore:
             now_ms=self.clock.now_ms,
             wake=self.waiters.wake,
         )
-        self.cold_reads = ColdReads(loop, self._machine.pool(THREADS, "kafkapy-reader"))
+        self.cold_reads = ColdReads(
+            loop, self._machine.pool(THREADS, "kafkapy-reader"), self._machine.pool(1, "kafkapy-indexes")
+        )
         self._started.callback(self.cold_reads.close)
         self.server = self._machine.server(self.config, loop, self.validation, self.cold_reads)
         self._started.callback(self.server.close)
@@ -418,6 +420,7 @@ class BrokerCore:
             replicas=self.replicas,
             group_commit=self.group_commit,
             new_pool=self._machine.pool,
+            provide=self.cold_reads.provide,
         )
         cleaner.start()
         self._started.push_async_callback(cleaner.stop)
@@ -428,6 +431,7 @@ class BrokerCore:
             replicas=self.replicas,
             metadata=self.metadata,
             blocking=self.blocking,
+            provide=self.cold_reads.provide,
         )
         housekeeping.start()
         self._started.push_async_callback(housekeeping.stop)
@@ -456,6 +460,7 @@ class BrokerCore:
             metadata=self.metadata,
             replicas=self.replicas,
             blocking=self.blocking,
+            provide=self.cold_reads.provide,
             create=self.automatic_topics.ensure_internal_topic,
         )
 

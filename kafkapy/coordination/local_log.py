@@ -20,7 +20,7 @@ from kafkapy.protocol.records import BatchHeader
 from kafkapy.replicas.partition import Partition
 from kafkapy.replicas.replica_manager import ReplicaManager
 from kafkapy.storage.damage.damage import DamagedOffsetsError
-from kafkapy.storage.disk.files import TransientStorageError
+from kafkapy.storage.disk.files import NotReadyError, TransientStorageError
 from kafkapy.storage.log.marker_batch import prepare_marker
 from kafkapy.storage.log.markers import TransactionMarker
 from kafkapy.storage.log.validate import AppendOrigin, PreparedBatches, prepare_built
@@ -50,16 +50,19 @@ class LocalTopicLog:
         metadata: MetadataCache,
         replicas: ReplicaManager,
         blocking: Callable[..., Awaitable[Any]],
+        provide: Callable[[NotReadyError], Awaitable[bool]],
         create: Callable[[str], Awaitable[object]],
     ) -> None:
         """Use the given parts of the broker.
 
-        `blocking` runs a call in a worker thread. `create` creates the internal topic if it is missing.
+        `blocking` runs a call in a worker thread. `provide` has a thread provide what a read lacks.
+        `create` creates the internal topic if it is missing.
         """
         self.topic = topic
         self._metadata = metadata
         self._replicas = replicas
         self._blocking = blocking
+        self._provide = provide
         self._create = create
         self._waiting: dict[int, deque[tuple[int, Done]]] = {}
         """By partition: the uncommitted appends, each with the offset after it and its callback."""
@@ -239,7 +242,11 @@ class LocalTopicLog:
         offset = log.log_start_offset
         while True:
             try:
-                found = log.read(offset, READ_BYTES, upper_bound=end_offset)
+                with log.log_directory.files.cached_only(or_wait=True):
+                    found = log.read(offset, READ_BYTES, upper_bound=end_offset)
+            except NotReadyError as missing:
+                await self._provide(missing)
+                continue
             except DamagedOffsetsError as error:
                 logger.error(
                     "%s-%d: the records at offsets %d to %d are lost; the state before them applies",

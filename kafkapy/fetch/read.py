@@ -6,7 +6,8 @@ of which have news. A partition that was read to its end is not read again befor
 requests do not even look at it before (sessions.py). A pass takes turns with other work.
 
 A pass reads from the page cache only. If it needs index pages or batch headers that are not there, a thread
-loads them, and the pass is repeated: a slow disk delays only its own readers.
+loads them, and the pass is repeated: a slow disk delays only its own readers. It is repeated too after a
+thread has rebuilt damaged indexes.
 
 An answer keeps the files of its slices open until it is sent, so it has slices of a limited number of files.
 The other partitions are answered by the next fetch, as when max bytes is reached.
@@ -22,7 +23,7 @@ from kafkapy.configs.config import BrokerConfig
 from kafkapy.fetch.nearest_replica import is_rack_aware, nearest_replica
 from kafkapy.fetch.sessions import NO_SUCH_PARTITION, FetchContext, FetchSessionCache, FetchTarget
 from kafkapy.metadata.cache import MetadataCache
-from kafkapy.process.cold_reads import ColdReads, ColdSlice
+from kafkapy.process.cold_reads import ColdReads
 from kafkapy.process.turns import Steps, Turns
 from kafkapy.process.waiters import Waiters
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -39,7 +40,7 @@ from kafkapy.replicas.leader import Leader
 from kafkapy.replicas.partition import Partition
 from kafkapy.replicas.replica_manager import ReplicaManager
 from kafkapy.storage.directories.log_manager import LogManager
-from kafkapy.storage.disk.files import FileSlice, NotCachedError
+from kafkapy.storage.disk.files import FileSlice, NotReadyError
 from kafkapy.storage.log.log_config import LogConfig
 
 P = ParamSpec("P")
@@ -89,12 +90,12 @@ class FetchRead:
     __slots__ = (
         "_api_version",
         "_broker",
-        "_cold",
         "_fetch",
         "_in_session",
         "_loads",
         "_max_bytes",
         "_max_files",
+        "_missing",
         "_of_leader",
         "_rack",
         "_read_committed",
@@ -135,10 +136,10 @@ class FetchRead:
         self.nbytes = 0
         self.files = 0
         """The number of slices read. Each may keep a file open."""
-        self._cold: list[FileSlice] = []
-        """The bytes that the last pass needed from the disk."""
+        self._missing: list[NotReadyError] = []
+        """What the last pass lacked."""
         self._loads = 0
-        """How often such bytes were loaded."""
+        """How often a thread has provided what was missing."""
         self.failed = False
         """Whether a partition must be answered at once.
 
@@ -151,7 +152,7 @@ class FetchRead:
         targets, before = list(self._fetch.targets), self.results
         self.results, self.sizes, self.end_offsets = [], [], []
         self.nbytes, self.files, self.failed = 0, 0, False
-        self._release_cold()
+        self._release_missing()
         for target, last in zip(targets, before, strict=True):
             yield
             end_offset = -1
@@ -179,12 +180,10 @@ class FetchRead:
 
     def _read_or_fail(self, target: FetchTarget) -> tuple[PartitionData, int]:
         try:
-            if self._loads == MOST_LOADS:
+            with self._broker.logs.files.cached_only(or_wait=self._loads >= MOST_LOADS):
                 return self._read(target)
-            with self._broker.logs.files.cached_only():
-                return self._read(target)
-        except NotCachedError as missing:
-            self._cold.append(missing.slice)
+        except NotReadyError as missing:
+            self._missing.append(missing.with_traceback(None))  # whose frames refer to this request
             target.read_to_its_end = None
             return PartitionData(partition_index=target.partition, high_watermark=-1, records=b""), -1
         except KafkaError as error:
@@ -194,17 +193,8 @@ class FetchRead:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the page cache had all that the last pass needed; otherwise pass `again`."""
-        return not self._cold
-
-    def _load(self, cold: FileSlice) -> asyncio.Future[bool]:
-        """Whether the bytes could be loaded."""
-        loaded = asyncio.get_running_loop().create_future()
-        self._broker.cold_reads.load(
-            ColdSlice(cold, 0, cold.nbytes),
-            lambda is_loaded: None if loaded.done() else loaded.set_result(is_loaded),
-        )
-        return loaded
+        """Whether the last pass had all that it needed; otherwise pass `again`."""
+        return not self._missing
 
     @property
     def is_enough(self) -> bool:
@@ -254,17 +244,17 @@ class FetchRead:
         return False
 
     async def again(self) -> None:
-        """Pass over the partitions, and repeat it with loaded bytes until none are missing."""
+        """Pass over the partitions, and repeat it until nothing is missing."""
         await self._broker.turns.finish(self.run())
-        while self._cold:
-            cold, self._cold = self._cold, []
+        while self._missing:
+            missing, self._missing = self._missing, []
             self.release()
             self._loads += 1
             try:
-                if not all(await asyncio.gather(*map(self._load, cold))):
+                if not all(await asyncio.gather(*map(self._broker.cold_reads.provide, missing))):
                     self._loads = MOST_LOADS  # the next pass meets the error, not the next load
             finally:
-                for each in cold:
+                for each in missing:
                     each.release()
             await self._broker.turns.finish(self.run())
 
@@ -290,16 +280,16 @@ class FetchRead:
 
     def release(self) -> None:
         """Release the slices that were read and not sent."""
-        self._release_cold()
+        self._release_missing()
         for place, data in enumerate(self.results):
             if data is not None and isinstance(data.records, FileSlice):
                 data.records.release()
                 self.results[place] = None
 
-    def _release_cold(self) -> None:
-        for each in self._cold:
+    def _release_missing(self) -> None:
+        for each in self._missing:
             each.release()
-        self._cold.clear()
+        self._missing.clear()
 
     def _has_news(self, partition: Partition, target: FetchTarget) -> bool:
         if partition.log.log_start_offset > target.fetch_offset:
@@ -359,7 +349,7 @@ class FetchRead:
             data.preferred_read_replica, data.records = nearest, b""
             self.failed = True
             return data, -1
-        is_full = self.files + len(self._cold) >= self._max_files  # what is to be loaded is kept open too
+        is_full = self.files + len(self._missing) >= self._max_files  # what is to be loaded is kept open too
         if is_full or self._is_throttled(partition):
             data.records = b""
             return data, -1

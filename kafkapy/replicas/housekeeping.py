@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.metadata.cache import MetadataCache
@@ -29,6 +29,7 @@ from kafkapy.protocol.errors import KafkaError
 from kafkapy.replicas.partition import Partition
 from kafkapy.replicas.replica_manager import ReplicaManager
 from kafkapy.storage.directories.log_manager import LogManager
+from kafkapy.storage.disk.files import NotReadyError
 
 FLUSH_CHECK_SECONDS: Final = 0.5
 DELETION_CHECK_SECONDS: Final = 1.0
@@ -38,6 +39,9 @@ DELETED_AT_ONCE: Final = 16
 """The most segments that retention deletes in one turn of the loop, which takes a few milliseconds."""
 
 logger = logging.getLogger(__name__)
+
+Provide: TypeAlias = Callable[[NotReadyError], Awaitable[bool]]
+"""Has a thread provide what a read lacks."""
 
 
 class Housekeeping:
@@ -52,14 +56,16 @@ class Housekeeping:
         replicas: ReplicaManager,
         metadata: MetadataCache,
         blocking: Callable[..., Awaitable[Any]],
+        provide: Provide,
     ) -> None:
-        """`blocking` runs a call in a worker thread."""
+        """`blocking` runs a call in a worker thread; `provide` has one provide what a log lacks."""
         self._config = config
         self._clock = clock
         self._logs = logs
         self._replicas = replicas
         self._metadata = metadata
         self._blocking = blocking
+        self._provide = provide
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -109,7 +115,7 @@ class Housekeeping:
             return not partition.offline and not (cleaner_runs and partition.log.config.is_compacted)
 
         for partition in list(self._replicas):
-            await delete_old_segments(partition, self._clock.now_ms(), may_delete)
+            await delete_old_segments(partition, self._clock.now_ms(), may_delete, self._provide)
             await asyncio.sleep(0)  # there may be many partitions: let requests run in between
 
     async def _expire_producers(self) -> None:
@@ -148,17 +154,22 @@ class Housekeeping:
 
 
 async def delete_old_segments(
-    partition: Partition, now_ms: int, may_delete: Callable[[Partition], bool]
+    partition: Partition, now_ms: int, may_delete: Callable[[Partition], bool], provide: Provide
 ) -> None:
     """Delete the segments of a partition that are past their retention.
 
-    They are deleted a few at a time, and requests are handled in between.
+    They are deleted a few at a time, and requests are handled in between. Indexes that are damaged are
+    rebuilt in a thread first.
     """
+    files = partition.log.log_directory.files
     deleted = DELETED_AT_ONCE
     while deleted == DELETED_AT_ONCE and may_delete(partition):
         log_start_offset = partition.log.log_start_offset
         try:
-            deleted = partition.log.delete_old_segments(now_ms, DELETED_AT_ONCE)
+            with files.cached_only(or_wait=True):
+                deleted = partition.log.delete_old_segments(now_ms, DELETED_AT_ONCE)
+        except NotReadyError as missing:
+            await provide(missing)
         except KafkaError as error:
             logger.error("Retention of %s: %s", partition.topic_partition, error.message)
             return

@@ -41,7 +41,7 @@ from kafkapy.process.clock import Clock
 from kafkapy.process.loop_load import LoopLoad
 from kafkapy.protocol.errors import DecodeError, KafkaError
 from kafkapy.replicas.group_commit import GroupCommit
-from kafkapy.replicas.housekeeping import delete_old_segments
+from kafkapy.replicas.housekeeping import Provide, delete_old_segments
 from kafkapy.replicas.partition import Partition
 from kafkapy.replicas.replica_manager import ReplicaManager
 from kafkapy.storage.cleaning.cleanable import (
@@ -59,7 +59,7 @@ from kafkapy.storage.cleaning.swap import prepare, replace
 from kafkapy.storage.cleaning.task import CleaningAbortedError, CleaningTask
 from kafkapy.storage.cleaning.throttle import Throttle
 from kafkapy.storage.directories.log_manager import LogManager
-from kafkapy.storage.disk.files import StorageError, is_disk_full
+from kafkapy.storage.disk.files import NotReadyError, StorageError, is_disk_full
 from kafkapy.storage.log.batches import BadBatchError
 from kafkapy.storage.log.partition_log import PartitionLog
 
@@ -85,13 +85,16 @@ class LogCleaner:
         logs: LogManager,
         replicas: ReplicaManager,
         group_commit: GroupCommit,
+        provide: Provide,
         new_pool: Callable[[int, str], Executor] = ThreadPoolExecutor,
     ) -> None:
+        """`provide` has a thread provide what a log lacks, `new_pool` makes a pool of threads."""
         self._config = config
         self._clock = clock
         self._logs = logs
         self._replicas = replicas
         self._group_commit = group_commit
+        self._provide = provide
         self._new_pool = new_pool
         self._throttle = Throttle(self._config["log.cleaner.io.max.bytes.per.second"])
         self._workers: list[asyncio.Task[None]] = []
@@ -199,7 +202,11 @@ class LogCleaner:
             return None
         try:
             roll_if_old(log, now_ms)
-            found = look_at(log, now_ms)
+            with self._logs.files.cached_only(or_wait=True):
+                found = look_at(log, now_ms)
+        except NotReadyError as missing:
+            self._provide(missing)  # a later look finds it
+            return None
         except StorageError:
             return None  # the disk is full, or its failure was reported already
         except KafkaError as error:
@@ -256,7 +263,7 @@ class LogCleaner:
     async def _apply_retention(self) -> None:
         for partition in list(self._replicas):
             if partition.log.config.is_compacted:
-                await delete_old_segments(partition, self._clock.now_ms(), self._may_clean)
+                await delete_old_segments(partition, self._clock.now_ms(), self._may_clean, self._provide)
                 await asyncio.sleep(0)
 
 

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from kafkapy.process.cold_reads import ColdReads, ColdSlice
+from kafkapy.process.cold_reads import ColdReads
 from kafkapy.process.turns import Steps, Turns
 from kafkapy.process.waiters import Waiters
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -21,7 +21,7 @@ from kafkapy.protocol.records import HEADER_SIZE, read_header
 from kafkapy.share.led_partitions import LedPartition, LedPartitions, LedState
 from kafkapy.share.share_partition import AcquiredRange, BatchSpan
 from kafkapy.storage.directories.log_manager import LogManager
-from kafkapy.storage.disk.files import FileSlice, NotCachedError
+from kafkapy.storage.disk.files import FileSlice, NotReadyError
 from kafkapy.storage.log.batches import BatchPlace, iter_places
 from kafkapy.storage.log.log_reader import LogRead
 from kafkapy.storage.log.partition_log import PartitionLog
@@ -74,7 +74,8 @@ class ShareFetch:
         self._turns = turns
         self._cold_reads = cold_reads
         self._left = wanted.max_records
-        self._cold: list[tuple[LedPartition, FileSlice]] = []
+        self._missing: list[tuple[LedPartition, NotReadyError]] = []
+        """What the last pass lacked."""
         self._loads = 0
         self.taken: dict[LedPartition, Taken] = {}
         self.errors: dict[LedPartition, KafkaError] = {}
@@ -101,24 +102,24 @@ class ShareFetch:
     async def take(self) -> None:
         """Acquire what there is."""
         await self._turns.finish(self._take(self._partitions))
-        while self._cold:
-            cold, self._cold = self._cold, []
+        while self._missing:
+            missing, self._missing = self._missing, []
             self._loads += 1
             try:
-                if not all(await asyncio.gather(*(self._load(each) for _, each in cold))):
+                if not all(await asyncio.gather(*(self._cold_reads.provide(each) for _, each in missing))):
                     self._loads = MOST_LOADS  # the next read meets the error, not the next load
             finally:
-                for _, each in cold:
+                for _, each in missing:
                     each.release()
-            await self._turns.finish(self._take([led for led, _ in cold]))
+            await self._turns.finish(self._take([led for led, _ in missing]))
 
     def release(self) -> None:
         """Release the slices that were read and not sent."""
         for taken in self.taken.values():
             taken.records.release()
-        for _, each in self._cold:
+        for _, each in self._missing:
             each.release()
-        self._cold.clear()
+        self._missing.clear()
 
     # --- one pass -------------------------------------------------------------------------------------
 
@@ -131,18 +132,15 @@ class ShareFetch:
                 self.errors[led] = led.error or KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         for led in ready:
             yield
-            if self._left <= 0 or len(self.taken) + len(self._cold) >= open_files:
+            if self._left <= 0 or len(self.taken) + len(self._missing) >= open_files:
                 return
             if led.state is not LedState.ACTIVE:
                 continue
             try:
-                if self._loads == MOST_LOADS:
+                with self._logs.files.cached_only(or_wait=self._loads >= MOST_LOADS):
                     self._take_of(led, share)
-                else:
-                    with self._logs.files.cached_only():
-                        self._take_of(led, share)
-            except NotCachedError as missing:
-                self._cold.append((led, missing.slice))
+            except NotReadyError as missing:
+                self._missing.append((led, missing.with_traceback(None)))  # whose frames refer to this
             except KafkaError as error:
                 self.errors[led] = error
 
@@ -192,8 +190,8 @@ class ShareFetch:
         try:
             with self._logs.files.cached_only():
                 found = self._read(led, led.machine.fetch_offset(), self._wanted.max_bytes)
-        except NotCachedError as missing:
-            missing.slice.release()
+        except NotReadyError as missing:
+            missing.release()
             return self._wanted.min_bytes
         except KafkaError:
             return self._wanted.min_bytes
@@ -237,15 +235,6 @@ class ShareFetch:
             elif header.producer_id in aborting:
                 aborted.append(BatchSpan(place.base_offset, place.last_offset))
         return aborted
-
-    def _load(self, cold: FileSlice) -> asyncio.Future[bool]:
-        """Whether the bytes could be loaded."""
-        loaded = asyncio.get_running_loop().create_future()
-        self._cold_reads.load(
-            ColdSlice(cold, 0, cold.nbytes),
-            lambda is_loaded: None if loaded.done() else loaded.set_result(is_loaded),
-        )
-        return loaded
 
 
 def wanted_places(places: Iterable[BatchPlace], next_offset: int, most: int) -> list[BatchPlace]:

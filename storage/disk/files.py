@@ -103,15 +103,28 @@ class CorruptLogError(StorageError):
     """
 
 
-class NotCachedError(Exception):
-    """A read would have waited for the disk (`FileSystem.cached_only`).
+class NotReadyError(Exception):
+    """A read would have held its thread for long (`FileSystem.cached_only`).
 
-    `slice` has the bytes that are needed. The caller loads it, reads again, and releases it.
+    The caller has another thread provide what is missing, then calls `release` and reads again.
+    """
+
+    def release(self) -> None:
+        """Release what the error holds, if it was not released."""
+
+
+class NotCachedError(NotReadyError):
+    """A read would have waited for the disk.
+
+    `slice` has the bytes that are to be loaded.
     """
 
     def __init__(self, wanted: FileSlice) -> None:
         super().__init__()
         self.slice = wanted
+
+    def release(self) -> None:
+        self.slice.release()
 
 
 class SyncFailedError(OSError):
@@ -296,12 +309,18 @@ class FileSystem:
     """The list of open files, which limits their number."""
 
     _hurried: int | None = None
-    """The thread whose reads do not wait for the disk."""
+    """The thread whose reads must not take long."""
+
+    _waits: bool = False
+    """Whether that thread waits for the disk all the same."""
 
     @contextlib.contextmanager
-    def cached_only(self) -> Iterator[None]:
-        """Have reads of this thread raise NotCachedError if they would wait for the disk."""
-        self._hurried = threading.get_ident()
+    def cached_only(self, *, or_wait: bool = False) -> Iterator[None]:
+        """Have reads of this thread raise NotReadyError instead of what takes long.
+
+        They would wait for the disk, or read a whole segment. With `or_wait`, they wait for the disk.
+        """
+        self._hurried, self._waits = threading.get_ident(), or_wait
         try:
             yield
         finally:
@@ -309,8 +328,8 @@ class FileSystem:
 
     @contextlib.contextmanager
     def waiting_for_disk(self) -> Iterator[None]:
-        """Have reads of this thread wait for the disk, inside of `cached_only` as well."""
-        hurried = self._is_hurried
+        """Have reads of this thread take as long as they need, inside of `cached_only` as well."""
+        hurried = self.is_hurried
         if hurried:
             self._hurried = None
         try:
@@ -320,7 +339,8 @@ class FileSystem:
                 self._hurried = threading.get_ident()
 
     @property
-    def _is_hurried(self) -> bool:
+    def is_hurried(self) -> bool:
+        """Whether this thread is inside of `cached_only`."""
         return self._hurried is not None and self._hurried == threading.get_ident()
 
     def open(self, path: str, *, create: bool = False) -> File:
@@ -363,7 +383,7 @@ class FileSystem:
         Raises:
             NotCachedError: inside of `cached_only`.
         """
-        if self._is_hurried:
+        if self.is_hurried:
             self._require_cached(file, nbytes, position)
         data = os.pread(file.fd, nbytes, position)
         if len(data) == nbytes or not data:
@@ -381,7 +401,7 @@ class FileSystem:
         Raises:
             NotCachedError: inside of `cached_only`.
         """
-        if self._is_hurried:
+        if self.is_hurried:
             self._require_cached(file, len(buffer), position)
         got = 0
         while got < len(buffer):
@@ -392,7 +412,7 @@ class FileSystem:
         return got
 
     def _require_cached(self, file: File, nbytes: int, position: int) -> None:
-        if not is_cached(file, position, nbytes):
+        if not self._waits and not is_cached(file, position, nbytes):
             raise NotCachedError(FileSlice(file, position, nbytes))
 
     def begin_to_read(self, file: File, position: int, nbytes: int) -> bool:

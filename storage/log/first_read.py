@@ -126,7 +126,7 @@ def check_from(
     if before is None and damage and damage[0].position == position:
         damage[0] = damage[0]._replace(first_offset=_end_before(segment, damage[0]))
     if policy.found(segment, damage, found.reason):
-        segment.rebuild_indexes()
+        segment.renew_indexes()
     checked = CheckedRange(position, found.end, found.end_offset, found.leader_epoch)
     if found.end == segment.size:
         _check_end(segment, policy, found.end_offset, end_offset, has_every_offset)
@@ -164,8 +164,8 @@ def _check_end(
     size = segment.size
     lost = DamagedRange(size, size, found, end_offset)
     if segment.ends_early or found < indexed_end(segment):
-        segment.rebuild_indexes()
-        policy.found(segment, [lost], f"the file ends at byte {size}")
+        if policy.found(segment, [lost], f"the file ends at byte {size}"):
+            segment.renew_indexes()
     elif has_every_offset and not _was_compacted(segment):
         policy.found(segment, [lost], f"the next segment begins at offset {end_offset}: one is missing")
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from kafkapy.protocol.records import HEADER_SIZE, iter_headers
 from kafkapy.storage.damage.damage import DamagedOffsetsError, holding
 from kafkapy.storage.damage.policy import SERVE_AROUND, DamagePolicy, DamageTruncatesError
-from kafkapy.storage.disk.files import FileSlice, NotCachedError
+from kafkapy.storage.disk.files import FileSlice, NotReadyError
 from kafkapy.storage.log.batches import BadBatchError
 from kafkapy.storage.log.epochs import LeaderEpochCache
 from kafkapy.storage.log.first_read import SegmentBounds, check_around, check_from
@@ -150,7 +150,7 @@ class LogReader:
                 following = self.read(
                     found.end_offset, max_bytes, upper_bound, log_end_offset, min_one_batch, has_every_offset
                 )
-            except (DamageTruncatesError, NotCachedError):
+            except (DamageTruncatesError, NotReadyError):
                 found.slice.release()
                 raise
             except (OSError, BadBatchError, DamagedOffsetsError):

@@ -5,8 +5,8 @@
 
 Entries are sparse and strictly rise in both fields. There is one for the first batch that starts more than
 `index.interval.bytes` after the batch of the previous entry, or after the start of the segment. No entry has
-position 0, so a zeroed entry is damage. After a crash the index is rebuilt from the segment. See Apache
-Kafka's OffsetIndex.
+position 0, so a zeroed entry is damage, and so are entries that do not rise. After a crash the index is
+rebuilt from the segment. See Apache Kafka's OffsetIndex.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ class OffsetIndex(IndexFile):
 
     __slots__ = ("last_offset", "last_position")
 
+    layout = _ENTRY
     entry_size = _ENTRY.size
+    below_all = (-1, 0)
+    second_may_stay = False
 
     def __init__(self, files: FileSystem, path: str, base_offset: int, max_bytes: int, *, new: bool) -> None:
         super().__init__(files, path, base_offset, max_bytes, new=new)

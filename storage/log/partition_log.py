@@ -8,8 +8,8 @@ Everything below the flushed offset is on disk, with the names of its files. The
 offset, or the offset up to which the leader epochs are saved, if that is lower. This class neither waits nor
 schedules: the broker decides when the high watermark moves and when a flush is due.
 
-Only the event loop uses a log. Worker threads run `FlushTicket.run`, `TimestampSearch.run` and the creation
-of new files (new_log.py).
+Only the event loop uses a log. Worker threads run `FlushTicket.run`, `TimestampSearch.run`, `IndexRepair.run`
+and the creation of new files (new_log.py).
 
 Crash story: batches above the recovery point may be missing or torn after a crash; recovery.py keeps the good
 batches before them. After a failed append the file is truncated to its last batch. If space, descriptors or
@@ -268,6 +268,7 @@ class PartitionLog(LogState):
             KafkaError: OFFSET_OUT_OF_RANGE, or CORRUPT_MESSAGE if `offset` is damaged and the damage policy
                 is to serve around that.
             StorageError: the disk failed.
+            NotReadyError: inside of `cached_only`, something has to be provided first.
         """
         end_offset = self.log_end_offset
         if not self.log_start_offset <= offset <= end_offset:
@@ -476,6 +477,8 @@ class PartitionLog(LogState):
         if self.ticket is not None:
             self.ticket.abandoned = True
         self.stop_cleaning()
+        for segment in self.segments:
+            segment.stop_repair()
 
     def check(self) -> None:
         """Assert the invariants, for tests: this reads the entire log."""

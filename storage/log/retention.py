@@ -35,6 +35,7 @@ def delete_old_segments(log: LogState, truncator: Truncator, now_ms: int, most: 
 
     Raises:
         OSError: the disk failed.
+        NotReadyError: inside of `cached_only`, something has to be provided first.
     """
     if len(log.segments) == 1 and log.segments.active.size == 0:
         return 0
@@ -98,5 +99,6 @@ def _delete(log: LogState, truncator: Truncator, may_go: Predicate, reason: str,
             "%s: deleting %d segments, offsets %d and up: %s",
             *(log.topic_partition, count, segments[0].base_offset, reason),
         )
-        truncator.remove_oldest(count)
+        with log.log_directory.files.waiting_for_disk():  # nothing may cut this off
+            truncator.remove_oldest(count)
     return count

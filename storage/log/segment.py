@@ -23,6 +23,7 @@ import errno
 import logging
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from typing import Final, NoReturn, Protocol
 
 from kafkapy.protocol.records import LOG_OVERHEAD, BatchHeader
 from kafkapy.storage.damage.damage import DamagedRange, good_runs
@@ -42,6 +43,7 @@ from kafkapy.storage.disk.files import (
     File,
     FileSlice,
     FileSystem,
+    NotReadyError,
     is_disk_full,
     is_exhausted,
     release_all,
@@ -59,11 +61,37 @@ logger = logging.getLogger(__name__)
 _UNKNOWN = -2
 """A timestamp that was not read from the files yet."""
 
+_CHECKED_AT_ONCE: Final = 64 << 10
+"""The most bytes of an index whose order a read of `cached_only` checks itself, in a millisecond."""
+
+
+class IndexesNotReadyError(NotReadyError):
+    """The indexes of a segment have to be checked or rebuilt first, in another thread.
+
+    See index_repair.py. `reason` says why they have to be rebuilt; without one, they are rebuilt if they are
+    damaged.
+    """
+
+    def __init__(self, segment: Segment, reason: str = "") -> None:
+        super().__init__()
+        self.segment = segment
+        self.reason = reason
+        self.changes = segment.changes
+        """The segment's, when this was raised."""
+
+
+class Repair(Protocol):
+    """The repair of a segment's indexes that is under way (index_repair.py)."""
+
+    def stop(self) -> None:
+        """Have it end without effect, because the segment has changed."""
+
 
 class Segment:
     """One segment, whose files open on first use."""
 
     __slots__ = (
+        "_are_built",
         "_file",
         "_files",
         "_index_interval_bytes",
@@ -72,11 +100,16 @@ class Segment:
         "_rolling_timestamp",
         "_txn_index",
         "base_offset",
+        "changes",
+        "config",
         "created_ms",
         "damage",
         "dirty",
         "ends_early",
         "offset_index",
+        "repair",
+        "repair_error",
+        "rises",
         "roll_jitter_ms",
         "size",
         "stem",
@@ -102,6 +135,8 @@ class Segment:
         self.base_offset = base_offset
         self.size = size
         """Bytes of batches in the file; a preallocated file is longer."""
+        self.config = config
+        """The settings of the log when the segment was opened."""
         self._index_interval_bytes = config.index_interval_bytes
         index_bytes = config.segment_index_bytes
         self.offset_index = OffsetIndex(files, stem + INDEX_SUFFIX, base_offset, index_bytes, new=new)
@@ -121,6 +156,16 @@ class Segment:
         """The bytes that were on disk when the log was loaded and are not checked yet; None without any."""
         self.ends_early = False
         """Whether an index points past the end of the file."""
+        self.rises = new
+        """Whether the entries of the indexes are known to rise."""
+        self._are_built = False
+        """Whether the indexes were built from the batches here. Those of an earlier process may be wrong."""
+        self.changes = 0
+        """How often the files were closed, or the indexes changed other than by appends."""
+        self.repair: Repair | None = None
+        """The repair of the indexes that is under way."""
+        self.repair_error: Exception | None = None
+        """Why the last repair failed, until a reader is told."""
         self.used = False
         """Whether the `.log` file was used lately (open_files.py)."""
 
@@ -295,6 +340,8 @@ class Segment:
 
     def truncate_to(self, offset: int) -> bool:
         """Remove the batches that hold `offset` or anything above; return whether there were any."""
+        self.stop_repair()
+        self._load_indexes(thoroughly=True)
         lost = (each.position for each in self.damage if not each.ends_below(offset))
         end = min(lost, default=self.size)
         _, start = self.lookup(offset)
@@ -337,10 +384,10 @@ class Segment:
 
     def lookup(self, offset: int) -> tuple[int, int]:
         """The offset and position of the last index entry at or below `offset`."""
-        if self.offset_index.entries < 0:
+        if not self.rises or self.offset_index.entries < 0:
             self._load_indexes()
         found = self.offset_index.lookup(offset)
-        if found[1] and not self._leads_to(found[1], found[0]):
+        if found[1] and not self._are_built and not self._leads_to(found[1], found[0]):
             # A wrong entry would make a search miss records.
             self._mend_indexes(f"no batch begins at byte {found[1]}")
             found = self.offset_index.lookup(offset)
@@ -351,7 +398,7 @@ class Segment:
 
         Records below `start_offset` are not looked for.
         """
-        if self.time_index.entries < 0:
+        if not self.rises or self.time_index.entries < 0:
             self._load_indexes()
         found, offset = self.time_index.lookup(timestamp)
         if found != NO_TIMESTAMP and not self._confirms(found, offset):
@@ -364,7 +411,7 @@ class Segment:
         Returns its position and the offset there. The offset is None if the first batch alone is larger than
         `max_bytes`; then the end is `position` itself.
         """
-        if self.offset_index.entries < 0:
+        if not self.rises or self.offset_index.entries < 0:
             self._load_indexes()
         target = position + max_bytes
         start = self.offset_index.last_position_up_to(target)
@@ -416,7 +463,7 @@ class Segment:
         """
         next_offset = max((damaged.end_offset for damaged in self.damage), default=self.base_offset)
         if self.size:
-            self._load_indexes()
+            self._load_indexes(thoroughly=True)
             _, start = self.offset_index.lookup(self.offset_index.last_offset)
             for place in self.places(start):
                 next_offset = max(next_offset, place.last_offset + 1)
@@ -513,6 +560,7 @@ class Segment:
 
         Then call `index_batch` for each batch in order, and `complete_indexes`.
         """
+        self.stop_repair()
         self.offset_index.reset()
         self.time_index.reset()
         self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, self.base_offset
@@ -523,17 +571,41 @@ class Segment:
         self.finish()
         self.offset_index.truncate_file()
         self.time_index.truncate_file()
+        self.rises = self._are_built = True
 
-    def _load_indexes(self) -> None:
-        if self.offset_index.entries < 0 or self.time_index.entries < 0:
+    def _load_indexes(self, *, thoroughly: bool = False) -> None:
+        if not self.rises or self.offset_index.entries < 0 or self.time_index.entries < 0:
             try:
-                self.check_indexes()
+                self.check_indexes(thoroughly=thoroughly)
             except (CorruptIndexError, FileNotFoundError) as error:
                 self._mend_indexes(str(error))
 
     def _mend_indexes(self, reason: str) -> None:
-        """Rebuild indexes that cannot be searched."""
+        """Rebuild indexes that cannot be searched; inside of `cached_only`, another thread has to.
+
+        Raises:
+            IndexesNotReadyError: it has to.
+            OSError, MemoryError: the disk failed, also when another thread tried it.
+        """
+        if self._files.is_hurried:
+            self._ask_for_repair(reason)
         logger.warning("Rebuilding the indexes of %s: %s", self.path, reason)
+        self.rebuild_indexes()
+
+    def _ask_for_repair(self, reason: str = "") -> NoReturn:
+        error, self.repair_error = self.repair_error, None
+        raise error or IndexesNotReadyError(self, reason)
+
+    def renew_indexes(self) -> None:
+        """Rebuild the indexes, since other batches than before can be read.
+
+        Raises:
+            IndexesNotReadyError: another thread has to, inside of `cached_only`.
+            OSError: the disk failed.
+        """
+        self.stop_repair()
+        if self._files.is_hurried:
+            self._ask_for_repair("damage was found")
         self.rebuild_indexes()
 
     def rebuild_indexes(self) -> None:
@@ -542,49 +614,115 @@ class Segment:
         Raises:
             OSError: the disk failed.
         """
-        lowest, highest = self.base_offset, self.base_offset + MAX_RELATIVE_OFFSET
         try:
             self.reset_indexes()
-            try:
-                with self._files.waiting_for_disk():
-                    for place in self.places():
-                        if lowest <= place.base_offset <= place.last_offset <= highest:  # otherwise damaged
-                            self.index_batch(place.position, place.last_offset, place.max_timestamp)
-            except BadBatchError as error:
-                logger.warning("%s is indexed up to damage: %s", self.path, error)
+            with self._files.waiting_for_disk():
+                self.index_batches()
             self.complete_indexes()
         except BaseException:
             self.forget_indexes()  # an incomplete index would be taken for a complete one
             raise
+
+    def index_batches(self, start: int = 0) -> None:
+        """Index the batches from byte `start` on, up to the first whose header cannot be read.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        lowest, highest = self.base_offset, self.base_offset + MAX_RELATIVE_OFFSET
+        try:
+            for place in self.places(start):
+                if lowest <= place.base_offset <= place.last_offset <= highest:  # otherwise damaged
+                    self.index_batch(place.position, place.last_offset, place.max_timestamp)
+        except BadBatchError as error:
+            logger.warning("%s is indexed up to damage: %s", self.path, error)
 
     def forget_indexes(self) -> None:
         """Delete the indexes, and forget the timestamps.
 
         They are rebuilt on use.
         """
+        self.stop_repair()
         self.offset_index.forget()
         self.time_index.forget()
         self._max_timestamp = self._rolling_timestamp = _UNKNOWN
 
-    def check_indexes(self) -> None:
-        """Load the indexes from their files.
+    def check_indexes(self, *, thoroughly: bool = False) -> None:
+        """Load the indexes from their files, if they are not, and check that their entries rise.
+
+        In large indexes the entries are checked only `thoroughly`, or if a read of `cached_only` needs them.
 
         Raises:
             CorruptIndexError: an index is damaged.
             FileNotFoundError: an index is missing.
+            IndexesNotReadyError: another thread has to check them, inside of `cached_only`.
         """
-        self.offset_index.load()
-        if self.offset_index.entries and self.offset_index.last_position >= self.size:
-            self.ends_early = True
-            raise CorruptIndexError(f"{self.offset_index.path} points beyond the end of the segment")
-        self.time_index.load()
+        offset_index, time_index = self.offset_index, self.time_index
+        is_large = not self.rises and any(
+            self._files.size(index.path) > _CHECKED_AT_ONCE for index in (offset_index, time_index)
+        )
+        if is_large and self._files.is_hurried:
+            self._ask_for_repair()
+        try:
+            if offset_index.entries < 0 or time_index.entries < 0:
+                offset_index.load()
+                if offset_index.entries and offset_index.last_position >= self.size:
+                    self.ends_early = True
+                    raise CorruptIndexError(f"{offset_index.path} points beyond the end of the segment")
+                time_index.load()
+            if not self.rises and (thoroughly or not is_large):
+                offset_index.check_order()
+                time_index.check_order()
+                self.rises = True
+        except BaseException:
+            offset_index.entries = time_index.entries = -1
+            raise
+
+    def learn_indexes(self, view: Segment) -> None:
+        """Learn what another thread has loaded and checked (index_repair.py)."""
+        self.ends_early |= view.ends_early
+        if self.offset_index.entries < 0 or self.time_index.entries < 0:
+            self.offset_index.learn(view.offset_index)
+            self.time_index.learn(view.time_index)
+        self.rises = True
+
+    def take_indexes(self, built: Segment) -> None:
+        """Take the index files that another thread has built, and index what came since.
+
+        Raises:
+            OSError: the disk failed. The indexes are rebuilt on use.
+        """
+        self.ends_early |= built.ends_early
+        try:
+            self.offset_index.take(built.offset_index)
+            self.time_index.take(built.time_index)
+            self._max_timestamp = built.max_timestamp
+            self._max_timestamp_offset = built.offset_of_max_timestamp
+            self._rolling_timestamp = built.rolling_timestamp
+            if built.size < self.size:
+                self.index_batches(built.size)
+            self.complete_indexes()
+        except BaseException:
+            self.forget_indexes()
+            raise
+
+    def stop_repair(self) -> None:
+        """Have a repair of the indexes end without effect.
+
+        The files are about to change, or to be closed.
+        """
+        self.changes += 1
+        self.repair_error = None
+        if self.repair is not None:
+            repair, self.repair = self.repair, None
+            repair.stop()
 
     def _confirms(self, timestamp: int, offset: int) -> bool:
         """Whether the segment has the batch of this entry of the time index.
 
         If not, the indexes are rebuilt: a wrong timestamp would make retention delete records too early.
         """
-        if self.unchecked is None:
+        if self.unchecked is None or self._are_built:
             return True
         place = self.find(offset)
         if place is not None and place.base_offset <= offset and place.max_timestamp == timestamp:
@@ -619,6 +757,7 @@ class Segment:
 
     def close_files(self) -> None:
         """Close the files; they open again on use."""
+        self.stop_repair()
         self.offset_index.close()
         self.time_index.close()
         if self._txn_index is not None:

@@ -19,7 +19,7 @@ class SegmentView(Segment):
     `close_files` closes its files.
     """
 
-    __slots__ = ("_is_written",)
+    __slots__ = ("_is_written", "has_checked")
 
     def __init__(self, segment: Segment, *, is_active: bool = False) -> None:
         """Make a view in any thread, but of the active segment in the thread that writes it."""
@@ -29,13 +29,16 @@ class SegmentView(Segment):
         )
         self._is_written = is_active
         """Whether the indexes are preallocated, and may get entries meanwhile."""
+        self.has_checked = False
+        """Whether the entries of the indexes were checked here, and rise."""
         self.damage = segment.damage
         self.unchecked = segment.unchecked
+        self.rises = segment.rises or is_active
         if segment.knows_max_timestamp:
             self.learn_max_timestamp(segment.max_timestamp, segment.offset_of_max_timestamp)
 
-    def check_indexes(self) -> None:
-        """Load the indexes from their files.
+    def check_indexes(self, *, thoroughly: bool = True) -> None:
+        """Load and check the indexes, always thoroughly.
 
         Raises as `Segment.check_indexes`.
         """
@@ -43,8 +46,10 @@ class SegmentView(Segment):
             self.offset_index.load_while_written()
             self.time_index.load_while_written()
         else:
-            super().check_indexes()
+            super().check_indexes(thoroughly=True)
+            self.has_checked = True
 
     def _mend_indexes(self, _reason: str) -> None:
         self.offset_index.do_without()
         self.time_index.do_without()
+        self.rises = True

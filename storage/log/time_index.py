@@ -26,7 +26,10 @@ class TimeIndex(IndexFile):
 
     __slots__ = ("last_offset", "last_timestamp")
 
+    layout = _ENTRY
     entry_size = _ENTRY.size
+    below_all = (-(2**63), 0)
+    second_may_stay = True
 
     def __init__(self, files: FileSystem, path: str, base_offset: int, max_bytes: int, *, new: bool) -> None:
         super().__init__(files, path, base_offset, max_bytes, new=new)

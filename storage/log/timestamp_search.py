@@ -7,6 +7,8 @@ A search may read thousands of indexes, and decompress a batch of any size, so i
     loop     `result` returns the record. It raises LogChangedError if segments were truncated, removed or
              replaced meanwhile: search again
 
+If the indexes of a segment are damaged, the search does without them; the next read of the segment rebuilds
+them (index_repair.py). That their entries rise is checked once, and remembered.
 The search does not see records that were appended meanwhile. The newest record is the first one with the
 highest timestamp. The highest timestamps of closed segments are remembered for later searches.
 """
@@ -100,6 +102,7 @@ class TimestampSearch:
             raise LogChangedError
         for segment, view in self._learned:
             segment.learn_max_timestamp(view.max_timestamp, view.offset_of_max_timestamp)
+            segment.rises |= view.has_checked
         if self._error is not None:
             raise self._log.search_failed(self._error) from self._error
         if self._found is not None and self._timestamp is not None:

@@ -164,7 +164,7 @@ class OfflineSegment(Segment):
         fits = header.base_offset >= self.base_offset and header.size <= self.size - position
         return header.magic == MAGIC and fits and (last_offset is None or header.base_offset <= last_offset)
 
-    def _load_indexes(self) -> None:
+    def _load_indexes(self, *, thoroughly: bool = False) -> None:
         for index in (self.offset_index, self.time_index):
             if index.entries < 0:
                 try:

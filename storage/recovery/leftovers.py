@@ -1,8 +1,9 @@
 """What an interrupted deletion or compaction left in a partition's directory.
 
 A start removes or completes it. Compaction writes `.cleaned` files, renames them to `.swap`, then deletes the
-old segments and removes the suffix (cleaning/swap.py). `.deleted` files belong to deleted segments, and
-`.snapshot.tmp` files are unfinished snapshots.
+old segments and removes the suffix (cleaning/swap.py). `.deleted` files belong to deleted segments,
+`.snapshot.tmp` files are unfinished snapshots, and `.index.tmp` and `.timeindex.tmp` files are indexes that
+were being rebuilt (index_repair.py).
 
 Crash story: each step may be repeated.
 
@@ -12,21 +13,29 @@ Source: LogLoader.removeTempFilesAndCollectSwapFiles.
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from kafkapy.storage.disk.file_names import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
+    INDEX_SUFFIX,
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
     TEMPORARY_SUFFIX,
+    TIME_INDEX_SUFFIX,
     file_name,
     parse_file_name,
 )
 from kafkapy.storage.disk.files import CorruptLogError
 from kafkapy.storage.disk.log_directory import LogDirectory
 from kafkapy.storage.log.batches import BadBatchError, iter_places
+
+_UNWANTED: Final = (
+    DELETED_SUFFIX,
+    *(suffix + TEMPORARY_SUFFIX for suffix in (SNAPSHOT_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)),
+)
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +60,7 @@ def finish_interrupted_work(log_directory: LogDirectory, path: str) -> None:
     incomplete = [
         name for name in swaps if lowest_cleaned is not None and name >= file_name(lowest_cleaned, "")
     ]
-    unwanted = [name for name in names if name.endswith((DELETED_SUFFIX, SNAPSHOT_SUFFIX + TEMPORARY_SUFFIX))]
+    unwanted = [name for name in names if name.endswith(_UNWANTED)]
     for name in unwanted + cleaned + incomplete:
         files.unlink(f"{path}/{name}")
     complete = [name for name in swaps if name not in incomplete]

@@ -92,6 +92,7 @@ class World:
             metadata=cast("Any", None),
             replicas=cast("Any", replicas),
             blocking=run_here,
+            provide=cast("Any", None),
             create=cast("Any", None),
         )
         self.said: list[tuple[str, ErrorCode]] = []

@@ -73,7 +73,7 @@ def serving(
     config = BrokerConfig({"listeners": "PLAINTEXT://127.0.0.1:0", **(settings or {})})
 
     async def start() -> Server:
-        cold_reads = ColdReads(loop, ThreadPoolExecutor(1))
+        cold_reads = ColdReads(loop, ThreadPoolExecutor(1), ThreadPoolExecutor(1))
         parts = {"turns": Turns(loop), "validation": Validation(pool, 2)}
         broker = cast(
             "Any",

@@ -215,6 +215,7 @@ class Node:
             metadata=cast("Any", Cache()),
             replicas=self.replicas,
             blocking=self.blocking,
+            provide=self.cold_reads.provide,
             create=cast("Any", None),
         )
 
@@ -228,7 +229,7 @@ class Node:
         self.waiters = Waiters(loop, self.timers)
         self.group_commit = GroupCommit()
         self._pools = [ThreadPoolExecutor(2) for _ in range(3)]
-        self.cold_reads = ColdReads(loop, self._pools[1])
+        self.cold_reads = ColdReads(loop, self._pools[1], self._pools[1])
         self.validation = Validation(self._pools[2], 2)
         self.conversions = asyncio.Semaphore(2)
         self.refused_batches = RefusedBatches(rig.now)

@@ -222,7 +222,7 @@ async def test_a_log_start_that_retention_moves_reaches_the_follower(tmp_path: P
         assert (await leader.produce(value)).error_code == 0
     await settled(rig)
     later = leader.clock.now_ms() + 10_000
-    await delete_old_segments(leader.partition, later, lambda _: True)
+    await delete_old_segments(leader.partition, later, lambda _: True, leader.cold_reads.provide)
     assert leader.offsets[0] > 0
     await until(lambda: rig[2].offsets[0] == leader.offsets[0])
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import shutil
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from kafkapy.protocol.messages.fetch import (
 from kafkapy.protocol.types import ApiKey, TopicPartition
 from kafkapy.replicas.cluster_replication import ReplicationSettings
 from kafkapy.replicas.fetcher import FetchSettings, whole_batches
+from kafkapy.storage.log.index_repair import IndexRepair
 from tests.replicas.cluster_rig import TP, Node, Rig, id_of
 from tests.replicas.held_files import until
 from tests.storage.log_harness import Fault, batch, fill
@@ -404,6 +406,36 @@ async def test_a_follower_that_restarts_goes_on_from_its_end(
     assert 0 < rig[2].offsets[1] <= rig[2].offsets[2]
     await rig.caught_up(2)
     assert rig[2].content == leader.content
+
+
+async def test_a_follower_waits_for_the_indexes_of_its_leader(
+    tmp_path: Path, rigs: list[Rig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[str] = []
+    run = IndexRepair.run
+
+    def noted(repair: IndexRepair) -> None:
+        threads.append(threading.current_thread().name)
+        run(repair)
+
+    monkeypatch.setattr(IndexRepair, "run", noted)
+    rigs.append(rig := Rig(tmp_path))
+    leader = await rig.lead(configs={"segment.bytes": "300", "index.interval.bytes": "0"})
+    await rig.caught_up(2)
+
+    def fall_behind() -> None:
+        for number in range(8):
+            leader.write(b"%d" % number)
+        for segment in list(leader.partition.log.segments)[:-1]:
+            segment.forget_indexes()
+
+    await rig[2].restart(meanwhile=fall_behind)
+    rig.register((1, 2))
+    await rig.controller.tell((1, 2))
+    await rig.caught_up(2)
+    assert rig[2].content == leader.content
+    assert threads
+    assert threading.current_thread().name not in threads
 
 
 @pytest.mark.parametrize("in_sync", [False, True])

@@ -27,8 +27,10 @@ from kafkapy.storage.disk.file_names import TEMPORARY_SUFFIX
 from kafkapy.storage.disk.files import Buffer, File, FileSystem, NotCachedError, SyncFailedError
 from kafkapy.storage.disk.log_directory import Durability
 from kafkapy.storage.log.append import AppendInfo
+from kafkapy.storage.log.index_repair import repair_of
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog, TimestampOffset
+from kafkapy.storage.log.segment import IndexesNotReadyError
 from kafkapy.storage.log.timestamp_search import LogChangedError
 from kafkapy.storage.log.validate import AppendOrigin
 from kafkapy.storage.log.verification import Verification
@@ -225,11 +227,19 @@ class ColdPages:
         return (os.readlink(f"/proc/self/fd/{file.fd}"), position, nbytes) in self._loaded
 
     def read(self, log: PartitionLog, offset: int) -> int | None:
-        """Read a batch as a fetch does, loading cold pages; return the offset after it."""
+        """Read a batch as a fetch does, and return the offset after it.
+
+        Cold pages are loaded, and indexes repaired.
+        """
         while True:
             try:
                 with log.log_directory.files.cached_only():
                     found = log.read(offset, 1, upper_bound=log.log_end_offset)
+            except IndexesNotReadyError as missing:
+                repair = repair_of(missing)
+                assert repair is not None
+                repair.run()
+                repair.settle()
             except NotCachedError as missing:
                 cold = missing.slice
                 path = os.readlink(f"/proc/self/fd/{cold.fileno}")

@@ -116,7 +116,7 @@ class OffsetIndexCheck:
                 what = (
                     f"entry {slot} (offset {offset}, byte {position}) does not rise above the one before it"
                 )
-                self.problems.append(IndexProblem(what, slot * OffsetIndex.entry_size))
+                self.problems.append(IndexProblem(what, slot * OffsetIndex.entry_size, seen_by_broker=True))
                 return
             self._offsets[position] = offset
             self._positions.append(position)
@@ -190,7 +190,7 @@ class TimeIndexCheck:
                 what = (
                     f"entry {slot} (timestamp {timestamp}, offset {offset}) does not rise above the last one"
                 )
-                self.problems.append(IndexProblem(what, slot * TimeIndex.entry_size))
+                self.problems.append(IndexProblem(what, slot * TimeIndex.entry_size, seen_by_broker=True))
                 return
             self._entries.append((timestamp, offset))
             last_timestamp, last_offset = timestamp, offset
