@@ -202,7 +202,13 @@ class _Member(_Consuming):
     def __init__(
         self, name: str, servers: str, history: History, topic: str, log: Callable[[str], None]
     ) -> None:
-        settings: dict[str, Any] = {"auto.offset.reset": "earliest", "session.timeout.ms": 10_000}
+        settings: dict[str, Any] = {
+            "auto.offset.reset": "earliest",
+            "session.timeout.ms": 10_000,
+            # So long librdkafka waits for an answer to JoinGroup, which a broker that is killed behind a cut
+            # network never gives. The default is five minutes.
+            "max.poll.interval.ms": 30_000,
+        }
         super().__init__(name, servers, history, **settings)
         self._topic, self._log = topic, log
         self.assignments = 0
