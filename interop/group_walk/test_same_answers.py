@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -71,6 +72,13 @@ def test_the_answers_are_those_of_apache_kafka(brokers: tuple[str, str], seed: i
             if step.member:
                 walk.waiting.add(step.member)
             expected, answers = theirs.collect(SETTLED), ours.collect(SETTLED / 3)
+            if step.name == "describe" and answers != expected:
+                # Apache Kafka describes what it has committed, which may be a moment old.
+                time.sleep(SETTLED)
+                for side in (ours, theirs):
+                    side.send(number, *step.make(side.group, side.real))
+                expected |= theirs.collect(SURELY_SETTLED)
+                answers |= ours.collect(SURELY_SETTLED)
             if answers.keys() != expected.keys():
                 expected |= theirs.collect(SURELY_SETTLED)
                 answers |= ours.collect(SURELY_SETTLED)

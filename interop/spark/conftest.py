@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,8 @@ JARS_CACHE = CACHE / "spark" / "ivy"
 # A session lives for minutes and runs everything a few times: what C2 compiles costs more than it saves.
 # Hadoop runs `chmod` for many of the files that it writes, and VFORK starts a program for a third less.
 SHORT_LIFE = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Djdk.lang.Process.launchMechanism=VFORK"
-os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{SHORT_LIFE} -XX:ReservedCodeCacheSize=240m")
+TEMPORARY = f"-Djava.io.tmpdir={tempfile.gettempdir()}"
+os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{SHORT_LIFE} -XX:ReservedCodeCacheSize=240m {TEMPORARY}")
 SMALL = {
     "spark.driver.memory": "1g",
     "spark.jars.ivy": str(JARS_CACHE),

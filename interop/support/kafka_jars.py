@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import tempfile
 from pathlib import Path
 
 from interop.support.java_programs import compiled
@@ -92,4 +93,6 @@ def _java(release: str, flags: tuple[str, ...]) -> list[str]:
         if major == "4"
         else ("log4j.configuration", "logging_3.properties")
     )
-    return ["java", *flags, f"-D{setting}=file:{Path(__file__).with_name(logging)}"]
+    # A JVM that is killed leaves the libraries that it has unpacked: where the tests clean up.
+    temporary = f"-Djava.io.tmpdir={tempfile.gettempdir()}"
+    return ["java", *flags, temporary, f"-D{setting}=file:{Path(__file__).with_name(logging)}"]
