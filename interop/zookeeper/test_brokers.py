@@ -185,9 +185,7 @@ async def test_settings_and_marks_written_by_hand_are_obeyed(
     await broker.until(lambda image: image.topics["t"].configs == {"retention.ms": "5"})
     await broker.until(lambda image: (("user", "u v"),) in image.client_quotas.configs)
     assert broker.config["log.retention.ms"] == 9
-    async with asyncio.timeout(10):  # the mark goes after the topic
-        while await asyncio.to_thread(hand.exists, "/admin/delete_topics/marked"):
-            await asyncio.sleep(0.02)
+    await until(lambda: hand.exists("/admin/delete_topics/marked") is None)  # the mark goes after the topic
     # Other brokers may not have read the notices yet.
     assert len(await asyncio.to_thread(hand.get_children, "/config/changes")) == 2
     await shown(broker)

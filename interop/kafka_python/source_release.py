@@ -1,0 +1,61 @@
+"""kafka-python's own tests, from the source release of the version that is installed."""
+
+from __future__ import annotations
+
+import fcntl
+import subprocess
+import sys
+import tarfile
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from interop.support.maven import CACHE
+
+_SERVICE: Final = '''\
+"""Stands for a file that the release leaves out: a broker that runs already."""
+
+
+class ExternalService:
+    def __init__(self, host, port):
+        pass
+
+
+class SpawnedService:
+    pass
+'''
+
+
+def own_tests() -> Path:
+    """The folder that contains the package `test`; skips the test if it is not to be had."""
+    release = version("kafka-python")
+    folder = CACHE / "kafka-python" / release
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name(f"{release}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            _extract(release, folder)
+    return folder
+
+
+def _extract(release: str, folder: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=folder.parent) as name:
+        fetched, tests = Path(name, "fetched"), Path(name, "tests")
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(fetched)]
+        command += ["--no-binary", "kafka-python", f"kafka-python=={release}"]
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+        if run.returncode:
+            pytest.skip(f"pip could not fetch kafka-python's source: {run.stderr.strip().splitlines()[-1]}")
+        (archive,) = fetched.iterdir()
+        with tarfile.open(archive) as source:
+            for member in source.getmembers():
+                member.name = member.name.partition("/")[2]
+                if member.name.startswith("test/"):
+                    source.extract(member, tests, filter="data")
+        (tests / "test" / "__init__.py").touch()  # or the standard library's package of this name is found
+        (tests / "test" / "service.py").write_text(_SERVICE)
+        (tests / "pytest.ini").write_text("[pytest]\n")
+        tests.rename(folder)
