@@ -10,8 +10,8 @@ Behaviour:
 - acks=all is answered once the records are committed: all in-sync replicas have them, with `durability=fsync`
   on their disks. While fewer replicas are in sync than `min.insync.replicas`, it is NOT_ENOUGH_REPLICAS, or
   NOT_ENOUGH_REPLICAS_AFTER_APPEND.
-- If the first batch of an idempotent producer is refused for a while, its later ones that were in flight are
-  OUT_OF_ORDER_SEQUENCE_NUMBER (process/refused_batches.py).
+- If a batch of an idempotent producer is refused for a while, its later ones that were in flight get the same
+  error (process/refused_batches.py). In Apache Kafka they are OUT_OF_ORDER_SEQUENCE_NUMBER, or are taken.
 - acks=1 is answered once this broker has the records, with `durability=fsync` on its disk. If it has the only
   replica, they are committed then: a client that asks for the end of the log, or deletes records, right after
   its acknowledgement does not miss its own records, as aiokafka's default producer would.
@@ -576,7 +576,7 @@ class PartitionWrite:
         self._fail(error)
         if self._records and error.code.retriable:
             with contextlib.suppress(DecodeError):
-                self._refused.note(self._place, read_header(self._records))
+                self._refused.note(self._place, read_header(self._records), error.code)
 
     def _fail(self, error: KafkaError) -> None:
         answer = self.answer

@@ -1,11 +1,11 @@
-"""The first batches of idempotent producers that a broker has refused.
+"""The batches of idempotent producers that a broker has refused for a while.
 
-A partition takes any first sequence number of a producer that it does not know (storage/log/producers.py). A
-producer's first batch may be refused for a while: the broker does not lead yet, too few replicas are in sync,
-the disk is full. If the next one, which was already in flight, were taken, the records would be out of order:
-the retry of the first batch would not fit any more, and the client would send it again in a new epoch. So
-those in flight are refused too, with OUT_OF_ORDER_SEQUENCE_NUMBER, as they are if the producer is known.
-Clients then send their batches again in order. Apache Kafka has this gap.
+The broker may not lead yet, too few replicas may be in sync, or the disk may be full. The next batches are in
+flight already. A partition that does not know the producer would take one of them, since it takes any first
+sequence number (storage/log/producers.py), and the records would be out of order. If it knows the producer,
+it would refuse them with OUT_OF_ORDER_SEQUENCE_NUMBER. Then librdkafka begins a new epoch, and sends all that
+is not acknowledged again, to all partitions: what they have already is there twice. Apache Kafka has both
+gaps. So the batches in flight get the error of the first one, and clients send all of them again in order.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class RefusedBatch(NamedTuple):
 
     epoch: int
     sequence: int
+    error: ErrorCode
     until: float
     """The time at which it is forgotten."""
 
@@ -52,25 +53,25 @@ class RefusedBatches:
     def __len__(self) -> int:
         return len(self._first)
 
-    def note(self, place: Place, header: BatchHeader) -> None:
-        """Remember a refused batch, unless an earlier one of its producer is remembered."""
+    def note(self, place: Place, header: BatchHeader, error: ErrorCode) -> None:
+        """Remember a batch that was refused with `error`, unless an earlier one of its producer is."""
         if header.producer_id == NO_PRODUCER_ID or header.base_sequence == NO_SEQUENCE:
             return
         key, epoch = (place, header.producer_id), header.producer_epoch
         found = self._first.get(key)
         if found is None or found.epoch != epoch:
-            self._first[key] = RefusedBatch(epoch, header.base_sequence, self._now() + SECONDS)
+            self._first[key] = RefusedBatch(epoch, header.base_sequence, error, self._now() + SECONDS)
             if len(self._first) > MOST:
                 self._first.popitem(last=False)
 
     def check(self, place: Place, header: BatchHeader, known: ProducerStates) -> None:
         """Let a batch pass, unless a refused one has to come before it.
 
-        `known` are the producers that the partition knows, whose sequence numbers it checks itself. A
-        follower may know one no more when it leads: it truncates what its leader does not have.
+        `known` are the producers that the partition knows. If it has the refused batch meanwhile, as it may
+        have when another broker has led, nothing waits.
 
         Raises:
-            KafkaError: OUT_OF_ORDER_SEQUENCE_NUMBER.
+            KafkaError: the error of the refused batch, so that this one is sent again after it.
         """
         if not self._first:
             return
@@ -78,16 +79,26 @@ class RefusedBatches:
         first = self._first.get(key)
         if first is None or first.epoch != epoch:
             return
-        ahead = (header.base_sequence - first.sequence) & MAX_SEQUENCE
-        if ahead == 0 or first.until <= self._now():
-            del self._first[key]
-            return
-        if ahead > MAX_SEQUENCE // 2:
-            return  # it comes before: it was written, and is gone with a leader that lost it
+        ahead = _distance(first.sequence, header.base_sequence)
         state = known.get(header.producer_id)
-        if state is not None and state.epoch == epoch:
-            return
-        raise KafkaError(
-            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-            f"Sequence {first.sequence} of producer {header.producer_id} was refused, and comes first.",
+        is_written = (
+            state is not None
+            and state.epoch == epoch
+            and state.last_sequence != NO_SEQUENCE
+            and _distance(first.sequence, state.last_sequence) >= 0
         )
+        if ahead == 0 or is_written or first.until <= self._now():
+            del self._first[key]
+        elif ahead > 0:  # one before it was written, and is gone with a leader that lost it
+            raise KafkaError(
+                first.error, f"Sequence {first.sequence} of producer {header.producer_id} comes first."
+            )
+
+
+def _distance(start: int, end: int) -> int:
+    """By how much the sequence number `end` is ahead of `start`; negative if it is behind.
+
+    The numbers begin again after the highest.
+    """
+    ahead = (end - start) & MAX_SEQUENCE
+    return ahead if ahead <= MAX_SEQUENCE // 2 else ahead - MAX_SEQUENCE - 1
