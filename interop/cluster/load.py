@@ -207,7 +207,8 @@ class _Member(_Consuming):
             "session.timeout.ms": 10_000,
             # So long librdkafka waits for an answer to JoinGroup, which a broker that is killed behind a cut
             # network never gives. The default is five minutes.
-            "max.poll.interval.ms": 30_000,
+            "max.poll.interval.ms": 45_000,
+            "socket.timeout.ms": 20_000,  # a commit is given up before that
         }
         super().__init__(name, servers, history, **settings)
         self._topic, self._log = topic, log
