@@ -88,6 +88,7 @@ class RawTransactions:
         self._sequences: dict[Partition, int] = {}
         self._added: set[Partition | str] = set()
         self._offsets: dict[Partition, int] = {}
+        self._offset_frames: dict[Partition, bytes] = {}
         for kind in (_TRANSACTION, _GROUP):  # the first question creates the internal topic
             coordinator = FindCoordinatorRequest(key_type=kind, coordinator_keys=[transactional_id])
             self._again(coordinator, 4, lambda answer: answer.coordinators[0].error_code)
@@ -105,6 +106,7 @@ class RawTransactions:
         self._transaction = f"{self.name} {self._transactions}"
         self._added.clear()
         self._offsets.clear()
+        self._offset_frames.clear()
         self.frames = []
 
     def send(self, partition: Partition, count: int) -> None:
@@ -144,7 +146,12 @@ class RawTransactions:
         request = TxnOffsetCommitRequest(group_id=group, topics=[topic], **self._identity())
         version = self.versions.txn_offset_commit
         self._again(request, version, lambda answer: answer.topics[0].partitions[0].error_code)
-        self.frames.append(self._frame(request, version))
+        frame = self._frame(request, version)
+        if self.versions is ONE_EPOCH and partition in self._offset_frames:
+            # Of the offsets of one transaction, that which comes last counts, in Apache Kafka too.
+            self.frames.remove(self._offset_frames[partition])
+        self._offset_frames[partition] = frame
+        self.frames.append(frame)
         self._offsets[partition] = offset
 
     def end(self, commit: bool) -> bytes:
