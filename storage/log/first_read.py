@@ -163,7 +163,7 @@ def _check_end(
         return
     size = segment.size
     lost = DamagedRange(size, size, found, end_offset)
-    if segment.ends_early or found < indexed_end(segment):
+    if segment.indexes.ends_early or found < indexed_end(segment):
         if policy.found(segment, [lost], f"the file ends at byte {size}"):
             segment.renew_indexes()
     elif has_every_offset and not _was_compacted(segment):
@@ -192,9 +192,10 @@ def indexed_end(segment: Segment) -> int:
     The file once reached at least that far. If an index cannot be read, the result is the base offset, or the
     highest possible offset if the file ends before its offset index does.
     """
+    indexes = segment.indexes
     try:
         segment.check_indexes()
     except (CorruptIndexError, FileNotFoundError):
-        return segment.base_offset + MAX_RELATIVE_OFFSET if segment.ends_early else segment.base_offset
-    time_index = segment.time_index
+        return segment.base_offset + MAX_RELATIVE_OFFSET if indexes.ends_early else segment.base_offset
+    time_index = indexes.time_index
     return time_index.last_offset + 1 if time_index.entries else segment.base_offset

@@ -107,6 +107,11 @@ class IndexFile:
             self._files.create(self.path)
             self._missing = False
 
+    @property
+    def file_size(self) -> int:
+        """The bytes of the file, also those that are no entries yet."""
+        return self._files.size(self.path)
+
     def load(self) -> None:
         """Read the number of entries and the last of them from the file.
 
@@ -114,7 +119,7 @@ class IndexFile:
             CorruptIndexError: the file cannot be right.
             FileNotFoundError: it is missing.
         """
-        size = self._files.size(self.path)
+        size = self.file_size
         if size % self.entry_size:
             raise CorruptIndexError(f"{self.path} has {size} bytes, no multiple of {self.entry_size}")
         self.entries = size // self.entry_size
@@ -131,7 +136,7 @@ class IndexFile:
             CorruptIndexError: the file cannot be right.
             FileNotFoundError: it is missing.
         """
-        low, high = 0, self._files.size(self.path) // self.entry_size
+        low, high = 0, self.file_size // self.entry_size
         while low < high:
             middle = (low + high) // 2
             if any(self._read(middle)):

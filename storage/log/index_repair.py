@@ -9,8 +9,8 @@ million of them. So a read of the event loop (`FileSystem.cached_only`) raises I
 
 Meanwhile the log is used as before. Batches that are appended meanwhile are indexed by the thread, the last
 ones on the loop. A truncation, a deletion, a move, and whatever else closes the files of the segment stops
-the repair first (`Segment.stop_repair`). From then on the thread uses no path in the directory, which may
-soon be that of another log: it creates files under a lock, and only if the repair was not stopped.
+the repair first (`SegmentIndexes.stop_repair`). From then on the thread uses no path in the directory, which
+may soon be that of another log: it creates files under a lock, and only if the repair was not stopped.
 
 Crash story: an index has its old content or a complete new one. A start removes `.tmp` files (leftovers.py).
 """
@@ -35,12 +35,12 @@ def repair_of(missing: IndexesNotReadyError) -> IndexRepair | None:
 
     Call this on the event loop.
     """
-    segment = missing.segment
-    if segment.changes != missing.changes:
+    indexes = missing.segment.indexes
+    if indexes.changes != missing.changes:
         return None
-    if not isinstance(segment.repair, IndexRepair):
-        segment.repair = IndexRepair(segment, missing.reason)
-    return segment.repair
+    if not isinstance(indexes.repair, IndexRepair):
+        indexes.repair = IndexRepair(missing.segment, missing.reason)
+    return indexes.repair
 
 
 class IndexRepair:
@@ -79,7 +79,7 @@ class IndexRepair:
                 self._build()
         except Exception as error:
             self._error = error
-            view.forget_unwritten()
+            view.indexes.forget_unwritten()
         finally:
             view.close_files()
 
@@ -89,19 +89,19 @@ class IndexRepair:
             if view.is_over:
                 return
             logger.warning("Rebuilding the indexes of %s: %s", segment.path, self._reason)
-            for index in (view.offset_index, view.time_index):
+            for index in view.indexes.both:
                 index.path += TEMPORARY_SUFFIX
                 self._temporary.append(index.path)
-            view.reset_indexes()
-            view.complete_indexes()  # opens their files
+            view.indexes.reset()
+            view.indexes.complete()  # opens their files
             _ = view.file  # and this one: no path is used any more
         size = 0
         while size < (end := segment.size) and not view.is_over:
             view.size = end
             view.index_batches(size)
             size = end
-        view.complete_indexes()
-        for index in (view.offset_index, view.time_index):
+        view.indexes.complete()
+        for index in view.indexes.both:
             handle = index.flush_handle()
             try:
                 segment.files.sync_data(handle)
@@ -122,16 +122,15 @@ class IndexRepair:
                 if self._is_built:
                     segment.take_indexes(self._view)
                 else:
-                    segment.learn_indexes(self._view)
+                    segment.indexes.learn(self._view.indexes)
             except (OSError, MemoryError) as error:
                 self._error = error
-        segment.stop_repair()
-        segment.repair_error = self._error
+        segment.indexes.end_repair(self._error)
 
     def stop(self) -> None:
         """End the repair without effect.
 
-        Call this on the loop, after the segment's `changes` has risen.
+        Call this on the loop, after the `changes` of the indexes have risen.
         """
         with self._lock:
             for path in self._temporary:
@@ -140,7 +139,7 @@ class IndexRepair:
     def give_up(self) -> None:
         """Have the repair stopped, if it is not, on the loop."""
         if not self._view.is_over:
-            self._segment.stop_repair()
+            self._segment.indexes.stop_repair()
 
     def fail(self, error: Exception) -> None:
         """Have `settle` report that `run` could not run."""
@@ -165,12 +164,12 @@ class _View(Segment):
         )
         self.damage = segment.damage
         self._segment = segment
-        self._changes = segment.changes
+        self._changes = segment.indexes.changes
 
     @property
     def is_over(self) -> bool:
         """Whether the segment has changed since, other than by appends."""
-        return self._segment.changes != self._changes
+        return self._segment.indexes.changes != self._changes
 
     def places(self, start: int = 0, end: int | None = None) -> Iterator[BatchPlace]:
         """The batches between two positions, until the segment changes."""

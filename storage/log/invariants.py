@@ -55,7 +55,7 @@ def _check_segment(segment: Segment, leader_epochs: LeaderEpochCache) -> int:
 
 
 def _check_indexes(segment: Segment, starts: dict[int, int], newest_up_to: dict[int, int]) -> None:
-    offset_index, time_index = segment.offset_index, segment.time_index
+    offset_index, time_index = segment.indexes.both
     last_offset, last_position = segment.base_offset - 1, 0
     for slot in range(offset_index.entries):
         offset, position = offset_index.entry(slot)

@@ -453,7 +453,7 @@ class PartitionLog(LogState):
     def forget_unwritten(self) -> None:
         """Drop the index entries that are not written: nobody reads a deleted log."""
         for segment in self.segments:
-            segment.forget_unwritten()
+            segment.indexes.forget_unwritten()
 
     def moved_to(self, path: str) -> None:
         """Note that the directory was renamed."""
@@ -478,7 +478,7 @@ class PartitionLog(LogState):
             self.ticket.abandoned = True
         self.stop_cleaning()
         for segment in self.segments:
-            segment.stop_repair()
+            segment.indexes.stop_repair()
 
     def check(self) -> None:
         """Assert the invariants, for tests: this reads the entire log."""

@@ -11,6 +11,9 @@ The base offset is at or below the first offset in the file, and above every off
 Offsets in the indexes are relative to it in 32 bits, so a segment ends before an offset that does not fit.
 Only the last segment of a log is written. Its index files are preallocated, those of the others are trimmed.
 
+The offset index and the time index are `indexes` (segment_indexes.py). They are built from the batches, so
+the segment rebuilds them.
+
 Crash story: the `.log` file is the truth. After a crash, batches that were not synced may be missing or torn.
 recovery.py keeps the good batches before them and rebuilds the indexes. An index entry that could not be
 written (a full disk, no descriptor) is left out: indexes are sparse, and a search then scans further. See
@@ -23,18 +26,16 @@ import errno
 import logging
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Final, NoReturn, Protocol
+from typing import NoReturn
 
 from kafkapy.protocol.records import LOG_OVERHEAD, BatchHeader
 from kafkapy.storage.damage.damage import DamagedRange, good_runs
 from kafkapy.storage.damage.survey import starts_at
 from kafkapy.storage.disk.file_names import (
     DELETED_SUFFIX,
-    INDEX_SUFFIX,
     INDEX_SUFFIXES,
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
-    TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
     path_stem,
 )
@@ -51,18 +52,13 @@ from kafkapy.storage.disk.files import (
 from kafkapy.storage.log.batches import BadBatchError, BatchPlace, iter_batches, iter_places
 from kafkapy.storage.log.index_file import CorruptIndexError
 from kafkapy.storage.log.log_config import LogConfig
-from kafkapy.storage.log.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
-from kafkapy.storage.log.time_index import NO_TIMESTAMP, TimeIndex
+from kafkapy.storage.log.offset_index import MAX_RELATIVE_OFFSET
+from kafkapy.storage.log.segment_indexes import UNKNOWN_TIMESTAMP, SegmentIndexes
+from kafkapy.storage.log.time_index import NO_TIMESTAMP
 from kafkapy.storage.log.txn_index import TransactionIndex
 from kafkapy.storage.log.unchecked import Unchecked
 
 logger = logging.getLogger(__name__)
-
-_UNKNOWN = -2
-"""A timestamp that was not read from the files yet."""
-
-_CHECKED_AT_ONCE: Final = 64 << 10
-"""The most bytes of an index whose order a read of `cached_only` checks itself, in a millisecond."""
 
 
 class IndexesNotReadyError(NotReadyError):
@@ -76,44 +72,26 @@ class IndexesNotReadyError(NotReadyError):
         super().__init__()
         self.segment = segment
         self.reason = reason
-        self.changes = segment.changes
-        """The segment's, when this was raised."""
-
-
-class Repair(Protocol):
-    """The repair of a segment's indexes that is under way (index_repair.py)."""
-
-    def stop(self) -> None:
-        """Have it end without effect, because the segment has changed."""
+        self.changes = segment.indexes.changes
+        """Those of the indexes, when this was raised."""
 
 
 class Segment:
     """One segment, whose files open on first use."""
 
     __slots__ = (
-        "_are_built",
         "_file",
         "_files",
-        "_index_interval_bytes",
-        "_max_timestamp",
-        "_max_timestamp_offset",
-        "_rolling_timestamp",
         "_txn_index",
         "base_offset",
-        "changes",
         "config",
         "created_ms",
         "damage",
         "dirty",
-        "ends_early",
-        "offset_index",
-        "repair",
-        "repair_error",
-        "rises",
+        "indexes",
         "roll_jitter_ms",
         "size",
         "stem",
-        "time_index",
         "unchecked",
         "used",
     )
@@ -137,35 +115,16 @@ class Segment:
         """Bytes of batches in the file; a preallocated file is longer."""
         self.config = config
         """The settings of the log when the segment was opened."""
-        self._index_interval_bytes = config.index_interval_bytes
-        index_bytes = config.segment_index_bytes
-        self.offset_index = OffsetIndex(files, stem + INDEX_SUFFIX, base_offset, index_bytes, new=new)
-        self.time_index = TimeIndex(files, stem + TIME_INDEX_SUFFIX, base_offset, index_bytes, new=new)
+        self.indexes = SegmentIndexes(files, stem, base_offset, config, new=new)
         self.created_ms = now_ms
         self.dirty = False
         """Whether it was written since it was opened, so that a close has to finish and trim the indexes."""
         self.roll_jitter_ms = config.random_segment_jitter()
-        self._max_timestamp = NO_TIMESTAMP if new else _UNKNOWN
-        self._max_timestamp_offset = base_offset
-        self._rolling_timestamp = NO_TIMESTAMP if new else _UNKNOWN
-        """The timestamp of the first batch, from which segment.ms counts."""
         self._txn_index: TransactionIndex | None = None
         self.damage: tuple[DamagedRange, ...] = ()
         """The damaged ranges of the file, in order. Every walk skips them."""
         self.unchecked: Unchecked | None = None
         """The bytes that were on disk when the log was loaded and are not checked yet; None without any."""
-        self.ends_early = False
-        """Whether an index points past the end of the file."""
-        self.rises = new
-        """Whether the entries of the indexes are known to rise."""
-        self._are_built = False
-        """Whether the indexes were built from the batches here. Those of an earlier process may be wrong."""
-        self.changes = 0
-        """How often the files were closed, or the indexes changed other than by appends."""
-        self.repair: Repair | None = None
-        """The repair of the indexes that is under way."""
-        self.repair_error: Exception | None = None
-        """Why the last repair failed, until a reader is told."""
         self.used = False
         """Whether the `.log` file was used lately (open_files.py)."""
 
@@ -239,54 +198,31 @@ class Segment:
         position = self.size
         self.dirty = self.used = True
         self._files.write_at(self._file or self.file, buffers, position)
+        indexes = self.indexes
         try:
+            if indexes.max_timestamp == UNKNOWN_TIMESTAMP:
+                self.read_max_timestamp()
             end, is_indexed = position, False
             for header in headers:
                 last_offset = header.base_offset + header.last_offset_delta
-                is_indexed |= self.index_batch(end, last_offset, header.max_timestamp)
+                if indexes.note_batch(end, last_offset, header.max_timestamp):
+                    self._load_indexes()
+                    is_indexed |= indexes.add_entry(end, last_offset)
                 end += header.batch_length + LOG_OVERHEAD
             if is_indexed:
-                self.offset_index.write()
-                self.time_index.write()
-                self.offset_index.keep()
-                self.time_index.keep()
+                indexes.write()
         except (OSError, MemoryError) as error:
-            self.offset_index.take_back()
-            self.time_index.take_back()
+            indexes.take_back()
             if not is_exhausted(error) and not is_disk_full(error):
-                if self.size == 0:
-                    self._rolling_timestamp = NO_TIMESTAMP
-                self.read_max_timestamp()
+                self._reread_timestamps()
                 raise
-            for header in headers:  # indexing may have stopped before the last header
+            # Indexing may have stopped before any of the headers.
+            if position == 0:
+                indexes.learn_rolling_timestamp(headers[0].max_timestamp)
+            for header in headers:
                 if header.max_timestamp > self.max_timestamp:
-                    self._max_timestamp, self._max_timestamp_offset = header.max_timestamp, header.last_offset
+                    indexes.learn_max_timestamp(header.max_timestamp, header.last_offset)
         self.size = position + nbytes
-
-    def index_batch(self, position: int, last_offset: int, max_timestamp: int) -> bool:
-        """Index the next batch, which starts at `position`; return whether it gets an entry.
-
-        The entries depend on the batches alone, not on how many were appended at once, nor on restarts.
-        """
-        if position == 0:
-            self._rolling_timestamp = max_timestamp
-        if self._max_timestamp == _UNKNOWN:
-            self.read_max_timestamp()
-        if max_timestamp > self._max_timestamp:
-            self._max_timestamp, self._max_timestamp_offset = max_timestamp, last_offset
-        if position - self.offset_index.last_position <= self._index_interval_bytes:
-            return False
-        return self._add_index_entry(position, last_offset)
-
-    def _add_index_entry(self, position: int, last_offset: int) -> bool:
-        self._load_indexes()
-        offset_index, time_index = self.offset_index, self.time_index
-        if position - offset_index.last_position <= self._index_interval_bytes or offset_index.is_full:
-            return False
-        offset_index.append(last_offset, position)
-        if not time_index.is_full:
-            time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)
-        return True
 
     def remove_failed_append(self) -> None:
         """Truncate the file after the last batch, where a failed append may have left bytes."""
@@ -305,7 +241,8 @@ class Segment:
             return last_offset - self.base_offset > MAX_RELATIVE_OFFSET
         if size > config.segment_bytes - nbytes or last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
             return True
-        offset_index, time_index = self.offset_index, self.time_index
+        indexes = self.indexes
+        offset_index, time_index = indexes.offset_index, indexes.time_index
         if offset_index.entries < 0:
             self._load_indexes()
         if (
@@ -313,8 +250,8 @@ class Segment:
             or time_index.entries >= time_index.max_entries - 1
         ):
             return True
-        started = self._rolling_timestamp
-        if started == _UNKNOWN:
+        started = indexes.rolling_timestamp
+        if started == UNKNOWN_TIMESTAMP:
             started = self.rolling_timestamp
         age = max_timestamp - started if started >= 0 else now_ms - self.created_ms
         return age > config.max_segment_ms - self.roll_jitter_ms
@@ -324,23 +261,21 @@ class Segment:
 
         This is done before a segment is closed, or is no longer the active one.
         """
-        self.offset_index.make()
-        self.time_index.make()
-        if self._max_timestamp != _UNKNOWN:
-            if self.time_index.entries < 0:
-                self._load_indexes()
-            self.time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)
+        indexes = self.indexes
+        if indexes.knows_max_timestamp and indexes.time_index.entries < 0:
+            self._load_indexes()
+        indexes.finish()
 
     def trim(self) -> None:
         """Trim the preallocated space of the files."""
-        self.offset_index.trim()
-        self.time_index.trim()
+        self.indexes.trim()
         if self._files.size(self.path) != self.size:
             self._files.truncate(self.file, self.size)
 
     def truncate_to(self, offset: int) -> bool:
         """Remove the batches that hold `offset` or anything above; return whether there were any."""
-        self.stop_repair()
+        indexes = self.indexes
+        indexes.stop_repair()
         self._load_indexes(thoroughly=True)
         lost = (each.position for each in self.damage if not each.ends_below(offset))
         end = min(lost, default=self.size)
@@ -349,21 +284,16 @@ class Segment:
         position = next(walk, end)
         self.damage = tuple(each for each in self.damage if each.ends_below(offset))
         self.dirty = True
-        self.offset_index.truncate_to(offset)
-        self.time_index.truncate_to(offset)
+        indexes.truncate_to(offset)
         self.txn_index.truncate_to(offset)
-        # After a crash, the preallocated bytes must not be taken for entries.
-        self.offset_index.truncate_file()
-        self.time_index.truncate_file()
+        indexes.truncate_files()  # after a crash, the preallocated bytes must not be taken for entries
         if position == self.size:
             return False
         self._files.truncate(self.file, position)
         self.size = position
         if self.unchecked is not None:
             self.unchecked = Unchecked(self.size)
-        if self.size == 0:
-            self._rolling_timestamp = NO_TIMESTAMP
-        self.read_max_timestamp()
+        self._reread_timestamps()
         return True
 
     # --- reading --------------------------------------------------------------------------------------------
@@ -384,13 +314,14 @@ class Segment:
 
     def lookup(self, offset: int) -> tuple[int, int]:
         """The offset and position of the last index entry at or below `offset`."""
-        if not self.rises or self.offset_index.entries < 0:
+        indexes = self.indexes
+        if not indexes.rises or indexes.offset_index.entries < 0:
             self._load_indexes()
-        found = self.offset_index.lookup(offset)
-        if found[1] and not self._are_built and not self._leads_to(found[1], found[0]):
+        found = indexes.offset_index.lookup(offset)
+        if found[1] and not indexes.are_built and not self._leads_to(found[1], found[0]):
             # A wrong entry would make a search miss records.
             self._mend_indexes(f"no batch begins at byte {found[1]}")
-            found = self.offset_index.lookup(offset)
+            found = indexes.offset_index.lookup(offset)
         return found
 
     def position_for_timestamp(self, timestamp: int, start_offset: int) -> int:
@@ -398,11 +329,12 @@ class Segment:
 
         Records below `start_offset` are not looked for.
         """
-        if not self.rises or self.time_index.entries < 0:
+        indexes = self.indexes
+        if not indexes.rises or indexes.time_index.entries < 0:
             self._load_indexes()
-        found, offset = self.time_index.lookup(timestamp)
+        found, offset = indexes.time_index.lookup(timestamp)
         if found != NO_TIMESTAMP and not self._confirms(found, offset):
-            _, offset = self.time_index.lookup(timestamp)
+            _, offset = indexes.time_index.lookup(timestamp)
         return self.lookup(max(offset, start_offset))[1]
 
     def find_read_end(self, position: int, max_bytes: int, limit: int) -> tuple[int, int | None]:
@@ -411,10 +343,11 @@ class Segment:
         Returns its position and the offset there. The offset is None if the first batch alone is larger than
         `max_bytes`; then the end is `position` itself.
         """
-        if not self.rises or self.offset_index.entries < 0:
+        indexes = self.indexes
+        if not indexes.rises or indexes.offset_index.entries < 0:
             self._load_indexes()
         target = position + max_bytes
-        start = self.offset_index.last_position_up_to(target)
+        start = indexes.offset_index.last_position_up_to(target)
         if not self._leads_to(start, self.base_offset + MAX_RELATIVE_OFFSET):
             start = position
         if start > position and start - position >= max_bytes * 3 // 4:
@@ -464,7 +397,8 @@ class Segment:
         next_offset = max((damaged.end_offset for damaged in self.damage), default=self.base_offset)
         if self.size:
             self._load_indexes(thoroughly=True)
-            _, start = self.offset_index.lookup(self.offset_index.last_offset)
+            offset_index = self.indexes.offset_index
+            _, start = offset_index.lookup(offset_index.last_offset)
             for place in self.places(start):
                 next_offset = max(next_offset, place.last_offset + 1)
         return next_offset
@@ -485,26 +419,18 @@ class Segment:
     @property
     def max_timestamp(self) -> int:
         """The highest timestamp in the segment; NO_TIMESTAMP if there is none."""
-        if self._max_timestamp == _UNKNOWN:
+        indexes = self.indexes
+        if indexes.max_timestamp == UNKNOWN_TIMESTAMP:
             self.read_max_timestamp()
-        return self._max_timestamp
-
-    @property
-    def knows_max_timestamp(self) -> bool:
-        """Whether `max_timestamp` is known without reading a file."""
-        return self._max_timestamp != _UNKNOWN
+        return indexes.max_timestamp
 
     @property
     def offset_of_max_timestamp(self) -> int:
         """The last offset of the first batch that holds the highest timestamp."""
-        if self._max_timestamp == _UNKNOWN:
+        indexes = self.indexes
+        if indexes.max_timestamp == UNKNOWN_TIMESTAMP:
             self.read_max_timestamp()
-        return self._max_timestamp_offset
-
-    def learn_max_timestamp(self, timestamp: int, offset: int) -> None:
-        """Set the highest timestamp that another thread has read (segment_view.py)."""
-        if self._max_timestamp == _UNKNOWN:
-            self._max_timestamp, self._max_timestamp_offset = timestamp, offset
+        return indexes.max_timestamp_offset
 
     def read_max_timestamp(self) -> None:
         """Find the highest timestamp.
@@ -512,15 +438,23 @@ class Segment:
         It is that of the last entry of the time index, or of a record after it.
         """
         self._load_indexes()
-        if self.time_index.entries:
-            self._confirms(self.time_index.last_timestamp, self.time_index.last_offset)
-        timestamp, offset = self.time_index.last_timestamp, self.time_index.last_offset
+        indexes = self.indexes
+        time_index = indexes.time_index
+        if time_index.entries:
+            self._confirms(time_index.last_timestamp, time_index.last_offset)
+        timestamp, offset = time_index.last_timestamp, time_index.last_offset
         if self.size:
-            _, start = self.offset_index.lookup(offset)
+            _, start = indexes.offset_index.lookup(offset)
             for place in self.places(start):
                 if place.max_timestamp > timestamp:
                     timestamp, offset = place.max_timestamp, place.last_offset
-        self._max_timestamp, self._max_timestamp_offset = timestamp, offset
+        indexes.learn_max_timestamp(timestamp, offset)
+
+    def _reread_timestamps(self) -> None:
+        """Find the timestamps again, after batches were removed at the end."""
+        if self.size == 0:
+            self.indexes.learn_rolling_timestamp(NO_TIMESTAMP)
+        self.read_max_timestamp()
 
     @property
     def rolling_timestamp(self) -> int:
@@ -528,16 +462,17 @@ class Segment:
 
         NO_TIMESTAMP while the segment is empty, or if the batch has none.
         """
-        if self._rolling_timestamp == _UNKNOWN:
-            self._rolling_timestamp = NO_TIMESTAMP
+        indexes = self.indexes
+        if indexes.rolling_timestamp == UNKNOWN_TIMESTAMP:
+            indexes.learn_rolling_timestamp(NO_TIMESTAMP)
             try:
                 for place in self.places():
-                    self._rolling_timestamp = place.max_timestamp
+                    indexes.learn_rolling_timestamp(place.max_timestamp)
                     break
             except OSError:
-                self._rolling_timestamp = _UNKNOWN
+                indexes.learn_rolling_timestamp(UNKNOWN_TIMESTAMP)
                 raise
-        return self._rolling_timestamp
+        return indexes.rolling_timestamp
 
     @property
     def largest_timestamp(self) -> int:
@@ -555,26 +490,8 @@ class Segment:
 
     # --- indexes --------------------------------------------------------------------------------------------
 
-    def reset_indexes(self) -> None:
-        """Empty the indexes, to rebuild them.
-
-        Then call `index_batch` for each batch in order, and `complete_indexes`.
-        """
-        self.stop_repair()
-        self.offset_index.reset()
-        self.time_index.reset()
-        self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, self.base_offset
-        self._rolling_timestamp = NO_TIMESTAMP
-
-    def complete_indexes(self) -> None:
-        """Write the indexes after the last batch, and truncate their files after the last entries."""
-        self.finish()
-        self.offset_index.truncate_file()
-        self.time_index.truncate_file()
-        self.rises = self._are_built = True
-
     def _load_indexes(self, *, thoroughly: bool = False) -> None:
-        if not self.rises or self.offset_index.entries < 0 or self.time_index.entries < 0:
+        if not self.indexes.are_checked:
             try:
                 self.check_indexes(thoroughly=thoroughly)
             except (CorruptIndexError, FileNotFoundError) as error:
@@ -593,8 +510,7 @@ class Segment:
         self.rebuild_indexes()
 
     def _ask_for_repair(self, reason: str = "") -> NoReturn:
-        error, self.repair_error = self.repair_error, None
-        raise error or IndexesNotReadyError(self, reason)
+        raise self.indexes.take_repair_error() or IndexesNotReadyError(self, reason)
 
     def renew_indexes(self) -> None:
         """Rebuild the indexes, since other batches than before can be read.
@@ -603,7 +519,7 @@ class Segment:
             IndexesNotReadyError: another thread has to, inside of `cached_only`.
             OSError: the disk failed.
         """
-        self.stop_repair()
+        self.indexes.stop_repair()
         if self._files.is_hurried:
             self._ask_for_repair("damage was found")
         self.rebuild_indexes()
@@ -615,37 +531,33 @@ class Segment:
             OSError: the disk failed.
         """
         try:
-            self.reset_indexes()
+            self.indexes.reset()
             with self._files.waiting_for_disk():
                 self.index_batches()
-            self.complete_indexes()
+            self.indexes.complete()
         except BaseException:
-            self.forget_indexes()  # an incomplete index would be taken for a complete one
+            self.indexes.forget()  # an incomplete index would be taken for a complete one
             raise
 
     def index_batches(self, start: int = 0) -> None:
         """Index the batches from byte `start` on, up to the first whose header cannot be read.
 
+        The indexes were emptied, or taken from a repair.
+
         Raises:
             OSError: the disk failed.
         """
+        indexes = self.indexes
         lowest, highest = self.base_offset, self.base_offset + MAX_RELATIVE_OFFSET
         try:
             for place in self.places(start):
-                if lowest <= place.base_offset <= place.last_offset <= highest:  # otherwise damaged
-                    self.index_batch(place.position, place.last_offset, place.max_timestamp)
+                position, last_offset = place.position, place.last_offset
+                if not lowest <= place.base_offset <= last_offset <= highest:
+                    continue  # damaged
+                if indexes.note_batch(position, last_offset, place.max_timestamp):
+                    indexes.add_entry(position, last_offset)
         except BadBatchError as error:
             logger.warning("%s is indexed up to damage: %s", self.path, error)
-
-    def forget_indexes(self) -> None:
-        """Delete the indexes, and forget the timestamps.
-
-        They are rebuilt on use.
-        """
-        self.stop_repair()
-        self.offset_index.forget()
-        self.time_index.forget()
-        self._max_timestamp = self._rolling_timestamp = _UNKNOWN
 
     def check_indexes(self, *, thoroughly: bool = False) -> None:
         """Load the indexes from their files, if they are not, and check that their entries rise.
@@ -657,34 +569,10 @@ class Segment:
             FileNotFoundError: an index is missing.
             IndexesNotReadyError: another thread has to check them, inside of `cached_only`.
         """
-        offset_index, time_index = self.offset_index, self.time_index
-        is_large = not self.rises and any(
-            self._files.size(index.path) > _CHECKED_AT_ONCE for index in (offset_index, time_index)
-        )
+        is_large = self.indexes.take_long_to_check
         if is_large and self._files.is_hurried:
             self._ask_for_repair()
-        try:
-            if offset_index.entries < 0 or time_index.entries < 0:
-                offset_index.load()
-                if offset_index.entries and offset_index.last_position >= self.size:
-                    self.ends_early = True
-                    raise CorruptIndexError(f"{offset_index.path} points beyond the end of the segment")
-                time_index.load()
-            if not self.rises and (thoroughly or not is_large):
-                offset_index.check_order()
-                time_index.check_order()
-                self.rises = True
-        except BaseException:
-            offset_index.entries = time_index.entries = -1
-            raise
-
-    def learn_indexes(self, view: Segment) -> None:
-        """Learn what another thread has loaded and checked (index_repair.py)."""
-        self.ends_early |= view.ends_early
-        if self.offset_index.entries < 0 or self.time_index.entries < 0:
-            self.offset_index.learn(view.offset_index)
-            self.time_index.learn(view.time_index)
-        self.rises = True
+        self.indexes.check(self.size, with_order=thoroughly or not is_large)
 
     def take_indexes(self, built: Segment) -> None:
         """Take the index files that another thread has built, and index what came since.
@@ -692,37 +580,21 @@ class Segment:
         Raises:
             OSError: the disk failed. The indexes are rebuilt on use.
         """
-        self.ends_early |= built.ends_early
         try:
-            self.offset_index.take(built.offset_index)
-            self.time_index.take(built.time_index)
-            self._max_timestamp = built.max_timestamp
-            self._max_timestamp_offset = built.offset_of_max_timestamp
-            self._rolling_timestamp = built.rolling_timestamp
+            self.indexes.take(built.indexes)
             if built.size < self.size:
                 self.index_batches(built.size)
-            self.complete_indexes()
+            self.indexes.complete()
         except BaseException:
-            self.forget_indexes()
+            self.indexes.forget()
             raise
-
-    def stop_repair(self) -> None:
-        """Have a repair of the indexes end without effect.
-
-        The files are about to change, or to be closed.
-        """
-        self.changes += 1
-        self.repair_error = None
-        if self.repair is not None:
-            repair, self.repair = self.repair, None
-            repair.stop()
 
     def _confirms(self, timestamp: int, offset: int) -> bool:
         """Whether the segment has the batch of this entry of the time index.
 
         If not, the indexes are rebuilt: a wrong timestamp would make retention delete records too early.
         """
-        if self.unchecked is None or self._are_built:
+        if self.unchecked is None or self.indexes.are_built:
             return True
         place = self.find(offset)
         if place is not None and place.base_offset <= offset and place.max_timestamp == timestamp:
@@ -741,8 +613,8 @@ class Segment:
         handles = [self.file.acquire()]
         try:
             if with_indexes:
-                handles.append(self.offset_index.flush_handle())
-                handles.append(self.time_index.flush_handle())
+                handles.append(self.indexes.offset_index.flush_handle())
+                handles.append(self.indexes.time_index.flush_handle())
                 if self.txn_index.file is not None:
                     handles.append(self.txn_index.file.acquire())
         except BaseException:
@@ -750,16 +622,9 @@ class Segment:
             raise
         return handles
 
-    def forget_unwritten(self) -> None:
-        """Drop the index entries that are not written; the segment is not used again."""
-        self.offset_index.forget_unwritten()
-        self.time_index.forget_unwritten()
-
     def close_files(self) -> None:
         """Close the files; they open again on use."""
-        self.stop_repair()
-        self.offset_index.close()
-        self.time_index.close()
+        self.indexes.close()
         if self._txn_index is not None:
             self._txn_index.close()
             self._txn_index = None
@@ -779,8 +644,7 @@ class Segment:
         """Note that the partition's directory was renamed."""
         self.close_files()
         self.stem = path_stem(directory, self.base_offset)
-        self.offset_index.path = self.stem + INDEX_SUFFIX
-        self.time_index.path = self.stem + TIME_INDEX_SUFFIX
+        self.indexes.moved_to(self.stem)
 
     def mark_deleted(self) -> list[str]:
         """Rename the files to `.deleted`, and return their new paths.

@@ -96,7 +96,7 @@ def _indexed_end(segment: Segment) -> int:
     """The lowest possible end offset of the segment, according to its indexes."""
     try:
         segment.check_indexes()
-        return max(segment.offset_index.last_offset, segment.time_index.last_offset) + 1
+        return max(index.last_offset for index in segment.indexes.both) + 1
     except (CorruptIndexError, FileNotFoundError):
         return segment.base_offset
     finally:

@@ -33,9 +33,9 @@ class SegmentView(Segment):
         """Whether the entries of the indexes were checked here, and rise."""
         self.damage = segment.damage
         self.unchecked = segment.unchecked
-        self.rises = segment.rises or is_active
-        if segment.knows_max_timestamp:
-            self.learn_max_timestamp(segment.max_timestamp, segment.offset_of_max_timestamp)
+        self.indexes.rises = segment.indexes.rises or is_active
+        if segment.indexes.knows_max_timestamp:
+            self.indexes.learn_max_timestamp(segment.max_timestamp, segment.offset_of_max_timestamp)
 
     def check_indexes(self, *, thoroughly: bool = True) -> None:
         """Load and check the indexes, always thoroughly.
@@ -43,13 +43,10 @@ class SegmentView(Segment):
         Raises as `Segment.check_indexes`.
         """
         if self._is_written:
-            self.offset_index.load_while_written()
-            self.time_index.load_while_written()
+            self.indexes.load_while_written()
         else:
             super().check_indexes(thoroughly=True)
             self.has_checked = True
 
     def _mend_indexes(self, _reason: str) -> None:
-        self.offset_index.do_without()
-        self.time_index.do_without()
-        self.rises = True
+        self.indexes.do_without()

@@ -101,8 +101,10 @@ class TimestampSearch:
         if reader.changes != self._changes:
             raise LogChangedError
         for segment, view in self._learned:
-            segment.learn_max_timestamp(view.max_timestamp, view.offset_of_max_timestamp)
-            segment.rises |= view.has_checked
+            indexes = segment.indexes
+            if not indexes.knows_max_timestamp:
+                indexes.learn_max_timestamp(view.max_timestamp, view.offset_of_max_timestamp)
+            indexes.rises |= view.has_checked
         if self._error is not None:
             raise self._log.search_failed(self._error) from self._error
         if self._found is not None and self._timestamp is not None:
@@ -115,7 +117,7 @@ class TimestampSearch:
         Each is closed before the next one is made.
         """
         for segment in self._closed:
-            known = segment.knows_max_timestamp
+            known = segment.indexes.knows_max_timestamp
             if known and segment.max_timestamp < timestamp:
                 continue
             view = SegmentView(segment)

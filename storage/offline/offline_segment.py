@@ -41,8 +41,8 @@ class OfflineSegment(Segment):
         super().__init__(files, directory, base_offset, _CONFIG, size=size, now_ms=0, new=False)
         self._reader = files
         self.suffix = suffix
-        self.offset_index.path += suffix
-        self.time_index.path += suffix
+        for index in self.indexes.both:
+            index.path += suffix
 
     @property
     def file(self) -> File:
@@ -97,7 +97,7 @@ class OfflineSegment(Segment):
 
     def _last_indexed_position(self) -> int:
         self._load_indexes()
-        position = self.offset_index.last_position_up_to(self.size - 1)
+        position = self.indexes.offset_index.last_position_up_to(self.size - 1)
         return position if self._begins_batch(position) else 0
 
     def _is_unwritten(self, position: int) -> bool:
@@ -149,7 +149,7 @@ class OfflineSegment(Segment):
     def batch_near(self, position: int) -> BatchPlace | None:
         """Return the batch of the last index entry at or below byte `position`, or None."""
         self._load_indexes()
-        found = self.offset_index.last_position_up_to(position)
+        found = self.indexes.offset_index.last_position_up_to(position)
         if not found or not self._begins_batch(found):
             return None
         return next(self.places(found))
@@ -165,7 +165,7 @@ class OfflineSegment(Segment):
         return header.magic == MAGIC and fits and (last_offset is None or header.base_offset <= last_offset)
 
     def _load_indexes(self, *, thoroughly: bool = False) -> None:
-        for index in (self.offset_index, self.time_index):
+        for index in self.indexes.both:
             if index.entries < 0:
                 try:
                     index.load_while_written()

@@ -140,7 +140,7 @@ class _Loader:
         except BaseException:
             for segment in self._segments:
                 # Entries that are not written yet are lost; the next attempt adds them again.
-                for user in (segment.offset_index, segment.time_index, segment.txn_index, segment):
+                for user in (*segment.indexes.both, segment.txn_index, segment):
                     user.close_file()
             raise
 
@@ -327,7 +327,8 @@ class _Loader:
         indexed = indexed_end(segment) if following is not None else 0
         if segment.base_offset < self._durable_offset:
             self._note_damage(segment, max(end_offset, segment.base_offset), following)
-        segment.reset_indexes()
+        indexes = segment.indexes
+        indexes.reset()
         txn_index = segment.txn_index
         txn_index.reset()
         expected, good_bytes, reason = max(end_offset, segment.base_offset), 0, None
@@ -337,7 +338,8 @@ class _Loader:
                 reason = self._reason_against(header, batch, expected, segment.base_offset)
                 if reason is not None:
                     break
-                segment.index_batch(position, header.last_offset, header.max_timestamp)
+                if indexes.note_batch(position, header.last_offset, header.max_timestamp):
+                    indexes.add_entry(position, header.last_offset)
                 self._assign_epoch(header.partition_leader_epoch, header.base_offset)
                 self._producers.replay(header, batch, self._now_ms, txn_index.append)
                 expected, good_bytes = header.next_offset, position + len(batch)
@@ -347,7 +349,7 @@ class _Loader:
             reason = str(error)
         if reason is not None:
             return max(expected, *self._damage_ends(segment, good_bytes)), good_bytes, reason
-        segment.complete_indexes()
+        indexes.complete()
         expected = max(expected, *self._damage_ends(segment, segment.size))
         if following is not None and expected < min(following, self._durable_offset, indexed):
             lost = DamagedRange(segment.size, segment.size, expected, following)
@@ -416,7 +418,7 @@ class _Loader:
         segment.size = good_bytes
         if segment.unchecked is not None:
             segment.unchecked = Unchecked(good_bytes)
-        segment.complete_indexes()
+        segment.indexes.complete()
         self._remove(later)
 
     def _truncate_at_gap(self, end_offset: int, later: list[Segment]) -> None:

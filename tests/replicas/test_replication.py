@@ -427,7 +427,7 @@ async def test_a_follower_waits_for_the_indexes_of_its_leader(
         for number in range(8):
             leader.write(b"%d" % number)
         for segment in list(leader.partition.log.segments)[:-1]:
-            segment.forget_indexes()
+            segment.indexes.forget()
 
     await rig[2].restart(meanwhile=fall_behind)
     rig.register((1, 2))

@@ -120,7 +120,7 @@ def test_an_index_entry_without_a_descriptor_is_left_out(tmp_path: Path) -> None
     fill(log, 1)
     lacking(logs, "open", "index", times=2)
     fill(log, 9)
-    assert log.segments.active.offset_index.entries > 0
+    assert log.segments.active.indexes.offset_index.entries > 0
     log.check()
     assert offsets(log, 5) == [5, 6, 7, 8, 9]
 
@@ -184,7 +184,7 @@ def test_indexes_that_are_half_rebuilt_are_rebuilt_again(tmp_path: Path, suffix:
     with pytest.raises(ExhaustedError):
         offsets(log, 8)
     assert offsets(log, 8) == list(range(8, 20))
-    assert log.segments.first.offset_index.entries > 0
+    assert log.segments.first.indexes.offset_index.entries > 0
     log.check()
 
 

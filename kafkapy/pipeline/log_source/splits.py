@@ -56,7 +56,7 @@ def ranges_of(log: OfflineLog, start: int, end: int, aborted: Sequence[AbortedTx
         if segment.base_offset >= end:
             break
         position = segment.lookup(start)[1] if segment.base_offset < start else 0
-        stop = segment.lookup(end)[1] if segment.offset_index.last_offset >= end else segment.size
+        stop = segment.lookup(end)[1] if segment.indexes.offset_index.last_offset >= end else segment.size
         while stop - position > RANGE_BYTES - gathered:
             place = segment.batch_near(position + RANGE_BYTES - gathered)
             if place is None or place.position <= position or not begun < place.base_offset < end:

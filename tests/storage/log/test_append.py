@@ -250,7 +250,7 @@ def test_an_index_entry_that_finds_no_space_is_left_out(tmp_path: Path) -> None:
     logs.files.faults = [Fault("write", NO_SPACE, ".index", times=3)]
     fill(logs.log, 10)
     logs.log.check()
-    assert logs.log.segments.active.offset_index.entries == 6
+    assert logs.log.segments.active.indexes.offset_index.entries == 6
     assert offsets(logs.log) == list(range(10))
 
 

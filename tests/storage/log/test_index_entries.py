@@ -82,7 +82,7 @@ def test_an_append_of_many_batches_has_the_entries_of_as_many_appends(tmp_path: 
     replicate(one_by_one.log, batches, 1)
     replicate(together.log, batches, at_once)
     together.log.check()
-    assert together.log.segments.active.offset_index.entries > 40
+    assert together.log.segments.active.indexes.offset_index.entries > 40
     assert index_files(together) == index_files(one_by_one)
 
 
@@ -94,7 +94,7 @@ def test_a_moved_log_has_the_entries_of_the_original(tmp_path: Path) -> None:
     while (piece := move.next_piece()) is not None:
         move.write(piece)
         piece.release()
-    original, copy = (log.segments.active.offset_index for log in (logs.log, move.copy))
+    original, copy = (log.segments.active.indexes.offset_index for log in (logs.log, move.copy))
     assert [copy.entry(slot) for slot in range(copy.entries)] == [
         original.entry(slot) for slot in range(original.entries)
     ]
@@ -125,7 +125,7 @@ def test_the_entries_of_an_append_are_one_write_to_each_index(tmp_path: Path) ->
     files = CountingFiles()
     logs = Logs(tmp_path, config=CONFIG, files=files)
     replicate(logs.log, some_batches(100), 100)
-    assert logs.log.segments.active.offset_index.entries > 40
+    assert logs.log.segments.active.indexes.offset_index.entries > 40
     assert [path.rpartition("/")[2] for path in files.written] == [
         FIRST + suffix for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)
     ]
@@ -149,7 +149,7 @@ def distances(log: PartitionLog) -> list[int]:
     They reach from the start of the segment to its end.
     """
     segment = log.segments.active
-    index = segment.offset_index
+    index = segment.indexes.offset_index
     positions = [0, *(index.entry(slot)[1] for slot in range(index.entries)), segment.size]
     return [after - before for before, after in pairwise(positions)]
 
@@ -181,11 +181,11 @@ def test_recovery_builds_the_offset_index_that_appends_have_written(tmp_path: Pa
         if chance.random() < 0.3:
             logs.restart()
     logs.restart()  # takes the files as they are
-    index = logs.log.segments.active.offset_index
+    index = logs.log.segments.active.indexes.offset_index
     logs.log.segments.active.lookup(0)
     appended = [index.entry(slot) for slot in range(index.entries)]
     logs.restart(clean=False)  # reads the batches again
-    index = logs.log.segments.active.offset_index
+    index = logs.log.segments.active.indexes.offset_index
     assert [index.entry(slot) for slot in range(index.entries)] == appended
     logs.log.check()
 
@@ -193,11 +193,11 @@ def test_recovery_builds_the_offset_index_that_appends_have_written(tmp_path: Pa
 def test_recovery_builds_the_time_index_that_appends_have_written(tmp_path: Path) -> None:
     logs = Logs(tmp_path, config=CONFIG)
     replicate(logs.log, some_batches(200), 50)
-    index = logs.log.segments.active.time_index
+    index = logs.log.segments.active.indexes.time_index
     appended = [index.entry(slot) for slot in range(index.entries)]
     assert len(appended) > 2
     logs.restart(clean=False)
-    index = logs.log.segments.active.time_index
+    index = logs.log.segments.active.indexes.time_index
     recovered = [index.entry(slot) for slot in range(index.entries)]
     assert recovered[: len(appended)] == appended
     assert len(recovered) <= len(appended) + 1  # the highest timestamp, as when a segment is closed
@@ -209,10 +209,8 @@ def test_an_index_that_becomes_full_within_an_append_takes_no_more_entries(tmp_p
     batches = some_batches(100)
     replicate(logs.log, batches, 99)
     first, last = logs.log.segments
-    assert (first.offset_index.entries, first.time_index.entries <= first.time_index.max_entries) == (
-        10,
-        True,
-    )
+    offset_index, time_index = first.indexes.both
+    assert (offset_index.entries, time_index.entries <= time_index.max_entries) == (10, True)
     assert last.base_offset == int.from_bytes(
         batches[99][:8], "big"
     )  # which comes to a full index, and rolls
@@ -240,7 +238,8 @@ def test_an_append_that_fails_at_an_index_leaves_nothing_in_either(tmp_path: Pat
     batches = some_batches(100)
     replicate(logs.log, batches[:50], 50)
     segment = logs.log.segments.active
-    before = (segment.size, segment.max_timestamp, segment.offset_index.entries, segment.time_index.entries)
+    offset_index, time_index = segment.indexes.both
+    before = (segment.size, segment.max_timestamp, offset_index.entries, time_index.entries)
     data = bytearray(b"".join(batches[50:]))
     headers = headers_in(bytes(data))
     logs.files.faults = [Fault("write", IO_ERROR, suffix, times=1)]
@@ -249,11 +248,11 @@ def test_an_append_that_fails_at_an_index_leaves_nothing_in_either(tmp_path: Pat
     segment.remove_failed_append()
     assert before == (
         *(segment.size, segment.max_timestamp),
-        *(segment.offset_index.entries, segment.time_index.entries),
+        *(offset_index.entries, time_index.entries),
     )
     segment.append(headers, [data], len(data))
     assert segment.find(headers[-1].last_offset) is not None
-    assert segment.offset_index.entries > before[2]
+    assert offset_index.entries > before[2]
 
 
 def test_entries_for_which_there_is_no_descriptor_are_left_out(tmp_path: Path) -> None:

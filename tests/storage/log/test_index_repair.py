@@ -10,7 +10,7 @@ import pytest
 
 from kafkapy.storage.disk.file_names import INDEX_SUFFIX, LOG_SUFFIX, TEMPORARY_SUFFIX, TIME_INDEX_SUFFIX
 from kafkapy.storage.disk.files import DiskFullError, StorageError
-from kafkapy.storage.log import segment as segment_module
+from kafkapy.storage.log import segment_indexes
 from kafkapy.storage.log.batches import BatchPlace
 from kafkapy.storage.log.index_repair import IndexRepair, repair_of
 from kafkapy.storage.log.log_config import LogConfig
@@ -162,7 +162,7 @@ def test_all_readers_of_a_segment_wait_for_one_repair(damaged: Logs) -> None:
 def test_the_order_of_a_large_index_is_checked_once_and_by_a_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(segment_module, "_CHECKED_AT_ONCE", 100)
+    monkeypatch.setattr(segment_indexes, "_CHECKED_AT_ONCE", 100)
     logs = of_two_segments(tmp_path)
     inode = (logs.path / (FIRST + INDEX_SUFFIX)).stat().st_ino
     log = started(logs)
@@ -176,7 +176,7 @@ def test_the_order_of_a_large_index_is_checked_once_and_by_a_thread(
 def test_a_search_by_time_checks_the_order_for_later_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(segment_module, "_CHECKED_AT_ONCE", 100)
+    monkeypatch.setattr(segment_indexes, "_CHECKED_AT_ONCE", 100)
     logs = of_two_segments(tmp_path)
     log = started(logs)
     assert search(log, START_MS + 9) is not None
@@ -287,13 +287,13 @@ def test_batches_that_are_appended_during_a_repair_are_indexed(
         go_on()
     repair.settle()
     log.check()
-    entries = log.segments.first.offset_index.entries
+    entries = log.segments.first.indexes.offset_index.entries
     assert read(log, wrong) == wrong
     log = logs.restart()
     log.check()
     segment = log.segments.first
     segment.rebuild_indexes()
-    assert segment.offset_index.entries == entries, "an entry for every interval"
+    assert segment.indexes.offset_index.entries == entries, "an entry for every interval"
 
 
 @pytest.mark.parametrize("is_reversed", [False, True])
@@ -316,7 +316,7 @@ def test_a_read_that_finds_damage_waits_for_indexes_that_leave_it_out(
     assert read(log, 50) == 50
     segment = log.segments.first
     (damage,) = segment.damage
-    index = segment.offset_index
+    index = segment.indexes.offset_index
     positions = [index.entry(slot)[1] for slot in range(index.entries)]
     assert not [at for at in positions if damage.position <= at < damage.end_position]
     assert [read(log, offset) for offset in (59, 61, 99)] == [59, 61, 99]

@@ -152,7 +152,7 @@ def test_recovery_builds_indexes_epochs_and_producers_anew(tmp_path: Path) -> No
     assert append(log, batch(b"x" * 100, producer_id=7, epoch=0, sequence=11)).duplicate
     assert append(log, batch(b"y", producer_id=7, epoch=0, sequence=12)).first_offset == 12
     for segment in log.segments:
-        assert segment.offset_index.entries or segment.size < 500
+        assert segment.indexes.offset_index.entries or segment.size < 500
 
 
 def test_what_recovery_accepted_is_synced_before_it_is_served(tmp_path: Path) -> None:
@@ -288,7 +288,7 @@ def test_a_bad_index_is_built_anew_and_equals_the_lost_one(tmp_path: Path, suffi
     logs.log.check()
     assert offsets(logs.log) == list(range(12))
     first, *_, last = logs.log.segments
-    assert (first.offset_index.entries, last.offset_index.entries) == (2, 0)
+    assert (first.indexes.offset_index.entries, last.indexes.offset_index.entries) == (2, 0)
     found = search(logs.log, START_MS + 11)
     assert found is not None
     assert found.offset == 11
