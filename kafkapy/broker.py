@@ -93,7 +93,12 @@ from kafkapy.share.share_parts import ShareParts
 from kafkapy.storage.directories.identity import require_not_shared
 from kafkapy.storage.directories.log_manager import LogManager
 from kafkapy.storage.disk.directory_names import METADATA_FILE
-from kafkapy.storage.disk.files import ExhaustedError, StorageError, is_exhausted, what_is_lacking
+from kafkapy.storage.disk.errors import (
+    ExhaustedError,
+    StorageError,
+    is_exhausted,
+    what_is_lacking,
+)
 from kafkapy.storage.disk.log_directory import LogDirectory, LogDirectoryError
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.transactions.config import TransactionConfig

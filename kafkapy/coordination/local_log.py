@@ -20,7 +20,7 @@ from kafkapy.protocol.records import BatchHeader
 from kafkapy.replicas.partition import Partition
 from kafkapy.replicas.replica_manager import ReplicaManager
 from kafkapy.storage.damage.damage import DamagedOffsetsError
-from kafkapy.storage.disk.files import NotReadyError, TransientStorageError
+from kafkapy.storage.disk.errors import NotReadyError, TransientStorageError
 from kafkapy.storage.log.marker_batch import prepare_marker
 from kafkapy.storage.log.markers import TransactionMarker
 from kafkapy.storage.log.validate import AppendOrigin, PreparedBatches, prepare_built

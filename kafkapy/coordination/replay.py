@@ -21,7 +21,7 @@ from kafkapy.coordination.errors import describe
 from kafkapy.protocol.control_records import ControlType, parse_control_record_key
 from kafkapy.protocol.key_values import KeyValueAt, decode_key_values
 from kafkapy.protocol.records import BatchHeader, iter_headers
-from kafkapy.storage.disk.files import is_exhausted
+from kafkapy.storage.disk.errors import is_exhausted
 
 logger = logging.getLogger(__name__)
 

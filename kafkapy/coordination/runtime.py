@@ -48,7 +48,7 @@ from kafkapy.process.clock import Clock
 from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
 from kafkapy.protocol.plain_batch import KeyValue, build_plain_batch
 from kafkapy.protocol.records import HEADER_SIZE, BatchHeader
-from kafkapy.storage.disk.files import is_exhausted
+from kafkapy.storage.disk.errors import is_exhausted
 from kafkapy.storage.log.markers import TransactionMarker
 from kafkapy.storage.log.verification import Verification
 

@@ -40,7 +40,8 @@ from kafkapy.replicas.leader import Leader
 from kafkapy.replicas.partition import Partition
 from kafkapy.replicas.replica_manager import ReplicaManager
 from kafkapy.storage.directories.log_manager import LogManager
-from kafkapy.storage.disk.files import FileSlice, NotReadyError
+from kafkapy.storage.disk.errors import NotReadyError
+from kafkapy.storage.disk.files import FileSlice
 from kafkapy.storage.log.log_config import LogConfig
 
 P = ParamSpec("P")

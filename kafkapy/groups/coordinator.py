@@ -84,7 +84,7 @@ from kafkapy.protocol.messages.share_group_heartbeat import (
 from kafkapy.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from kafkapy.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafkapy.protocol.types import TopicPartition
-from kafkapy.storage.disk.files import is_exhausted
+from kafkapy.storage.disk.errors import is_exhausted
 from kafkapy.storage.log.markers import TransactionMarker
 
 MAX_TOPIC_NAMES: Final = 10_000

@@ -29,7 +29,7 @@ from kafkapy.process.clock import Clock
 from kafkapy.process.log_text import shortened
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.plain_batch import KeyValue
-from kafkapy.storage.disk.files import is_exhausted
+from kafkapy.storage.disk.errors import is_exhausted
 
 logger = logging.getLogger(__name__)
 

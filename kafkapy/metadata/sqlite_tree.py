@@ -42,7 +42,7 @@ from kafkapy.metadata.store import (
     WatchEvent,
     split_path,
 )
-from kafkapy.storage.disk.files import is_exhausted, what_is_lacking
+from kafkapy.storage.disk.errors import is_exhausted, what_is_lacking
 
 WAL_SUFFIX: Final = "-wal"
 SHM_SUFFIX: Final = "-shm"

@@ -34,7 +34,7 @@ from kafkapy.network.shared import Shared
 from kafkapy.process.cold_reads import ColdReads
 from kafkapy.process.timers import STALL_SECONDS
 from kafkapy.process.validation import Validation
-from kafkapy.storage.disk.files import is_exhausted, what_is_lacking
+from kafkapy.storage.disk.errors import is_exhausted, what_is_lacking
 
 SWEEP_SECONDS: Final = 0.5
 RECEIVE_RATE: Final = 16 << 10

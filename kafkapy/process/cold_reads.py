@@ -17,7 +17,8 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Final, NamedTuple
 
-from kafkapy.storage.disk.files import FileSlice, NotCachedError, NotReadyError
+from kafkapy.storage.disk.errors import NotReadyError
+from kafkapy.storage.disk.files import FileSlice, NotCachedError
 from kafkapy.storage.log.index_repair import IndexRepair, repair_of
 from kafkapy.storage.log.segment import IndexesNotReadyError
 

@@ -54,7 +54,7 @@ from kafkapy.protocol.types import ZERO_UUID, ApiKey, TopicPartition
 from kafkapy.replicas.fetch_session import FollowerSession, Wanted
 from kafkapy.replicas.replication_quota import ReplicationQuota
 from kafkapy.replicas.truncation import truncation
-from kafkapy.storage.disk.files import StorageError, TransientStorageError
+from kafkapy.storage.disk.errors import StorageError, TransientStorageError
 from kafkapy.storage.log.epochs import UNDEFINED_EPOCH
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Final
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.replicas.flush_threads import FlushThreads
-from kafkapy.storage.disk.files import StorageError
+from kafkapy.storage.disk.errors import StorageError
 
 if TYPE_CHECKING:
     from kafkapy.replicas.partition import Partition

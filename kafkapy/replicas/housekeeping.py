@@ -29,7 +29,7 @@ from kafkapy.protocol.errors import KafkaError
 from kafkapy.replicas.partition import Partition
 from kafkapy.replicas.replica_manager import ReplicaManager
 from kafkapy.storage.directories.log_manager import LogManager
-from kafkapy.storage.disk.files import NotReadyError
+from kafkapy.storage.disk.errors import NotReadyError
 
 FLUSH_CHECK_SECONDS: Final = 0.5
 DELETION_CHECK_SECONDS: Final = 1.0

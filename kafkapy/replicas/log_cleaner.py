@@ -59,7 +59,7 @@ from kafkapy.storage.cleaning.swap import prepare, replace
 from kafkapy.storage.cleaning.task import CleaningAbortedError, CleaningTask
 from kafkapy.storage.cleaning.throttle import Throttle
 from kafkapy.storage.directories.log_manager import LogManager
-from kafkapy.storage.disk.files import NotReadyError, StorageError, is_disk_full
+from kafkapy.storage.disk.errors import NotReadyError, StorageError, is_disk_full
 from kafkapy.storage.log.batches import BadBatchError
 from kafkapy.storage.log.partition_log import PartitionLog
 

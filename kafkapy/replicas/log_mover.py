@@ -26,7 +26,7 @@ from kafkapy.protocol.types import TopicPartition
 from kafkapy.replicas.partition import Partition
 from kafkapy.storage.directories.future_log import FutureLog
 from kafkapy.storage.directories.log_manager import LogManager
-from kafkapy.storage.disk.files import StorageError, TransientStorageError
+from kafkapy.storage.disk.errors import StorageError, TransientStorageError
 from kafkapy.storage.disk.log_directory import LogDirectory
 from kafkapy.storage.log.partition_log import PartitionLog
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.replicas.replication import ALL_REPLICAS
-from kafkapy.storage.disk.files import StorageError
+from kafkapy.storage.disk.errors import StorageError
 from kafkapy.storage.log.log_config import LogConfig
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from kafkapy.replicas.partition import Partition
 from kafkapy.replicas.replication import Replication, SoleReplica, Unassigned
 from kafkapy.replicas.replication_quota import ReplicationQuotas
 from kafkapy.storage.directories.log_manager import LogManager
-from kafkapy.storage.disk.files import StorageError, TransientStorageError
+from kafkapy.storage.disk.errors import StorageError, TransientStorageError
 from kafkapy.storage.disk.log_directory import LogDirectory
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.new_log import make_files

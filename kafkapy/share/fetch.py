@@ -21,7 +21,8 @@ from kafkapy.protocol.records import HEADER_SIZE, read_header
 from kafkapy.share.led_partitions import LedPartition, LedPartitions, LedState
 from kafkapy.share.share_partition import AcquiredRange, BatchSpan
 from kafkapy.storage.directories.log_manager import LogManager
-from kafkapy.storage.disk.files import FileSlice, NotReadyError
+from kafkapy.storage.disk.errors import NotReadyError
+from kafkapy.storage.disk.files import FileSlice
 from kafkapy.storage.log.batches import BatchPlace, iter_places
 from kafkapy.storage.log.log_reader import LogRead
 from kafkapy.storage.log.partition_log import PartitionLog

@@ -13,7 +13,7 @@ from kafkapy.protocol.records import decode_records, iter_headers
 from kafkapy.share.state import ShareState
 from kafkapy.share.state_records import ShareKey, decode_record
 from kafkapy.share.states import replayed
-from kafkapy.storage.disk.files import is_exhausted
+from kafkapy.storage.disk.errors import is_exhausted
 
 logger = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from functools import partial
 from typing import Final, NamedTuple, ParamSpec
 
 from kafkapy.storage.disk.checkpoints import LEADER_EPOCHS
+from kafkapy.storage.disk.errors import is_disk_full, is_exhausted
 from kafkapy.storage.disk.file_names import TEMPORARY_SUFFIX
-from kafkapy.storage.disk.files import is_disk_full, is_exhausted
 from kafkapy.storage.disk.log_directory import LogDirectory
 from kafkapy.storage.log.partition_log import PartitionLog
 

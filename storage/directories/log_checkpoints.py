@@ -31,7 +31,7 @@ from kafkapy.storage.disk.checkpoints import (
     read_offsets,
     write_offsets,
 )
-from kafkapy.storage.disk.files import DiskFullError, StorageError, is_disk_full
+from kafkapy.storage.disk.errors import DiskFullError, StorageError, is_disk_full
 from kafkapy.storage.disk.log_directory import LogDirectory
 from kafkapy.storage.log.partition_log import PartitionLog
 

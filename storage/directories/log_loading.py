@@ -28,7 +28,7 @@ from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.directories.log_checkpoints import OffsetCheckpoint
 from kafkapy.storage.disk.checkpoints import CLEAN_SHUTDOWN, OFFSET_CHECKPOINTS, take_clean_shutdown
 from kafkapy.storage.disk.directory_names import DirectoryKind, parse_directory_name
-from kafkapy.storage.disk.files import StorageError, is_exhausted
+from kafkapy.storage.disk.errors import StorageError, is_exhausted
 from kafkapy.storage.disk.log_directory import Clock, LogDirectory
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog

@@ -52,7 +52,8 @@ from kafkapy.storage.disk.checkpoints import (
     write_clean_shutdown,
 )
 from kafkapy.storage.disk.directory_names import deleted_name, stray_name
-from kafkapy.storage.disk.files import CorruptLogError, FileSystem, StorageError, is_exhausted
+from kafkapy.storage.disk.errors import CorruptLogError, StorageError, is_exhausted
+from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.disk.log_directory import Clock, Durability, LogDirectory, LogDirectoryError
 from kafkapy.storage.disk.open_files import OpenFiles, share_descriptors
 from kafkapy.storage.log.log_config import LogConfig

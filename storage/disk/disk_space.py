@@ -20,7 +20,8 @@ import logging
 from collections.abc import Callable
 from typing import TypeVar
 
-from kafkapy.storage.disk.files import FileSystem, is_disk_full
+from kafkapy.storage.disk.errors import is_disk_full
+from kafkapy.storage.disk.files import FileSystem
 
 logger = logging.getLogger(__name__)
 

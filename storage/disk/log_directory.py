@@ -2,7 +2,7 @@
 
 An error of the disk takes the directory and all its logs offline until the broker restarts; logs in other
 directories are not affected. This is Apache Kafka's LogDirFailureChannel. A failed sync is such an error, and
-is never tried again. A lack of space, descriptors, threads or memory is not (files.py). Apache Kafka takes
+is never tried again. A lack of space, descriptors, threads or memory is not (errors.py). Apache Kafka takes
 that for a failed disk too.
 
 With `durability` "fsync", the name of a file is synced before a record in it counts as flushed. With "os",
@@ -26,15 +26,14 @@ from kafkapy.storage.disk.checkpoints import (
     write_meta_properties,
 )
 from kafkapy.storage.disk.disk_space import DiskSpace
-from kafkapy.storage.disk.files import (
+from kafkapy.storage.disk.errors import (
     ExhaustedError,
-    File,
-    FileSystem,
     StorageError,
     TransientStorageError,
     is_exhausted,
     what_is_lacking,
 )
+from kafkapy.storage.disk.files import File, FileSystem
 from kafkapy.storage.disk.shared_sync import SharedSync
 
 logger = logging.getLogger(__name__)

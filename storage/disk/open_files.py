@@ -3,7 +3,7 @@
 Sockets and files are both descriptors, limited by RLIMIT_NOFILE. `share_descriptors` divides them between log
 files, connections (network/connection_limits.py) and the rest, so that none takes those of another. They may
 still run out (files of unsent answers, ENFILE, a broker inside another program). Then the operation fails
-with ExhaustedError, and may succeed later (files.py).
+with ExhaustedError, and may succeed later (errors.py).
 
 A broker may have many more segments than a process may open files. `.log` and index files are opened on first
 use, and listed here. If more than `limit` are open, one that was not used for long is closed; it is opened

@@ -11,7 +11,8 @@ from __future__ import annotations
 import errno
 import threading
 
-from kafkapy.storage.disk.files import FileSystem, is_exhausted
+from kafkapy.storage.disk.errors import is_exhausted
+from kafkapy.storage.disk.files import FileSystem
 
 
 class SharedSync:

@@ -16,7 +16,8 @@ import logging
 from dataclasses import dataclass
 
 from kafkapy.protocol.records import NO_TIMESTAMP, BatchHeader
-from kafkapy.storage.disk.files import Buffer, is_disk_full, is_exhausted
+from kafkapy.storage.disk.errors import is_disk_full, is_exhausted
+from kafkapy.storage.disk.files import Buffer
 from kafkapy.storage.log.batches import BadBatchError
 from kafkapy.storage.log.log_state import LogState
 from kafkapy.storage.log.offset_index import MAX_RELATIVE_OFFSET

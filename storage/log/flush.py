@@ -19,15 +19,14 @@ import contextlib
 import os
 from dataclasses import dataclass
 
-from kafkapy.storage.disk.files import (
+from kafkapy.storage.disk.errors import (
     DiskFullError,
-    File,
     StorageError,
     SyncFailedError,
     is_disk_full,
     is_exhausted,
-    release_all,
 )
+from kafkapy.storage.disk.files import File, release_all
 from kafkapy.storage.disk.log_directory import LogDirectory
 from kafkapy.storage.disk.sync_queue import NO_FILE
 from kafkapy.storage.log.producer_snapshots import PendingSnapshot

@@ -19,7 +19,8 @@ from typing import NamedTuple
 from kafkapy.protocol.records import HEADER_SIZE, iter_headers
 from kafkapy.storage.damage.damage import DamagedOffsetsError, holding
 from kafkapy.storage.damage.policy import SERVE_AROUND, DamagePolicy, DamageTruncatesError
-from kafkapy.storage.disk.files import FileSlice, NotReadyError
+from kafkapy.storage.disk.errors import NotReadyError
+from kafkapy.storage.disk.files import FileSlice
 from kafkapy.storage.log.batches import BadBatchError
 from kafkapy.storage.log.epochs import LeaderEpochCache
 from kafkapy.storage.log.first_read import SegmentBounds, check_around, check_from

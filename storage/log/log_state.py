@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 from kafkapy.protocol.compression import DecompressedSizeError
 from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
 from kafkapy.protocol.types import TopicPartition, Uuid
-from kafkapy.storage.disk.files import DiskFullError, is_disk_full
+from kafkapy.storage.disk.errors import DiskFullError, is_disk_full
 from kafkapy.storage.disk.log_directory import LogDirectory
 from kafkapy.storage.log.batches import BadBatchError
 from kafkapy.storage.log.epochs import LeaderEpochCache

@@ -27,8 +27,9 @@ from collections.abc import Sequence
 
 from kafkapy.protocol.types import ZERO_UUID, TopicPartition, Uuid
 from kafkapy.storage.disk.checkpoints import PARTITION_METADATA, write_partition_metadata
+from kafkapy.storage.disk.errors import StorageError, is_disk_full, is_exhausted
 from kafkapy.storage.disk.file_names import LOG_SUFFIX, path_stem
-from kafkapy.storage.disk.files import FileSystem, StorageError, is_disk_full, is_exhausted
+from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.disk.log_directory import LogDirectory
 from kafkapy.storage.log.epochs import LeaderEpochCache
 from kafkapy.storage.log.log_config import LogConfig

@@ -32,7 +32,8 @@ from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.records import HEADER_SIZE, NO_TIMESTAMP
 from kafkapy.storage.damage.policy import DamagePolicy, DamageTruncatesError
 from kafkapy.storage.disk.checkpoints import LEADER_EPOCHS
-from kafkapy.storage.disk.files import StorageError, release_all
+from kafkapy.storage.disk.errors import StorageError
+from kafkapy.storage.disk.files import release_all
 from kafkapy.storage.log.append import AppendInfo, append, roll
 from kafkapy.storage.log.flush import FlushTicket
 from kafkapy.storage.log.invariants import check_log

@@ -41,8 +41,9 @@ from typing import Final
 from crc32c import crc32c
 
 from kafkapy.protocol.records import NO_SEQUENCE
+from kafkapy.storage.disk.errors import is_disk_full, is_exhausted
 from kafkapy.storage.disk.file_names import SNAPSHOT_SUFFIX, TEMPORARY_SUFFIX, path_stem
-from kafkapy.storage.disk.files import FileSystem, is_disk_full, is_exhausted
+from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.log.producers import NO_OFFSET, CachedBatch, ProducerEntry, ProducerStates
 
 logger = logging.getLogger(__name__)

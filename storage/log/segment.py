@@ -31,6 +31,7 @@ from typing import NoReturn
 from kafkapy.protocol.records import LOG_OVERHEAD, BatchHeader
 from kafkapy.storage.damage.damage import DamagedRange, good_runs
 from kafkapy.storage.damage.survey import starts_at
+from kafkapy.storage.disk.errors import NotReadyError, is_disk_full, is_exhausted
 from kafkapy.storage.disk.file_names import (
     DELETED_SUFFIX,
     INDEX_SUFFIXES,
@@ -44,9 +45,6 @@ from kafkapy.storage.disk.files import (
     File,
     FileSlice,
     FileSystem,
-    NotReadyError,
-    is_disk_full,
-    is_exhausted,
     release_all,
 )
 from kafkapy.storage.log.batches import BadBatchError, BatchPlace, iter_batches, iter_places

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from kafkapy.storage.directories.log_checkpoints import OffsetCheckpoint
 from kafkapy.storage.directories.log_loading import LoadJob, LogLoading
 from kafkapy.storage.disk.checkpoints import OFFSET_CHECKPOINTS
-from kafkapy.storage.disk.files import CorruptLogError
+from kafkapy.storage.disk.errors import CorruptLogError
 from kafkapy.storage.disk.log_directory import Clock, LogDirectory
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog

@@ -22,7 +22,12 @@ import time
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from kafkapy.storage.disk.files import Buffer, DirectoryEntry, File, FileSystem
+from kafkapy.storage.disk.files import (
+    Buffer,
+    DirectoryEntry,
+    File,
+    FileSystem,
+)
 
 _BLOCK: Final = 4096
 _DISK: Final = FileSystem()

@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from kafkapy.storage.disk.errors import CorruptLogError
 from kafkapy.storage.disk.file_names import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -28,7 +29,6 @@ from kafkapy.storage.disk.file_names import (
     file_name,
     parse_file_name,
 )
-from kafkapy.storage.disk.files import CorruptLogError
 from kafkapy.storage.disk.log_directory import LogDirectory
 from kafkapy.storage.log.batches import BadBatchError, iter_places
 

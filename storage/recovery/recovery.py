@@ -41,8 +41,9 @@ from kafkapy.storage.disk.checkpoints import (
     CorruptCheckpointError,
     read_partition_metadata,
 )
+from kafkapy.storage.disk.errors import CorruptLogError
 from kafkapy.storage.disk.file_names import INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, file_name
-from kafkapy.storage.disk.files import CorruptLogError, release_all
+from kafkapy.storage.disk.files import release_all
 from kafkapy.storage.disk.log_directory import LogDirectory
 from kafkapy.storage.log.batches import BadBatchError, reason_against
 from kafkapy.storage.log.epochs import LeaderEpochCache

@@ -18,7 +18,7 @@ from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.records import Compression, Record, build_batch, decode_records, iter_headers
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.directories.log_manager import LogManager
-from kafkapy.storage.disk.files import StorageError
+from kafkapy.storage.disk.errors import StorageError
 from kafkapy.storage.disk.log_directory import LogDirectoryError
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog

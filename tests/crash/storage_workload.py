@@ -16,7 +16,7 @@ from kafkapy.protocol.records import Record, build_batch, decode_records
 from kafkapy.protocol.types import TopicPartition, Uuid, random_uuid
 from kafkapy.storage.directories import epoch_saves
 from kafkapy.storage.directories.log_manager import LogManager
-from kafkapy.storage.disk.files import StorageError
+from kafkapy.storage.disk.errors import StorageError
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
 from kafkapy.storage.log.validate import AppendOrigin

@@ -17,7 +17,7 @@ import pytest
 from kafkapy.protocol.records import Compression, Record, build_batch
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.directories.log_manager import LogManager
-from kafkapy.storage.disk.files import StorageError
+from kafkapy.storage.disk.errors import StorageError
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
 from kafkapy.storage.log.validate import AppendOrigin

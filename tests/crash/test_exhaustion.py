@@ -14,7 +14,8 @@ from typing import cast
 import pytest
 
 from kafkapy.storage.directories import log_loading
-from kafkapy.storage.disk.files import ExhaustedError, FileSystem
+from kafkapy.storage.disk.errors import ExhaustedError
+from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.log.partition_log import PartitionLog
 from tests.crash.disk_trace import Op, TracingFiles
 from tests.crash.storage_workload import Model, Workload, check_recovered, promised_at

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkapy.storage.disk.files import StorageError
+from kafkapy.storage.disk.errors import StorageError
 from kafkapy.storage.log.log_config import LogConfig
 from tests.storage.log_harness import NO_SPACE, Fault, Logs, fill, offsets
 

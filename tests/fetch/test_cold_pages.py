@@ -18,7 +18,12 @@ from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import encode_request
 from kafkapy.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kafkapy.storage.disk import files
-from kafkapy.storage.disk.files import File, FileSlice, FileSystem, NotCachedError
+from kafkapy.storage.disk.files import (
+    File,
+    FileSlice,
+    FileSystem,
+    NotCachedError,
+)
 from tests.handlers.produce_client import (
     FETCH_VERSION,
     batch,

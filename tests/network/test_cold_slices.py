@@ -18,7 +18,12 @@ from kafkapy.network.channel import PlainChannel
 from kafkapy.network.outbound import COPIED_BYTES, FLUSH_BYTES, OutboundQueue
 from kafkapy.protocol.frames import encode_request
 from kafkapy.protocol.types import Part
-from kafkapy.storage.disk.files import File, FileSlice, FileSystem, is_cached
+from kafkapy.storage.disk.files import (
+    File,
+    FileSlice,
+    FileSystem,
+    is_cached,
+)
 from tests.handlers.produce_client import (
     FETCH_VERSION,
     batch,

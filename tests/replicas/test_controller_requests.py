@@ -26,7 +26,7 @@ from kafkapy.protocol.messages.update_metadata import (
 )
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.replicas.partition import Partition
-from kafkapy.storage.disk.files import DiskFullError
+from kafkapy.storage.disk.errors import DiskFullError
 from kafkapy.storage.log.partition_log import PartitionLog
 from tests.replicas.cluster_rig import TP, Node, Rig, id_of
 from tests.replicas.held_files import until

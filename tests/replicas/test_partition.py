@@ -18,7 +18,7 @@ from kafkapy.replicas.partition import Partition
 from kafkapy.replicas.replication import SoleReplica
 from kafkapy.storage.damage.damage import DamagedRange
 from kafkapy.storage.damage.policy import SERVE_AROUND, TRUNCATE_AND_REFETCH, DamagePolicy
-from kafkapy.storage.disk.files import StorageError
+from kafkapy.storage.disk.errors import StorageError
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.validate import AppendOrigin, prepare_batches
 from tests.replicas.held_files import HeldFiles, until

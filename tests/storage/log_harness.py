@@ -23,8 +23,14 @@ from kafkapy.protocol.records import (
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.directories.log_manager import LogManager
 from kafkapy.storage.disk import files as disk_files
+from kafkapy.storage.disk.errors import SyncFailedError
 from kafkapy.storage.disk.file_names import TEMPORARY_SUFFIX
-from kafkapy.storage.disk.files import Buffer, File, FileSystem, NotCachedError, SyncFailedError
+from kafkapy.storage.disk.files import (
+    Buffer,
+    File,
+    FileSystem,
+    NotCachedError,
+)
 from kafkapy.storage.disk.log_directory import Durability
 from kafkapy.storage.log.append import AppendInfo
 from kafkapy.storage.log.index_repair import repair_of

@@ -16,7 +16,7 @@ import pytest
 from kafkapy.protocol.control_records import ControlType
 from kafkapy.storage.directories import log_loading
 from kafkapy.storage.disk.checkpoints import CLEAN_SHUTDOWN
-from kafkapy.storage.disk.files import (
+from kafkapy.storage.disk.errors import (
     ExhaustedError,
     StorageError,
     SyncFailedError,

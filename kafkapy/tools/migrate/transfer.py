@@ -19,6 +19,7 @@ from itertools import pairwise
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.damage.damage import DAMAGED_OFFSETS
 from kafkapy.storage.disk.checkpoints import LEADER_EPOCHS, PARTITION_METADATA
+from kafkapy.storage.disk.errors import is_disk_full
 from kafkapy.storage.disk.file_names import (
     DELETED_SUFFIX,
     INDEX_SUFFIX,
@@ -27,7 +28,7 @@ from kafkapy.storage.disk.file_names import (
     find_logs,
     parse_file_name,
 )
-from kafkapy.storage.disk.files import FileSystem, is_disk_full
+from kafkapy.storage.disk.files import FileSystem
 from kafkapy.tools.migrate.migration_error import MigrationError
 from kafkapy.tools.migrate.old_segments import begins_with_message, convert_segment
 from kafkapy.tools.migrate.source import PartitionFolder, Source

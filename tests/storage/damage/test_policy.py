@@ -18,7 +18,7 @@ from kafkapy.protocol.records import Record, build_batch
 from kafkapy.storage.damage.damage import DAMAGED_OFFSETS, DamagedOffsetsError
 from kafkapy.storage.damage.policy import SERVE_AROUND, TRUNCATE_AND_REFETCH
 from kafkapy.storage.disk.checkpoints import RECOVERY_POINTS, read_offsets
-from kafkapy.storage.disk.files import StorageError
+from kafkapy.storage.disk.errors import StorageError
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
 from tests.crash.bit_rot import spoil

@@ -13,7 +13,7 @@ import pytest
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.directories import epoch_saves
 from kafkapy.storage.disk.checkpoints import LEADER_EPOCHS, RECOVERY_POINTS, read_leader_epochs, read_offsets
-from kafkapy.storage.disk.files import DiskFullError, StorageError
+from kafkapy.storage.disk.errors import DiskFullError, StorageError
 from kafkapy.storage.log.partition_log import PartitionLog
 from tests.storage.log_harness import IO_ERROR, TOPIC_ID, TP, Fault, FaultyFiles, Logs, append, batch
 

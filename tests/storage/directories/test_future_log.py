@@ -21,7 +21,8 @@ from kafkapy.storage.damage.policy import TRUNCATE_AND_REFETCH
 from kafkapy.storage.directories import future_log
 from kafkapy.storage.directories.future_log import REPLACES, FutureLog
 from kafkapy.storage.directories.log_manager import LogManager
-from kafkapy.storage.disk.files import DiskFullError, FileSystem, StorageError
+from kafkapy.storage.disk.errors import DiskFullError, StorageError
+from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.disk.log_directory import LogDirectoryError
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog

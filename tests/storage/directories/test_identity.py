@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kafkapy.protocol.types import TopicPartition, random_uuid
-from kafkapy.storage.disk.files import StorageError
+from kafkapy.storage.disk.errors import StorageError
 from kafkapy.storage.disk.log_directory import LogDirectoryError
 from kafkapy.storage.log.log_config import LogConfig
 from tests.storage.log_harness import TOPIC_ID, TP, Logs, fill

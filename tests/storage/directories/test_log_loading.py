@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from kafkapy.storage.directories.log_manager import LogManager
-from kafkapy.storage.disk.files import File, StorageError
+from kafkapy.storage.disk.errors import StorageError
+from kafkapy.storage.disk.files import File
 from kafkapy.storage.log.log_config import LogConfig
 from tests.storage.log_harness import (
     IO_ERROR,

@@ -17,7 +17,7 @@ from kafkapy.storage.directories.future_log import FutureLog
 from kafkapy.storage.directories.identity import Identity
 from kafkapy.storage.directories.log_manager import LogManager
 from kafkapy.storage.disk.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, read_offsets
-from kafkapy.storage.disk.files import StorageError
+from kafkapy.storage.disk.errors import StorageError
 from kafkapy.storage.disk.log_directory import LogDirectoryError
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog

@@ -9,7 +9,7 @@ import pytest
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.records import TimestampType
-from kafkapy.storage.disk.files import DiskFullError, StorageError
+from kafkapy.storage.disk.errors import DiskFullError, StorageError
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.validate import AppendOrigin
 from tests.storage.log_harness import (

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from kafkapy.storage.disk.errors import DiskFullError, StorageError
 from kafkapy.storage.disk.file_names import INDEX_SUFFIX, LOG_SUFFIX, TEMPORARY_SUFFIX, TIME_INDEX_SUFFIX
-from kafkapy.storage.disk.files import DiskFullError, StorageError
 from kafkapy.storage.log import segment_indexes
 from kafkapy.storage.log.batches import BatchPlace
 from kafkapy.storage.log.index_repair import IndexRepair, repair_of

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kafkapy.storage.cleaning.cleanable import look_at, plan
-from kafkapy.storage.disk.files import ExhaustedError
+from kafkapy.storage.disk.errors import ExhaustedError
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.producer_snapshots import WRITTEN_AT_ONCE, encode_snapshot
 from kafkapy.storage.log.producers import ProducerEntry

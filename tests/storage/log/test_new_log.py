@@ -9,7 +9,7 @@ import pytest
 
 from kafkapy.protocol.errors import KafkaError
 from kafkapy.protocol.types import TopicPartition
-from kafkapy.storage.disk.files import DiskFullError, StorageError
+from kafkapy.storage.disk.errors import DiskFullError, StorageError
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.new_log import make_files
 from kafkapy.storage.log.validate import AppendOrigin

@@ -8,7 +8,7 @@ import pytest
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.storage.disk.checkpoints import RECOVERY_POINTS, read_offsets
-from kafkapy.storage.disk.files import StorageError
+from kafkapy.storage.disk.errors import StorageError
 from kafkapy.storage.log.log_config import LogConfig
 from tests.storage.log_harness import (
     IO_ERROR,

@@ -12,7 +12,8 @@ import pytest
 
 from kafkapy.protocol.legacy_records import build_message_set
 from kafkapy.protocol.records import Record
-from kafkapy.storage.disk.files import FileSystem, StorageError
+from kafkapy.storage.disk.errors import StorageError
+from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.disk.log_directory import LogDirectoryError
 from kafkapy.storage.offline.next_start import NextStart
 from kafkapy.storage.recovery.repairs import Emptied, Gap, Truncated

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
-from kafkapy.storage.disk.files import CorruptLogError, StorageError
+from kafkapy.storage.disk.errors import CorruptLogError, StorageError
 from kafkapy.storage.log.log_config import LogConfig
 from tests.storage.log_harness import (
     IO_ERROR,

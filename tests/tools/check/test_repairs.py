@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkapy.storage.disk.files import StorageError
+from kafkapy.storage.disk.errors import StorageError
 from kafkapy.storage.disk.log_directory import LogDirectoryError
 from kafkapy.tools.check.finding import Severity
 from tests.storage.log_harness import TP, Logs, read_bytes, search
