@@ -75,7 +75,9 @@ class TracingFiles(FileSystem):
 
     def rename(self, source: str, target: str) -> None:
         super().rename(source, target)
-        for path in [path for path in self._inodes if path == source or path.startswith(source + "/")]:
+        for path in list(self._inodes):  # threads that load logs may add to it
+            if path != source and not path.startswith(source + "/"):
+                continue
             self._inodes[target + path[len(source) :]] = self._inodes.pop(path)
         self._note("rename", self._name(source), self._name(target))
 
