@@ -28,6 +28,11 @@ class Fault(ABC):
     parts: frozenset[str]
     leaves_majority = True
     """Whether two brokers go on, with each other, with ZooKeeper and with the clients."""
+    isolated: int | None = None
+    """A broker that has its session with ZooKeeper, but not the other brokers.
+
+    If it is the controller, no in-sync set can change while it lasts, as in Apache Kafka 3.9.
+    """
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
@@ -133,6 +138,8 @@ class CutOff(_OfNetwork):
         self._cuts = {"in": incoming, "out": outgoing, "both": incoming + outgoing}[way]
         self.name = f"broker {number} and {others}: packets are lost, {way}"
         self.parts = frozenset({f"cut {number}"})
+        if others == "brokers":
+            self.isolated = number
 
     def start(self) -> None:
         for source, target in self._cuts:

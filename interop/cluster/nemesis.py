@@ -51,6 +51,7 @@ class Nemesis:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             fault = self._draw()
+            leaves_majority = fault.leaves_majority and fault.isolated != self._scene.controller()
             began = time.monotonic()
             self._start(fault, _ALONE_SECONDS)
             self._never.wait(_ALONE_SECONDS)
@@ -59,7 +60,7 @@ class Nemesis:
             wait_until_whole()
             whole = time.monotonic()
             self._log(f"whole again {whole - ended:.1f} s after")
-            happened.append(Happened(str(fault), fault.leaves_majority, began, ended, whole))
+            happened.append(Happened(str(fault), leaves_majority, began, ended, whole))
         return happened
 
     def all_at_once(self, seconds: float) -> None:

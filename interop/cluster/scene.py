@@ -9,6 +9,7 @@ with Scene(tmp_path, zookeepers=3) as scene:
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -71,6 +72,11 @@ class Scene:
         with self._tree() as tree:
             ids = tree.get_children("/brokers/ids")
             return len(ids) == len(BROKERS) and tree.exists("/controller") is not None
+
+    def controller(self) -> int:
+        """The id of the controller."""
+        with self._tree() as tree:
+            return int(json.loads(tree.get("/controller")[0])["brokerid"])
 
     @contextmanager
     def _tree(self) -> Iterator[KazooClient]:
