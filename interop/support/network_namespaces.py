@@ -33,8 +33,9 @@ def why_not() -> str:
     """Why there can be no network namespaces here; empty if there can."""
     if os.geteuid() != 0:
         return "network namespaces need root"
-    if not shutil.which("ip"):
-        return "network namespaces need the command ip (Debian: apt-get install iproute2)"
+    for command, package in (("ip", "iproute2"), ("nsenter", "util-linux")):
+        if not shutil.which(command):
+            return f"network namespaces need the command {command} (Debian: apt-get install {package})"
     if problem := installed("nft", "nftables"):
         return problem
     try:
@@ -58,7 +59,8 @@ class NetworkNamespaces:
         self._net = 0
 
     def host(self, name: str) -> Host:
-        return Host(self._address(name), ("ip", "netns", "exec", self._namespace(name)))
+        # `ip netns exec` would copy all mounts: a disk of another test would stay mounted with the process.
+        return Host(self._address(name), ("nsenter", f"--net=/run/netns/{self._namespace(name)}"))
 
     def cut(self, source: str, target: str) -> None:
         """Drop what `source` sends to `target`."""
