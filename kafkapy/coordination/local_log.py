@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafkapy.coordination.topic_log import Done
 from kafkapy.metadata.cache import MetadataCache
+from kafkapy.process.cold_reads import Provide
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.records import BatchHeader
 from kafkapy.replicas.partition import Partition
@@ -50,7 +51,7 @@ class LocalTopicLog:
         metadata: MetadataCache,
         replicas: ReplicaManager,
         blocking: Callable[..., Awaitable[Any]],
-        provide: Callable[[NotReadyError], Awaitable[bool]],
+        provide: Provide,
         create: Callable[[str], Awaitable[object]],
     ) -> None:
         """Use the given parts of the broker.

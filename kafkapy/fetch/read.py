@@ -251,12 +251,8 @@ class FetchRead:
             missing, self._missing = self._missing, []
             self.release()
             self._loads += 1
-            try:
-                if not all(await asyncio.gather(*map(self._broker.cold_reads.provide, missing))):
-                    self._loads = MOST_LOADS  # the next pass meets the error, not the next load
-            finally:
-                for each in missing:
-                    each.release()
+            if not await self._broker.cold_reads.provide_all(missing):
+                self._loads = MOST_LOADS  # the next pass meets the error, not the next load
             await self._broker.turns.finish(self.run())
 
     def _is_worth_a_pass(self, partition: Partition, target: FetchTarget) -> bool:

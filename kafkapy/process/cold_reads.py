@@ -13,9 +13,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from kafkapy.storage.disk.errors import NotReadyError
 from kafkapy.storage.disk.files import FileSlice, NotCachedError
@@ -24,6 +24,9 @@ from kafkapy.storage.log.segment import IndexesNotReadyError
 
 THREADS: Final = 4
 """The most threads of a broker for these reads."""
+
+Provide: TypeAlias = Callable[[NotReadyError], Awaitable[object]]
+"""Has a thread provide what a read lacks (`ColdReads.provide`)."""
 
 
 class ColdSlice(NamedTuple):
@@ -62,6 +65,14 @@ class ColdReads:
         else:
             done()
         return provided
+
+    async def provide_all(self, missing: Sequence[NotReadyError]) -> bool:
+        """Provide what several reads lack, as `provide` does, and release what they hold."""
+        try:
+            return all(await asyncio.gather(*map(self.provide, missing)))
+        finally:
+            for each in missing:
+                each.release()
 
     def load(self, cold: ColdSlice, done: Callable[[bool], None]) -> None:
         """Load `cold` into the page cache, then call `done` on the loop.

@@ -20,11 +20,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.metadata.cache import MetadataCache
 from kafkapy.process.clock import Clock
+from kafkapy.process.cold_reads import Provide
 from kafkapy.protocol.errors import KafkaError
 from kafkapy.replicas.partition import Partition
 from kafkapy.replicas.replica_manager import ReplicaManager
@@ -39,9 +40,6 @@ DELETED_AT_ONCE: Final = 16
 """The most segments that retention deletes in one turn of the loop, which takes a few milliseconds."""
 
 logger = logging.getLogger(__name__)
-
-Provide: TypeAlias = Callable[[NotReadyError], Awaitable[bool]]
-"""Has a thread provide what a read lacks."""
 
 
 class Housekeeping:

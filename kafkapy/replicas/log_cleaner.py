@@ -38,10 +38,11 @@ from typing import Final, ParamSpec, TypeVar
 
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.process.clock import Clock
+from kafkapy.process.cold_reads import Provide
 from kafkapy.process.loop_load import LoopLoad
 from kafkapy.protocol.errors import DecodeError, KafkaError
 from kafkapy.replicas.group_commit import GroupCommit
-from kafkapy.replicas.housekeeping import Provide, delete_old_segments
+from kafkapy.replicas.housekeeping import delete_old_segments
 from kafkapy.replicas.partition import Partition
 from kafkapy.replicas.replica_manager import ReplicaManager
 from kafkapy.storage.cleaning.cleanable import (

@@ -9,7 +9,6 @@ Source: Apache Kafka's DelayedShareFetch, ShareFetchUtils.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
@@ -106,12 +105,8 @@ class ShareFetch:
         while self._missing:
             missing, self._missing = self._missing, []
             self._loads += 1
-            try:
-                if not all(await asyncio.gather(*(self._cold_reads.provide(each) for _, each in missing))):
-                    self._loads = MOST_LOADS  # the next read meets the error, not the next load
-            finally:
-                for _, each in missing:
-                    each.release()
+            if not await self._cold_reads.provide_all([each for _, each in missing]):
+                self._loads = MOST_LOADS  # the next read meets the error, not the next load
             await self._turns.finish(self._take([led for led, _ in missing]))
 
     def release(self) -> None:
