@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import subprocess
 import sys
 import tarfile
@@ -13,6 +12,7 @@ from typing import Final
 
 import pytest
 
+from interop.support.locked import locked
 from interop.support.maven import CACHE
 
 _SERVICE: Final = '''\
@@ -33,9 +33,7 @@ def own_tests() -> Path:
     """The folder that contains the package `test`; skips the test if it is not to be had."""
     release = version("kafka-python")
     folder = CACHE / "kafka-python" / release
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with folder.with_name(f"{release}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(folder):
         if not folder.exists():
             _extract(release, folder)
     return folder

@@ -8,7 +8,6 @@ not fit the class path (class data sharing, dynamic archives of Java 13 and late
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -17,6 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from interop.support.locked import locked
 from interop.support.maven import CACHE
 
 
@@ -28,9 +28,7 @@ def shared_classes() -> str:
     spark = Path(pyspark.__file__).parent
     digest = hashlib.sha256(f"{java} {spark} {pyspark.__version__}".encode()).hexdigest()[:16]
     archive = CACHE / "spark" / f"classes-{digest}.jsa"
-    archive.parent.mkdir(parents=True, exist_ok=True)
-    with archive.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(archive):
         if not archive.exists():
             _make(archive)
     return f"-XX:SharedArchiveFile={archive} -Xshare:auto -Xlog:cds*=off"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
 from interop.spark.class_archive import shared_classes
+from interop.support.kafka_jars import TEMPORARY_FILES
 from interop.support.maven import CACHE, java_missing
 
 if TYPE_CHECKING:
@@ -19,8 +19,7 @@ JARS_CACHE = CACHE / "spark" / "ivy"
 # A session lives for minutes and runs everything a few times: what C2 compiles costs more than it saves.
 # Hadoop runs `chmod` for many of the files that it writes, and VFORK starts a program for a third less.
 SHORT_LIFE = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Djdk.lang.Process.launchMechanism=VFORK"
-TEMPORARY = f"-Djava.io.tmpdir={tempfile.gettempdir()}"
-os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{SHORT_LIFE} -XX:ReservedCodeCacheSize=240m {TEMPORARY}")
+os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{SHORT_LIFE} -XX:ReservedCodeCacheSize=240m {TEMPORARY_FILES}")
 SMALL = {
     "spark.driver.memory": "1g",
     "spark.jars.ivy": str(JARS_CACHE),

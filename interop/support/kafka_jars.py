@@ -16,6 +16,9 @@ RELEASE = "4.3.1"
 # A tool runs for a second: a fast start matters more than fast code.
 TOOL_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Djava.awt.headless=true")
 
+TEMPORARY_FILES = f"-Djava.io.tmpdir={tempfile.gettempdir()}"
+"""A JVM that is killed leaves the libraries that it has unpacked: where the tests clean up."""
+
 # A release's jars name no logging backend: its archive adds one, so do we.
 _LOGGING = {
     "4": [Coordinates("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4")],
@@ -93,6 +96,4 @@ def _java(release: str, flags: tuple[str, ...]) -> list[str]:
         if major == "4"
         else ("log4j.configuration", "logging_3.properties")
     )
-    # A JVM that is killed leaves the libraries that it has unpacked: where the tests clean up.
-    temporary = f"-Djava.io.tmpdir={tempfile.gettempdir()}"
-    return ["java", *flags, temporary, f"-D{setting}=file:{Path(__file__).with_name(logging)}"]
+    return ["java", *flags, TEMPORARY_FILES, f"-D{setting}=file:{Path(__file__).with_name(logging)}"]

@@ -11,7 +11,6 @@ again, it keeps the data and the address.
 
 from __future__ import annotations
 
-import fcntl
 import subprocess
 import tempfile
 import time
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Self
 
 from interop.support.kafka_jars import RELEASE, TOOL_FLAGS, class_archive, java_command, shared_classes
+from interop.support.locked import locked
 from interop.support.probe import wait_until_it_answers
 from interop.support.server_process import ServerProcess, ServerStartError
 from tests.ports import free_ports
@@ -126,8 +126,7 @@ def archive_classes(release: str = RELEASE) -> None:
     archive = class_archive(release)
     if archive.exists():
         return
-    with archive.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(archive):
         if archive.exists():
             return
         with tempfile.TemporaryDirectory(dir=archive.parent) as folder:

@@ -8,13 +8,14 @@ lock file lets two runs ask for the same jars at the same time.
 
 from __future__ import annotations
 
-import fcntl
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+from interop.support.locked import locked
 
 CACHE = Path(__file__).resolve().parents[2] / ".cache"
 
@@ -64,9 +65,7 @@ def copy_jars(coordinates: Sequence[Coordinates], target: Path) -> Path:
         raise JarsUnavailableError(missing)
     if not shutil.which("mvn"):
         raise JarsUnavailableError(f"mvn is not on the PATH: Maven is needed once to fetch {coordinates[0]}")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with target.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(target):
         if not (mark.exists() and mark.read_text() == wanted):
             _copy(coordinates, target)
             mark.write_text(wanted)
