@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkapy.groups.classic.group import GroupState
+from kafkapy.groups.classic.sync import REFUSAL_SECONDS
 from kafkapy.groups.records import decode_group_value
 from kafkapy.protocol.errors import ErrorCode
 from tests.groups.group_world import World, subscription
@@ -68,11 +69,36 @@ def test_an_assignment_that_cannot_be_stored_sends_everybody_back() -> None:
     waiting = world.sync(follower)
     world.store.error = ErrorCode.COORDINATOR_NOT_AVAILABLE
     led = world.sync(leader, assignments={leader: b"x"})
+    assert led.error is waiting.error is None, "clients that join again at once would do nothing else"
+    world.advance(REFUSAL_SECONDS)
     assert led.error is waiting.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert world.group.state is GroupState.PREPARING_REBALANCE
     world.store.error = ErrorCode.NONE
     for member_id in (leader, follower):
         world.join(member_id)
+    world.assign()
+    assert world.group.generation == 2
+
+
+def test_a_coordinator_that_moves_says_so_at_once() -> None:
+    world = World()
+    leader, follower = completing(world)
+    waiting = world.sync(follower)
+    world.store.error = ErrorCode.NOT_COORDINATOR
+    led = world.sync(leader, assignments={leader: b"x"})
+    assert led.error is waiting.error is ErrorCode.NOT_COORDINATOR
+
+
+def test_a_group_that_rebalances_before_a_refusal_is_answered_goes_on() -> None:
+    world = World()
+    leader, follower = completing(world)
+    world.store.error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    led = world.sync(leader, assignments={leader: b"x"})
+    world.store.error = ErrorCode.NONE
+    world.join(follower, protocols=(("range", subscription("other")),))
+    assert led.error is ErrorCode.REBALANCE_IN_PROGRESS
+    world.join(leader)
+    world.advance(REFUSAL_SECONDS)
     world.assign()
     assert world.group.generation == 2
 

@@ -11,12 +11,19 @@ Source: Apache Kafka's GroupMetadataManager (classicGroupSync).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from kafkapy.groups.classic.group import ClassicGroup, GroupState
 from kafkapy.groups.classic.member import SyncReply
 from kafkapy.groups.classic.rebalance import Rebalances
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+REFUSAL_SECONDS: Final = 0.5
+"""How long members wait for the answer that their assignment cannot be stored at the moment.
+
+Some clients join again at once, and the group would rebalance a thousand times a second.
+"""
 
 
 class Syncs:
@@ -61,6 +68,12 @@ class Syncs:
         generation = group.storing_generation = group.generation
 
         def stored(error: ErrorCode) -> None:
+            if error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+                self._rebalances.timers.call_later(REFUSAL_SECONDS, lambda: ended(error))
+            else:
+                ended(error)
+
+        def ended(error: ErrorCode) -> None:
             if group.storing_generation == generation:
                 group.storing_generation = -1
             if group.state is not GroupState.COMPLETING_REBALANCE or group.generation != generation:
