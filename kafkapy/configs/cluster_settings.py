@@ -32,7 +32,7 @@ def check_cluster_settings(config: Mapping[str, Any], listeners: Collection[str]
             f"inter.broker.listener.name: other brokers connect to the listener {name}, which is not among"
             f" the listeners ({', '.join(sorted(listeners))}); name one of them"
         )
-    _check_ids(config)
+    _check_generated_ids(config)
     version = config["inter.broker.protocol.version"]
     if version.startswith("4."):
         raise ConfigError(
@@ -45,14 +45,8 @@ def check_cluster_settings(config: Mapping[str, Any], listeners: Collection[str]
             raise ConfigError(f"{setting}={value}: must be at least 1")
 
 
-def _check_ids(config: Mapping[str, Any]) -> None:
-    broker_id, node_id, highest = config["broker.id"], config["node.id"], config["reserved.broker.max.id"]
-    for setting in ("broker.id", "node.id"):
-        if config[setting] < -1:
-            raise ConfigError(f"{setting}={config[setting]}: must be 0 or more; -1 has an id generated")
-    if -1 not in (broker_id, node_id) and broker_id != node_id:
-        raise ConfigError(f"broker.id={broker_id}: must be the same as node.id ({node_id}); set one of them")
-    own = max(broker_id, node_id)
+def _check_generated_ids(config: Mapping[str, Any]) -> None:
+    own, highest = max(config["broker.id"], config["node.id"]), config["reserved.broker.max.id"]
     if config["broker.id.generation.enable"] and own > highest:
         raise ConfigError(
             f"broker.id={own}: ids above {highest} (reserved.broker.max.id) are generated; choose a lower"

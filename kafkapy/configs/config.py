@@ -348,6 +348,7 @@ class BrokerConfig(Mapping[str, Any]):
             )
         if self["group.min.session.timeout.ms"] > self["group.max.session.timeout.ms"]:
             raise ConfigError("group.min.session.timeout.ms: must not be above group.max.session.timeout.ms")
+        self._validate_ids()
         self._validate_groups()
         check_listeners(
             self.listeners,
@@ -356,6 +357,13 @@ class BrokerConfig(Mapping[str, Any]):
         )
         if self.clustered:
             check_cluster_settings(self, {listener.name for listener in self.listeners})
+
+    def _validate_ids(self) -> None:
+        broker_id, node_id = self["broker.id"], self["node.id"]
+        if broker_id < -1:
+            raise self._wrong("broker.id", "expected at least -1, with which the broker chooses its id")
+        if -1 not in (broker_id, node_id) and broker_id != node_id:
+            raise self._wrong("broker.id", f"must be the same as node.id ({node_id}); set one of them")
 
     def _validate_groups(self) -> None:
         """Check the settings of groups whose coordinator makes the assignments."""

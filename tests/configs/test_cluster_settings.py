@@ -63,9 +63,7 @@ def test_a_malformed_address_is_refused(connect: str) -> None:
         ({"zookeeper.ssl.keystore.password": "hunter2"}, r"password=\[hidden\]: connections to ZooKeeper"),
         ({"zookeeper.clientCnxnSocket": "a.B"}, "zookeeper.clientCnxnSocket=a.B: this broker loads no Java"),
         ({"zookeeper.metadata.migration.enable": "true"}, "there is no KRaft to migrate to"),
-        ({"broker.id": "-5"}, "broker.id=-5: must be 0 or more; -1 has an id generated"),
         ({"broker.id": "1001"}, r"broker.id=1001: ids above 1000 \(reserved.broker.max.id\) are generated"),
-        ({"broker.id": "1", "node.id": "2"}, r"broker.id=1: must be the same as node.id \(2\)"),
         ({"inter.broker.protocol.version": "4.0-IV1"}, "4.0-IV1: no release of Kafka with ZooKeeper has it"),
         ({"inter.broker.listener.name": "INSIDE"}, "listener INSIDE, which is not among the listeners"),
         ({"zookeeper.session.timeout.ms": "0"}, "zookeeper.session.timeout.ms=0: must be at least 1"),
@@ -77,6 +75,22 @@ def test_what_a_broker_of_a_cluster_cannot_do_is_one_line(settings: dict[str, st
     with pytest.raises(ConfigError, match=message) as refused:
         BrokerConfig(settings, clustered=True)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"broker.id": "-5"}, "broker.id=-5: expected at least -1, with which the broker chooses its id"),
+        ({"node.id": "-2"}, "node.id=-2: expected at least -1"),
+        ({"broker.id": "1", "node.id": "2"}, r"broker.id=1: must be the same as node.id \(2\)"),
+    ],
+)
+def test_an_id_that_no_broker_can_have_is_refused(
+    settings: dict[str, str], message: str, clustered: bool
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        BrokerConfig(settings, clustered=clustered)
 
 
 def test_ids_are_free_if_none_are_generated() -> None:

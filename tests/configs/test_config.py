@@ -143,10 +143,10 @@ def test_log_dirs_win_over_log_dir() -> None:
     assert BrokerConfig({"log.dir": "/a", "log.dirs": "/b,/c"}).log_dirs == (Path("/b"), Path("/c"))
 
 
-def test_node_id_wins_over_broker_id() -> None:
+def test_broker_id_is_another_name_for_node_id() -> None:
     assert BrokerConfig({}).node_id == -1
     assert BrokerConfig({"broker.id": "3"}).node_id == 3
-    assert BrokerConfig({"broker.id": "3", "node.id": "4"}).node_id == 4
+    assert BrokerConfig({"broker.id": "-1", "node.id": "4"}).node_id == 4
 
 
 def test_topic_defaults_follow_the_broker_settings_they_are_synonyms_of() -> None:
