@@ -40,7 +40,7 @@ from kafkapy.configs.changes import put_in_effect
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.configs.listeners import WILDCARDS
 from kafkapy.controller.admin import ClusterAdmin
-from kafkapy.controller.adoption import FoundLog
+from kafkapy.controller.adoption import found_logs
 from kafkapy.controller.automatic_topics import AutomaticTopics
 from kafkapy.controller.producer_ids import ProducerIds
 from kafkapy.coordination.local_log import LocalTopicLog
@@ -53,6 +53,7 @@ from kafkapy.handlers.dispatch import Dispatcher
 from kafkapy.machine import Machine
 from kafkapy.metadata.cache import MetadataCache, open_cluster
 from kafkapy.metadata.image import MetadataImage
+from kafkapy.metadata.metadata_file import metadata_file, require_no_metadata
 from kafkapy.metadata.registration import require_own_place, require_reachable
 from kafkapy.metadata.shared_tree import choose_broker_id, open_zookeeper, require_others_in_sync
 from kafkapy.metadata.store import MetadataStore, MetadataStoreError
@@ -73,12 +74,6 @@ from kafkapy.process.timers import Timers
 from kafkapy.process.turns import Turns
 from kafkapy.process.validation import Validation, validation_threads
 from kafkapy.process.waiters import Waiters
-from kafkapy.protocol.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-)
-from kafkapy.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
-from kafkapy.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from kafkapy.protocol.types import ApiKey, TopicPartition
 from kafkapy.replicas.controller_requests import ControllerRequests
 from kafkapy.replicas.group_commit import GroupCommit
@@ -92,7 +87,6 @@ from kafkapy.share.persister import Persister
 from kafkapy.share.share_parts import ShareParts
 from kafkapy.storage.directories.identity import require_not_shared
 from kafkapy.storage.directories.log_manager import LogManager
-from kafkapy.storage.disk.directory_names import METADATA_FILE
 from kafkapy.storage.disk.errors import (
     ExhaustedError,
     StorageError,
@@ -122,14 +116,17 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
-SHARE_STATE_APIS: Final = {
-    ApiKey.INITIALIZE_SHARE_GROUP_STATE: "initialize_share_group_state",
-    ApiKey.READ_SHARE_GROUP_STATE: "read_share_group_state",
-    ApiKey.WRITE_SHARE_GROUP_STATE: "write_share_group_state",
-    ApiKey.DELETE_SHARE_GROUP_STATE: "delete_share_group_state",
-    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: "read_share_group_state_summary",
-}
-"""What a share coordinator is asked, also by its own broker, each with the module that answers it."""
+OWN_APIS: Final = (
+    ApiKey.ADD_PARTITIONS_TO_TXN,
+    ApiKey.DELETE_SHARE_GROUP_STATE,
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+    ApiKey.LIST_OFFSETS,
+    ApiKey.READ_SHARE_GROUP_STATE,
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+    ApiKey.WRITE_SHARE_GROUP_STATE,
+    ApiKey.WRITE_TXN_MARKERS,
+)
+"""What coordinators ask brokers, this one as well: `answer_own` in the handler's module answers it."""
 
 START_ERRORS: Final = (
     UnusableAssignorError,
@@ -345,6 +342,8 @@ class BrokerCore:
         self.inter_broker = InterBroker(
             self.metadata, node_id=self.node_id, listener=self.config.inter_broker_listener, peers=peers
         )
+        for api in OWN_APIS:
+            self.inter_broker.answer(api, partial(self._answer_own, api))
         self._started.callback(self.inter_broker.close)
         self.admin = ClusterAdmin(
             self._store,
@@ -400,7 +399,7 @@ class BrokerCore:
         self.metadata.prepare_with(self.replicas.prepare)
         self.metadata.settle_with(self.replicas.settle)
         self._started.push_async_callback(self.admin.stop)
-        await self.admin.start(image, self._endpoints(), self._found_logs())
+        await self.admin.start(image, self._endpoints(), found_logs(self.logs.logs))
         if self.clustered:
             self.producer_ids.reserve_ahead()
         self.replicas.drop_stray_copies()
@@ -470,11 +469,6 @@ class BrokerCore:
         )
 
     def _share_parts(self) -> ShareParts:
-        ask = self.inter_broker.ask
-        for api, module in SHARE_STATE_APIS.items():
-            self.inter_broker.answer(api, partial(self._answer_own, module))
-        self.inter_broker.answer(ApiKey.LIST_OFFSETS, self._list_offsets)
-        seconds = self.config["request.timeout.ms"] / 1000
         return ShareParts(
             self.config,
             self.clock,
@@ -483,10 +477,10 @@ class BrokerCore:
             self._internal_log(SHARE_GROUP_STATE_TOPIC),
             Persister(
                 self.metadata,
-                ask,
+                self.inter_broker.ask,
                 self.automatic_topics.ensure_internal_topic,
                 self.turns,
-                seconds=seconds,
+                seconds=self.config["request.timeout.ms"] / 1000,
             ),
             image=lambda: self.metadata.image,
             find_partition=self.replicas.partition,
@@ -494,20 +488,12 @@ class BrokerCore:
             clustered=self.clustered,
         )
 
-    async def _answer_own(self, module: str, request: Any) -> Any:
+    async def _answer_own(self, api: ApiKey, request: Any) -> Any:
         """Answer a request of this broker to itself."""
-        return await import_module(f"kafkapy.handlers.{module}").answer_own(self, request)
-
-    async def _list_offsets(self, request: ListOffsetsRequest) -> ListOffsetsResponse:
-        """The end offsets of partitions of this broker."""
-        from kafkapy.handlers.list_offsets import latest_offsets
-
-        return latest_offsets(self, request)
+        return await import_module(f"kafkapy.handlers.{api.name.lower()}").answer_own(self, request)
 
     def _transaction_coordinator(self) -> TransactionCoordinator:
         config = TransactionConfig.from_broker(self.config)
-        self.inter_broker.answer(ApiKey.ADD_PARTITIONS_TO_TXN, self._add_partitions)
-        self.inter_broker.answer(ApiKey.WRITE_TXN_MARKERS, self._write_markers)
         markers = MarkerSender(
             self._leader_of,
             partial(self.inter_broker.ask, seconds=config.request_timeout_ms / 1000),
@@ -524,18 +510,6 @@ class BrokerCore:
             version=0 if self.clustered else EPOCH_AT_EACH_END,
             clustered=self.clustered,
         )
-
-    async def _add_partitions(self, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
-        """Add partitions of this broker to transactions that it coordinates."""
-        from kafkapy.handlers.add_partitions_to_txn import answer_own
-
-        return await answer_own(self, request)
-
-    async def _write_markers(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-        """Write the markers of transactions that this broker coordinates to its own partitions."""
-        from kafkapy.handlers.write_txn_markers import write_markers
-
-        return await write_markers(self, request)
 
     def _leader_of(self, partition: TopicPartition) -> int | None:
         """The leader of a partition, which may be NO_LEADER; None if there is no such partition."""
@@ -607,51 +581,14 @@ class BrokerCore:
 
     async def _open_store(self) -> MetadataStore:
         if self._cluster_store is not None:
-            self._require_no_metadata()
+            require_no_metadata(self.config.log_dirs)
             return await self._cluster_store()
-        file = self._metadata_file()
+        file = metadata_file(self.config.log_dirs, self.logs.offline_dirs)
         if not file.exists():
             require_not_shared(self.logs.directories)
         return await self._machine.open_store(
             file, sync=self._durable, directory=self.logs.directory_of(file)
         )
-
-    def _require_no_metadata(self) -> None:
-        """Raise LogDirectoryError if a log directory has metadata of its own: its broker was alone."""
-        for path in self.config.log_dirs:
-            if (path / METADATA_FILE).exists():
-                raise LogDirectoryError(
-                    f"{path} has metadata of its own ({METADATA_FILE}), and this broker takes those of"
-                    " zookeeper.connect. Choose another directory, or write the metadata to ZooKeeper first"
-                    " (kafkapy export)."
-                )
-
-    def _metadata_file(self) -> Path:
-        """The metadata.db in one of the log directories; a new one in the first."""
-        found = [path / METADATA_FILE for path in self.config.log_dirs if (path / METADATA_FILE).exists()]
-        if len(found) > 1:
-            raise LogDirectoryError(
-                f"{found[0]} and {found[1]} are metadata of two brokers, or of two times. Name only"
-                " directories of one broker in log.dirs, or move away the one that is out of date."
-            )
-        if not found and self.logs.offline_dirs:
-            raise LogDirectoryError(
-                f"The log directory {self.logs.offline_dirs[0]} is offline or missing, and probably the"
-                " metadata with it: there is no metadata.db in the others. Mount it, name it in log.dirs."
-            )
-        return found[0] if found else self.config.log_dirs[0] / METADATA_FILE
-
-    def _found_logs(self) -> dict[TopicPartition, FoundLog]:
-        """The logs that were in the directories before the metadata was read."""
-        return {
-            topic_partition: FoundLog(
-                log.topic_id,
-                max((epoch for epoch, _ in log.leader_epochs.entries), default=-1),
-                max((producer_id for producer_id, _ in log.producers), default=-1),
-                log.cleaned_offset is not None,
-            )
-            for topic_partition, log in self.logs.logs.items()
-        }
 
     def _endpoints(self) -> list[Endpoint]:
         """The endpoints that this broker registers: its advertised listeners, or its listeners.

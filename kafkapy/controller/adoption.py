@@ -23,6 +23,7 @@ from kafkapy.controller.topic_plans import TopicPlanner
 from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
 from kafkapy.metadata.topic_names import is_internal
 from kafkapy.protocol.types import TopicPartition, Uuid, random_uuid
+from kafkapy.storage.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +39,19 @@ class FoundLog(NamedTuple):
     leader_epoch: int
     highest_producer_id: int = -1
     compacted: bool = False
+
+
+def found_logs(logs: Mapping[TopicPartition, PartitionLog]) -> dict[TopicPartition, FoundLog]:
+    """What is known of the logs that were in the directories before the metadata was read."""
+    return {
+        topic_partition: FoundLog(
+            log.topic_id,
+            max((epoch for epoch, _ in log.leader_epochs.entries), default=-1),
+            max((producer_id for producer_id, _ in log.producers), default=-1),
+            log.cleaned_offset is not None,
+        )
+        for topic_partition, log in logs.items()
+    }
 
 
 def adopt_logs(

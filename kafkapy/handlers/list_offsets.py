@@ -214,7 +214,7 @@ def _answer(
         searches.append(_Search(answer, begin, end))
 
 
-def latest_offsets(broker: BrokerParts, request: ListOffsetsRequest) -> ListOffsetsResponse:
+async def answer_own(broker: BrokerParts, request: ListOffsetsRequest) -> ListOffsetsResponse:
     """The end offsets of partitions of this broker, for the broker itself."""
     response = ListOffsetsResponse()
     for topic in request.topics:

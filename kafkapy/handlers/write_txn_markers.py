@@ -46,10 +46,10 @@ FIRST_TRANSACTION_VERSION_WITH_EPOCHS: Final = 2
 
 async def handle(context: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
     """Answer when all markers are written."""
-    return await write_markers(context.broker, request)
+    return await answer_own(context.broker, request)
 
 
-async def write_markers(broker: BrokerParts, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+async def answer_own(broker: BrokerParts, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
     """Write markers for another broker, or for this one."""
     response = WriteTxnMarkersResponse()
     waiting: list[_MarkerWrite] = []

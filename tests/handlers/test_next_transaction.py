@@ -15,8 +15,7 @@ import pytest
 
 import kafkapy
 from kafkapy.broker import BrokerCore
-from kafkapy.handlers.add_partitions_to_txn import answer_own
-from kafkapy.handlers.write_txn_markers import write_markers
+from kafkapy.handlers import add_partitions_to_txn, write_txn_markers
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import decode_response, encode_request
 from kafkapy.protocol.message import TopMessage
@@ -62,10 +61,10 @@ class Stage:
     async def _prepare(self, core: BrokerCore) -> None:
         async def write_later(request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
             await self._may_write.wait()
-            return await write_markers(core, request)
+            return await write_txn_markers.answer_own(core, request)
 
         async def add(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
-            answer = await answer_own(core, request)
+            answer = await add_partitions_to_txn.answer_own(core, request)
             errors = {
                 partition.partition_error_code
                 for result in answer.results_by_transaction
