@@ -190,7 +190,10 @@ class FetchRead:
         except KafkaError as error:
             self.failed = True
             target.read_to_its_end = None
-            return self._error(target, error.code), -1
+            code = error.code
+            if code is ErrorCode.OFFSET_OUT_OF_RANGE:
+                code = self._partition(target).error_of_leader(code)
+            return self._error(target, code), -1
 
     @property
     def is_complete(self) -> bool:

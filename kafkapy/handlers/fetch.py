@@ -11,6 +11,8 @@ Behaviour:
 - The answer waits while there are fewer than min bytes, for max wait at most. An error, or a partition that
   is not served any more, is answered at once.
 - A partition with an error gets its own error code; the others go on.
+- While a replica in sync is silent, an offset out of range is NOT_LEADER_OR_FOLLOWER: another broker may
+  lead, and have the offset (`Leader.may_be_deposed`).
 - With `replica.selector.class`, a consumer that names its rack is sent to a replica there
   (fetch/nearest_replica.py, KIP-392).
 - A replica id means a follower, which reads to the end of the log (fetch/follower_read.py). One that has no

@@ -8,7 +8,8 @@ Behaviour:
   truncates its position if the log was truncated below it (KIP-320).
 - A follower asks the same before it fetches from a leader that does not answer with diverging epochs
   (KIP-101). Only the leader answers.
-- An epoch that the log has never seen is answered with -1.
+- An epoch that the log has never seen is answered with -1; while a replica in sync is silent, with
+  NOT_LEADER_OR_FOLLOWER, since another broker may lead in that epoch (`Leader.may_be_deposed`).
 
 Version notes:
 

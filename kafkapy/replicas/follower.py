@@ -21,6 +21,7 @@ class Follower:
     leads: Final = False
     has_others: Final = True
     epoch_start_offset: Final = 0
+    may_be_deposed: Final = False
 
     def __init__(self, state: PartitionState) -> None:
         self.leader = state.leader

@@ -19,6 +19,10 @@ A leader proposes changes of the ISR to the controller (isr_changes.py), one at 
 After an error that leaves open what the controller knows, no more is proposed until the controller tells its
 state: by LeaderAndIsr, or by the metadata tree.
 
+A leader that is cut off from the controller, or was suspended, does not know that another broker leads. It
+commits nothing, since the replicas in sync fetch from the other one. But it must not say either what only the
+leader knows, such as that a sequence number is out of order: see `may_be_deposed`.
+
 Source: Partition (makeLeader, maybeExpandIsr, maybeShrinkIsr, maybeIncrementLeaderHW, handleAlterPartition*).
 """
 
@@ -43,6 +47,9 @@ _NOT_APPLIED: Final = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.IN
 
 REFUSED_SECONDS: Final = 0.5
 """The pause after a change that was not applied, such as one with a broker that is about to stop."""
+
+SILENT_SECONDS: Final = 2.0
+"""A replica in sync fetches more often: every `replica.fetch.wait.max.ms`, half a second by default."""
 
 _OUT_OF_DATE: Final = frozenset(
     {
@@ -155,6 +162,12 @@ class Leader:
 
     def require_leader(self) -> None:
         """Do nothing: this broker leads."""
+
+    @property
+    def may_be_deposed(self) -> bool:
+        """Whether another broker may lead by now: a replica in sync has ceased to fetch."""
+        silent = self._parts.now() - SILENT_SECONDS
+        return any(each.id in self.isr and each.last_heard < silent for each in self._followers.values())
 
     def update(self, state: PartitionState) -> bool:
         """Take over a state of this leader epoch from the controller; return whether it is news.

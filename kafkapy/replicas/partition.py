@@ -21,7 +21,7 @@ is a promise about its disk.
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.replicas.replication import ALL_REPLICAS
@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     from kafkapy.storage.log.partition_log import AppendInfo, PartitionLog
     from kafkapy.storage.log.validate import AppendOrigin, PreparedBatches
     from kafkapy.storage.log.verification import Verification
+
+_KNOWN_TO_THE_LEADER: Final = frozenset(
+    {ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER}
+)
 
 NEVER = 2**63 - 1
 """Kafka's default of flush.messages and flush.ms."""
@@ -177,13 +181,18 @@ class Partition:
             self.require_online()
         replication = self.replication
         replication.admit(acks)
-        info = self.log.append_prepared(
-            batches,
-            leader_epoch=replication.leader_epoch,
-            origin=origin,
-            now_ms=now_ms,
-            verification=verification,
-        )
+        try:
+            info = self.log.append_prepared(
+                batches,
+                leader_epoch=replication.leader_epoch,
+                origin=origin,
+                now_ms=now_ms,
+                verification=verification,
+            )
+        except KafkaError as error:
+            if self.error_of_leader(error.code) is error.code:
+                raise
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, error.message) from None
         if self._advance() or replication.has_others:
             self.wake()
         return info
@@ -402,6 +411,17 @@ class Partition:
 
     # --- reading --------------------------------------------------------------------------------------------
 
+    def error_of_leader(self, code: ErrorCode) -> ErrorCode:
+        """The error that a client gets.
+
+        It is NOT_LEADER_OR_FOLLOWER if another broker may lead, and see it differently. After
+        OFFSET_OUT_OF_RANGE a client reads from elsewhere, and after OUT_OF_ORDER_SEQUENCE_NUMBER it may give
+        up; but what it has read or written may be at a leader of which this broker does not know.
+        """
+        if code in _KNOWN_TO_THE_LEADER and self.replication.may_be_deposed:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return code
+
     def readable_end(self, *, read_committed: bool) -> int:
         """The offset up to which a consumer may read, exclusive."""
         return self.log.last_stable_offset if read_committed else self.log.high_watermark
@@ -424,7 +444,11 @@ class Partition:
             self.replication.require_leader()
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """The largest leader epoch not above `epoch`, and its end offset; (-1, -1) if unknown."""
+        """The largest leader epoch not above `epoch`, and its end offset; (-1, -1) if unknown.
+
+        Raises:
+            KafkaError: NOT_LEADER_OR_FOLLOWER, it is unknown and another broker may lead.
+        """
         # Until this leader appends, its epoch begins at the log end offset: a consumer that got the epoch
         # with an offset must find it again (Partition.makeLeader assigns it).
         log, latest = self.log, self.log.leader_epochs.latest_epoch
@@ -438,7 +462,10 @@ class Partition:
                 return epoch, log.log_end_offset
             if epoch >= latest:
                 return latest, log.log_end_offset
-        return log.end_offset_for_epoch(epoch)
+        found = log.end_offset_for_epoch(epoch)
+        if found[0] < 0 and self.replication.may_be_deposed:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return found
 
     @property
     def has_committed_epoch_start(self) -> bool:

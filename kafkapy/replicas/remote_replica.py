@@ -113,6 +113,11 @@ class RemoteReplica:
         attendance = self._attendance
         return self.caught_up_at if attendance is None else max(self.caught_up_at, attendance.at)
 
+    @property
+    def last_heard(self) -> float:
+        """The last time at which the replica fetched, or at which the leader began with it in sync."""
+        return max(self.last_caught_up, self._fetched_at)
+
     def is_caught_up(self, leader_end: int, now: float, lag_seconds: float) -> bool:
         """Whether the replica has everything, or was caught up within the last `lag_seconds`."""
         return self.log_end_offset == leader_end or now - self.last_caught_up <= lag_seconds

@@ -61,6 +61,10 @@ class Replication(Protocol):
     def require_leader(self) -> None:
         """Raise KafkaError NOT_LEADER_OR_FOLLOWER if another broker leads."""
 
+    @property
+    def may_be_deposed(self) -> bool:
+        """Whether another broker may lead by now, which this one has not been told."""
+
     def committed(self, ready: int) -> int:
         """The offset up to which records are committed, if this broker is ready up to `ready`."""
 
@@ -86,6 +90,7 @@ class _WithoutOthers:
 
     has_others = False
     epoch_start_offset = 0
+    may_be_deposed = False
 
     @property
     def damage_policy(self) -> DamagePolicy:

@@ -196,6 +196,7 @@ class Replicated:
     leader_epoch: int = 0
     has_others: bool = True
     epoch_start_offset: int = 0
+    may_be_deposed: bool = False
 
     @property
     def damage_policy(self) -> DamagePolicy:
