@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NoReturn
 
 import pytest
 
 from kafkapy.coordination.partitioning import partition_of
-from kafkapy.groups.classic.group import ClassicGroup, GroupState
-from kafkapy.groups.classic.join import Joining
-from kafkapy.groups.committed_offset import decode_offset, encode_offset
+from kafkapy.groups.classic.group import GroupState
+from kafkapy.groups.committed_offset import encode_offset
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.coordinator import GroupCoordinator
 from kafkapy.groups.group import Group
-from kafkapy.groups.offset_writes import OFFSETS_AT_ONCE
 from kafkapy.groups.records import encode_group_key, encode_group_value
 from kafkapy.metadata.image import MetadataImage, Topic
 from kafkapy.process.turns import take_turn
@@ -30,103 +28,14 @@ from kafkapy.protocol.messages.join_group import JoinGroupResponse
 from kafkapy.protocol.messages.leave_group import MemberIdentity
 from kafkapy.protocol.messages.sync_group import (
     SyncGroupRequest,
-    SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
-from kafkapy.protocol.records import Record, build_batch, read_header
 from kafkapy.protocol.types import TopicPartition, random_uuid
-from tests.groups.group_world import TurnedClock, TurnedTimers, subscription
-from tests.groups.memory_log import MemoryLog, coordinator
+from tests.groups.coordinator_world import Cluster, another_group, joining
+from tests.groups.memory_log import coordinator
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 DAY = 24 * 60 * 60
-CONFIG = GroupConfig(initial_rebalance_delay_ms=0)
-
-
-class Cluster:
-    """A coordinator, its log and its clock; `restart` leaves only the log."""
-
-    def __init__(self, config: GroupConfig = CONFIG) -> None:
-        self.config = config
-        self.log = MemoryLog()
-        self.clock = TurnedClock()
-        self.timers = TurnedTimers(self.clock)
-        self.groups = coordinator(self.log, self.clock, self.timers, config)
-
-    async def start(self) -> Cluster:
-        self.groups.start()
-        await self.groups.runtime.ensure_topic()
-        return self
-
-    async def restart(self) -> GroupCoordinator:
-        await self.groups.stop()
-        self.groups = coordinator(self.log, self.clock, self.timers, self.config)
-        self.groups.start()
-        await self.loaded()
-        return self.groups
-
-    async def loaded(self) -> None:
-        for _ in range(1_000):
-            if not self.groups.runtime.is_loading:
-                return
-            await asyncio.sleep(0)
-        raise TimeoutError
-
-    async def time_passes(self, seconds: float) -> None:
-        """And what falls due is done."""
-        self.timers.advance(seconds)
-        while reading := tuple(self.groups.runtime._loading):
-            await asyncio.wait(reading)
-        self.timers.advance(0)
-
-    def write(self, group: str, key: bytes, value: bytes) -> None:
-        """Put a record into the group's partition."""
-        batch = build_batch([Record(-1, 0, key, value, [])])
-        self.log.append(partition_of(group, 4), read_header(batch), batch)
-
-    def commit(self, *offsets: tuple[TopicPartition, int], group: str = "g") -> list[ErrorCode]:
-        """Commit from outside of the group; the list gets the answer."""
-        self.groups.check_commit(group, "", None, -1)
-        answers: list[ErrorCode] = []
-        now = self.clock.now_ms()
-        self.groups.commit_offsets(
-            group,
-            {key: encode_offset(offset, 3, "m", now) for key, offset in offsets},
-            answers.append,
-        )
-        return answers
-
-    def commit_to(self, topic: Topic, key: TopicPartition, offset: int) -> None:
-        """Commit an offset of this very topic."""
-        committed = encode_offset(offset, 3, "m", self.clock.now_ms(), topic_id=topic.id)
-        self.groups.commit_offsets("g", {key: committed}, lambda _: None)
-
-    def committed(self, group: str = "g") -> dict[TopicPartition, int]:
-        return {key: decode_offset(each).offset for key, each in self.groups.offsets.of_group(group).items()}
-
-    async def join(self, member_id: str = "", *, group: str = "g", topics: Iterable[str] = ("t",)) -> str:
-        """A lone member of a group, joined and synced; its id."""
-        waiting = self.groups.join_group(group, joining(member_id, topics))
-        self.timers.advance(0.1)
-        answer = waiting if isinstance(waiting, JoinGroupResponse) else await waiting
-        assert answer.error_code == ErrorCode.NONE
-        request = SyncGroupRequest(
-            group_id=group,
-            generation_id=answer.generation_id,
-            member_id=answer.member_id,
-            assignments=[SyncGroupRequestAssignment(member_id=answer.member_id, assignment=b"all")],
-        )
-        synced = self.groups.sync_group(request)
-        response = synced if isinstance(synced, SyncGroupResponse) else await synced
-        assert response.assignment == b"all"
-        return answer.member_id
-
-    def heartbeat(self, member_id: str, group: str = "g") -> ErrorCode:
-        known = self.groups.groups.get(group)
-        generation = known.generation if isinstance(known, ClassicGroup) else 0
-        return self.groups.heartbeat(
-            HeartbeatRequest(group_id=group, generation_id=generation, member_id=member_id)
-        )
 
 
 class OtherGroup(Group):
@@ -170,33 +79,6 @@ class OtherGroup(Group):
 
     def close(self, error: ErrorCode, now_ms: int) -> None:
         pass
-
-
-def another_group() -> str:
-    """A group of another partition than that of g."""
-    return next(f"g{n}" for n in range(100) if partition_of(f"g{n}", 4) != partition_of("g", 4))
-
-
-def joining(
-    member_id: str = "", topics: Iterable[str] = ("t",), session_ms: int = 10_000, version: int = 3
-) -> Joining:
-    return Joining(
-        version=version,
-        client_id="c",
-        client_host="/127.0.0.1",
-        member_id=member_id,
-        group_instance_id=None,
-        session_timeout_ms=session_ms,
-        rebalance_timeout_ms=60_000,
-        protocol_type="consumer",
-        protocols=(("range", subscription(*topics)),),
-        reason="a test",
-    )
-
-
-@pytest.fixture
-async def cluster() -> Cluster:
-    return await Cluster().start()
 
 
 class TestTheTopic:
@@ -668,100 +550,6 @@ class TestOtherTypes:
         groups.commit_offsets("g", {T0: encode_offset(5, -1, "", 0)}, lambda _: None)
         cluster.timers.advance(30 * DAY)
         assert cluster.committed() == {T0: 5}
-
-
-class TestExpiry:
-    def let_pass(self, cluster: Cluster, days: float) -> None:
-        cluster.timers.advance(days * DAY + cluster.config.offsets_retention_check_interval_ms / 1000)
-
-    async def test_a_simple_consumers_offsets_expire_after_their_last_commit(self, cluster: Cluster) -> None:
-        cluster.commit((T0, 5), (T1, 6))
-        self.let_pass(cluster, 4)
-        cluster.commit((T1, 7))
-        self.let_pass(cluster, 3)
-        assert cluster.committed() == {T1: 7}
-        self.let_pass(cluster, 4)
-        assert cluster.committed() == {}
-        assert "g" not in cluster.groups.groups
-        await cluster.restart()
-        assert "g" not in cluster.groups.groups
-
-    async def test_a_groups_offsets_expire_after_it_became_empty(self, cluster: Cluster) -> None:
-        member_id = await cluster.join()
-        cluster.groups.commit_offsets("g", {T0: encode_offset(5, -1, "", 0)}, lambda _: None)
-        cluster.groups.leave_group("g", [MemberIdentity(member_id=member_id)])
-        self.let_pass(cluster, 6.9)
-        assert cluster.committed() == {T0: 5}
-        self.let_pass(cluster, 0.1)
-        assert cluster.committed() == {}
-        assert "g" not in cluster.groups.groups
-
-    async def test_a_stable_group_keeps_offsets_of_topics_it_subscribes_to(self, cluster: Cluster) -> None:
-        member_id = await cluster.join(topics=("t",))
-        old = encode_offset(5, -1, "", cluster.clock.now_ms())
-        other = TopicPartition("other", 0)
-        cluster.groups.commit_offsets("g", {T0: old, other: old}, lambda _: None)
-        for _ in range(70_000):
-            cluster.timers.advance(9.9)
-            cluster.heartbeat(member_id)
-        assert cluster.committed() == {T0: 5}
-        assert cluster.groups.require_classic_group("g").state is GroupState.STABLE
-
-    async def test_a_client_may_set_the_expiry_itself(self, cluster: Cluster) -> None:
-        now = cluster.clock.now_ms()
-        cluster.groups.check_commit("g", "", None, -1)
-        cluster.groups.commit_offsets(
-            "g",
-            {T0: encode_offset(5, -1, "", now, now + 1000), T1: encode_offset(6, -1, "", now)},
-            lambda _: None,
-        )
-        self.let_pass(cluster, 0)
-        assert cluster.committed() == {T1: 6}
-
-    async def test_nothing_expires_under_a_commit_that_is_on_its_way(self, cluster: Cluster) -> None:
-        cluster.commit((T0, 5))
-        cluster.log.hold = True
-        cluster.timers.advance(7 * DAY - 1)
-        cluster.commit((T0, 6))
-        self.let_pass(cluster, 0.1)
-        cluster.log.release()
-        assert cluster.committed() == {T0: 6}
-
-    async def test_very_many_offsets_expire_in_turns(self, cluster: Cluster) -> None:
-        many = [TopicPartition("t", number) for number in range(3 * OFFSETS_AT_ONCE)]
-        cluster.commit(*((key, 5) for key in many))
-        group = cluster.groups.groups["g"]
-        later = cluster.clock.now_ms() + 8 * DAY * 1000
-        steps = cluster.groups.offsets.expired(group, later, 7 * DAY * 1000)
-        for _ in range(3):
-            next(steps)
-        cluster.commit((many[0], 6))
-        with pytest.raises(StopIteration) as end:
-            next(steps)
-        assert end.value.value == many[1:], "one was committed meanwhile"
-        self.let_pass(cluster, 8)
-        assert cluster.committed() == {}
-        self.let_pass(cluster, 0)
-        assert "g" not in cluster.groups.groups
-        await cluster.restart()
-        assert "g" not in cluster.groups.groups
-
-    async def test_a_mistake_in_one_expiry_does_not_keep_the_next_from_its_work(
-        self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        cluster.commit((T0, 5))
-        with monkeypatch.context() as broken:
-            broken.setattr(cluster.groups.offsets, "expired", lambda *_: 1 // 0)
-            self.let_pass(cluster, 8)
-        assert "Expired offsets could not be removed" in caplog.text
-        self.let_pass(cluster, 0)
-        assert cluster.committed() == {}
-
-    async def test_a_group_that_was_never_joined_is_forgotten(self, cluster: Cluster) -> None:
-        cluster.groups.join_group("g", joining(session_ms=10_000)).cancel()  # type: ignore[union-attr]
-        self.let_pass(cluster, 1)
-        self.let_pass(cluster, 1)
-        assert "g" not in cluster.groups.groups
 
 
 class TestMembership:

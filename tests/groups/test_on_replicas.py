@@ -27,7 +27,7 @@ from kafkapy.protocol.messages.sync_group import (
     SyncGroupResponse,
 )
 from kafkapy.protocol.types import TopicPartition
-from tests.groups.test_coordinator import joining
+from tests.groups.coordinator_world import joining
 from tests.replicas.cluster_rig import Node, Rig
 from tests.replicas.held_files import until
 
