@@ -6,6 +6,7 @@ the order in which a client learned of them.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
 import zlib
@@ -118,7 +119,8 @@ class RecordingProducer:
     def drop(self) -> None:
         """Forget what is not acknowledged yet: its fate is unknown."""
         self._producer.purge()
-        self._producer.flush(5)
+        with contextlib.suppress(KafkaException, SystemError):  # it has given up, which `fatal` says
+            self._producer.flush(5)
 
     def _delivered(self, number: int, error: KafkaError | None, message: Message) -> None:
         # Any error leaves open whether the record was written: the answer may have been lost.
