@@ -48,6 +48,7 @@ from kafkapy.storage.disk.checkpoints import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
+    META_PROPERTIES,
     RECOVERY_POINTS,
     write_clean_shutdown,
 )
@@ -477,13 +478,25 @@ class LogManager:
     ) -> str:
         """Rename the directory of a log to `-delete`, have it removed later; return the new path.
 
+        Somebody may have removed it by hand. That is no failure of the disk, if the log directory is there.
+
         Raises:
             StorageError: the disk failed.
         """
-        target = self._renamed(directory, path, deleted_name(topic_partition))
+        target = f"{directory.path}/{deleted_name(topic_partition)}"
+        try:
+            self.files.rename(path, target)
+        except OSError as error:
+            if not isinstance(error, FileNotFoundError) or not self._is_mounted(directory):
+                raise directory.failed(f"renaming {path}", error) from error
+            logger.warning("%s was to be deleted, and somebody has removed it already", path)
+        else:
+            directory.delete_later([target], (config or self.defaults).file_delete_delay_ms)
         self._with_deletions.add(directory)
-        directory.delete_later([target], (config or self.defaults).file_delete_delay_ms)
         return target
+
+    def _is_mounted(self, directory: LogDirectory) -> bool:
+        return self.files.exists(f"{directory.path}/{META_PROPERTIES}")
 
     def _renamed(self, directory: LogDirectory, path: str, name: str) -> str:
         """Rename the directory of a log; return the new path.

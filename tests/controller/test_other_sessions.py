@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -443,7 +444,10 @@ async def test_a_controller_of_an_earlier_epoch_changes_nothing(cluster: Any, ha
 # --- with a client --------------------------------------------------------------------------------
 
 
-def test_a_topic_made_by_hand_takes_records_and_its_logs_go_with_its_nodes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("directory_first", [False, True])
+def test_a_topic_made_by_hand_takes_records_and_its_logs_go_with_its_nodes(
+    tmp_path: Path, directory_first: bool
+) -> None:
     async def by_hand(change: Callable[[MetadataStore], Awaitable[object]]) -> None:
         store = await EmbeddedStore.open(tmp_path / "metadata.db", sync=False)
         await change(store)
@@ -459,9 +463,12 @@ def test_a_topic_made_by_hand_takes_records_and_its_logs_go_with_its_nodes(tmp_p
         assert producer.flush(60) == 0
         assert refused == [None]
         assert (tmp_path / "t-0" / "00000000000000000000.log").stat().st_size
+        if directory_first:
+            shutil.rmtree(tmp_path / "t-0")
         asyncio.run(by_hand(lambda store: remove(store, "/brokers/topics/t")))
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         for _ in range(10_000):
             if not admin.list_topics(timeout=60).topics:
                 break
         assert not (tmp_path / "t-0").exists()
+        assert not broker.core.logs.offline_dirs

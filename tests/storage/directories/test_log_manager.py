@@ -245,6 +245,27 @@ def test_a_deleted_partition_frees_its_name_at_once_and_its_files_after_the_dela
     assert names(tmp_path / "data", "-delete") == []
 
 
+def test_a_log_whose_directory_somebody_has_removed_can_be_deleted_and_made_anew(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    fill(logs.log, 2)
+    shutil.rmtree(tmp_path / "data" / "events-0")
+    logs.manager.delete(TP)
+    logs.manager.sync_deletions()()
+    assert not logs.manager.offline_dirs
+    assert names(tmp_path / "data", "-delete") == []
+    assert logs.manager.create(TP, bytes(reversed(TOPIC_ID)), LogConfig(), new=True).log_end_offset == 0
+
+
+def test_a_log_that_cannot_be_deleted_since_its_disk_is_gone_is_a_failure(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    fill(logs.log, 2)
+    (tmp_path / "data").rename(tmp_path / "elsewhere")
+    (tmp_path / "data").mkdir()
+    with pytest.raises(StorageError, match="renaming"):
+        logs.manager.delete(TP)
+    assert logs.manager.offline_dirs
+
+
 def test_a_partition_whose_index_entries_find_no_space_can_be_deleted(tmp_path: Path) -> None:
     logs = Logs(tmp_path)
     fill(logs.log, 3)
