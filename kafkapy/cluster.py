@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 _METADATA: Final = "metadata.db"
 MOST_REPLICAS: Final = 3
 
+_OWN_SETTINGS: Final = ("broker.id", "node.id", "listeners", "advertised.listeners", "log.dir", "log.dirs")
+"""The settings that are another for each broker."""
+
 
 class Cluster:
     """Brokers 1, 2, 3 … in threads of this process; a context manager.
@@ -38,6 +41,9 @@ class Cluster:
         brokers: how many.
         config: Kafka's settings for all of them; values may be str, int, float or bool.
         data_dir: the directory to keep the data in, for later starts.
+
+    Raises:
+        ConfigError: `config` has a setting that the cluster gives each broker itself.
     """
 
     def __init__(
@@ -49,6 +55,7 @@ class Cluster:
     ) -> None:
         if brokers < 1:
             raise ValueError(f"a cluster of {brokers} brokers: expected 1 or more")
+        _require_common(config or {})
         replicas = min(brokers, MOST_REPLICAS)
         self._config: dict[str, object] = {
             "default.replication.factor": replicas,
@@ -173,6 +180,22 @@ class Cluster:
         if self._temporary is None:
             self._temporary = tempfile.mkdtemp(prefix="kafkapy-")
         return Path(self._temporary)
+
+
+def _require_common(config: Mapping[str, object]) -> None:
+    """Refuse settings that cannot be those of all brokers of a process, since they would do nothing."""
+    from kafkapy.configs.keys import ConfigError
+
+    for name in _OWN_SETTINGS:
+        if name in config:
+            raise ConfigError(
+                f"{name}: a cluster in one process gives each broker its own; remove the setting"
+            )
+    if config.get("zookeeper.connect"):
+        raise ConfigError(
+            "zookeeper.connect: a cluster in one process keeps its metadata itself; remove the setting, or"
+            " run each broker with kafkapy serve"
+        )
 
 
 class _ClusterBroker(Broker):

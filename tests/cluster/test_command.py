@@ -48,6 +48,12 @@ def test_brokers_replicate_until_they_are_told_to_stop(tmp_path: Path) -> None:
     [
         (("--brokers", "0"), 2, "0 is not in the range x>=1"),
         (("--set", "min.insync.replicas=none"), 2, "kafkapy: min.insync.replicas=none: "),
+        (("--set", "zookeeper.connect=localhost:2181"), 2, "kafkapy: zookeeper.connect: a cluster in one"),
+        (
+            ("--set", "broker.id=7"),
+            2,
+            "kafkapy: broker.id: a cluster in one process gives each broker its own",
+        ),
         (("--data", "/dev/null"), 1, "kafkapy: "),
     ],
 )
