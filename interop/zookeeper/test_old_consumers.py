@@ -5,7 +5,6 @@ They share partitions and keep offsets in ZooKeeper.
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -55,12 +54,13 @@ class OldConsumer:
 
     def _read(self) -> None:
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self.values.append(line.strip())
+        with self._process.stdout as lines:
+            for line in lines:
+                self.values.append(line.strip())
 
     def stop(self) -> None:
         """Stop it in order: it commits, and leaves its group."""
-        self._process.send_signal(signal.SIGINT)
+        self._process.terminate()
         try:
             self._process.wait(30)
         finally:
