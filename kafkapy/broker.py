@@ -54,7 +54,7 @@ from kafkapy.machine import Machine
 from kafkapy.metadata.cache import MetadataCache, open_cluster
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.metadata.metadata_file import metadata_file, require_no_metadata
-from kafkapy.metadata.registration import require_own_place, require_reachable
+from kafkapy.metadata.registration import require_known_name, require_own_place, require_reachable
 from kafkapy.metadata.shared_tree import choose_broker_id, open_zookeeper, require_others_in_sync
 from kafkapy.metadata.store import MetadataStore, MetadataStoreError
 from kafkapy.metadata.topic_names import (
@@ -546,6 +546,8 @@ class BrokerCore:
         self.server.lacks_files = lambda: self.logs.files.open_files.crowded
         config.on_change(lambda: self.logs.remember_producers(config["producer.id.expiration.ms"]))
         identity = await self.blocking(self.logs.open)
+        if self.clustered:
+            await require_known_name(self._inner_endpoint())
         self._store = await self._open_store()
         self._started.push_async_callback(self._store.close)
         self._changes = TreeChanges(self._store)
@@ -569,15 +571,16 @@ class BrokerCore:
             MetadataStoreError: it cannot have the id, its address, or its replicas.
         """
         self.node_id = await choose_broker_id(self._store, self.config, self.node_id, stored)
-        endpoints = self._endpoints()
-        require_own_place(image, self.node_id, endpoints)
-        inner = self.config.inter_broker_listener
-        await require_reachable(
-            image, self.node_id, next((each for each in endpoints if each.listener == inner), None)
-        )
+        require_own_place(image, self.node_id, self._endpoints())
+        await require_reachable(image, self.node_id, self._inner_endpoint())
         if self.logs.were_empty:
             paths = " and ".join(str(path) for path in self.config.log_dirs)
             await require_others_in_sync(self._store, image, self.node_id, paths)
+
+    def _inner_endpoint(self) -> Endpoint | None:
+        """Where other brokers reach this one."""
+        inner = self.config.inter_broker_listener
+        return next((each for each in self._endpoints() if each.listener == inner), None)
 
     async def _open_store(self) -> MetadataStore:
         if self._cluster_store is not None:

@@ -65,6 +65,27 @@ def require_own_place(image: MetadataImage, broker_id: int, endpoints: Iterable[
                 )
 
 
+async def require_known_name(own: Endpoint | None) -> None:
+    """See that the name in this broker's endpoint has an address.
+
+    `own` is the endpoint of the listener for other brokers. Apache Kafka does not check that. A name server
+    that does not answer says nothing.
+
+    Raises:
+        MetadataStoreError: nobody knows the name.
+    """
+    if own is None:
+        return
+    try:
+        await asyncio.get_running_loop().getaddrinfo(own.host, 0, type=socket.SOCK_DGRAM)
+    except socket.gaierror as error:
+        if error.errno == socket.EAI_NONAME:
+            raise MetadataStoreError(
+                f"{own}: the name {own.host} cannot be resolved: set listeners or advertised.listeners to an"
+                " address at which others reach this broker."
+            ) from None
+
+
 async def require_reachable(image: MetadataImage, broker_id: int, own: Endpoint | None) -> None:
     """See that brokers on other machines can reach this one.
 

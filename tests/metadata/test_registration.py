@@ -11,7 +11,12 @@ import pytest
 from kafkapy.metadata import registration as module
 from kafkapy.metadata import znodes
 from kafkapy.metadata.image import Broker, MetadataImage
-from kafkapy.metadata.registration import Registration, require_own_place, require_reachable
+from kafkapy.metadata.registration import (
+    Registration,
+    require_known_name,
+    require_own_place,
+    require_reachable,
+)
 from kafkapy.metadata.store import (
     EventType,
     MetadataStore,
@@ -163,6 +168,22 @@ async def test_a_broker_that_brokers_on_other_machines_cannot_reach_is_refused(o
     )
     await require_reachable(image, 2, endpoint)
     await require_reachable(image, 1, there._replace(port=9093))
+
+
+async def test_a_broker_whose_name_nobody_knows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = socket.EAI_NONAME
+
+    async def getaddrinfo(*_: object, **__: object) -> None:
+        raise socket.gaierror(problem, "")
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+    endpoint = Endpoint("PLAINTEXT", "broker-1.test", 9093, "PLAINTEXT")
+    with pytest.raises(
+        MetadataStoreError, match=r"9093: the name broker-1\.test cannot be resolved: set listen"
+    ):
+        await require_known_name(endpoint)
+    problem = socket.EAI_AGAIN  # the name server is away
+    await require_known_name(endpoint)
 
 
 @pytest.mark.parametrize("other", ["127.0.0.1", "localhost", "0.0.0.0", socket.gethostname()])

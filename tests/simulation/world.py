@@ -104,6 +104,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def __del__(self) -> None:
         """Nothing, for the same reason."""
 
+    async def getaddrinfo(self, host: Any, port: Any, **options: Any) -> list[Any]:
+        """Every name is known; nobody asks what it stands for."""
+        return []
+
     async def create_connection(  # type: ignore[override]
         self, protocol_factory: Any, host: str, port: int
     ) -> Any:
