@@ -121,15 +121,8 @@ class BrokerProcess:
         self._process.send_signal(signal.SIGTERM)
 
     def freeze(self) -> None:
-        """SIGSTOP, and wait until no thread computes any more.
-
-        One that is in a system call ends that, and stops where it would return, once another has stopped.
-        """
-        assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
-        deadline = time.monotonic() + FREEZE_DEADLINE
-        while (states := thread_states(self.pid)) and not (states <= FROZEN and states & STOPPED):
-            assert time.monotonic() < deadline, states
+        """SIGSTOP, as the function does."""
+        freeze(self.pid)
 
     def kill(self) -> None:
         """SIGKILL, and wait until the process is gone."""
@@ -161,6 +154,17 @@ class BrokerProcess:
                 return len(connection.recv(8)) == 8
         except OSError:
             return False
+
+
+def freeze(pid: int) -> None:
+    """SIGSTOP, and wait until no thread of a process computes any more.
+
+    One that is in a system call ends that, and stops where it would return, once another has stopped.
+    """
+    os.kill(pid, signal.SIGSTOP)
+    deadline = time.monotonic() + FREEZE_DEADLINE
+    while (states := thread_states(pid)) and not (states <= FROZEN and states & STOPPED):
+        assert time.monotonic() < deadline, states
 
 
 def thread_states(pid: int) -> set[str]:
