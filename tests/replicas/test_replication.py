@@ -24,9 +24,14 @@ from kafkapy.protocol.messages.fetch import (
     FetchTopic,
     ReplicaState,
 )
+from kafkapy.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from kafkapy.protocol.types import ApiKey, TopicPartition
 from kafkapy.replicas.cluster_replication import ReplicationSettings
-from kafkapy.replicas.fetcher import FetchSettings, whole_batches
+from kafkapy.replicas.fetcher import EARLIEST, LATEST, FetchSettings, whole_batches
 from kafkapy.storage.log.index_repair import IndexRepair
 from tests.replicas.cluster_rig import TP, Node, Rig, id_of
 from tests.replicas.held_files import until
@@ -482,6 +487,39 @@ async def test_the_high_watermark_of_a_follower_is_never_above_its_end(
     await rig.caught_up(2)
     assert len(seen) >= 20
     assert all(high <= end for _, high, end in seen)
+
+
+async def test_a_new_leader_tells_no_end_before_the_one_that_was_told_earlier(
+    tmp_path: Path, rigs: list[Rig]
+) -> None:
+    rigs.append(rig := Rig(tmp_path))
+
+    async def end_at(node: int, version: int = 8, timestamp: int = LATEST) -> tuple[int, int]:
+        wanted = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+        topics = [ListOffsetsTopic(name=TP.topic, partitions=[wanted])]
+        request = ListOffsetsRequest(replica_id=-1, topics=topics)
+        (told,) = (await rig[node].answer(request, version)).topics[0].partitions
+        return told.error_code, told.offset
+
+    def withhold(_: int, answer: Any) -> None:
+        if isinstance(answer, FetchResponse):
+            for data in answer.responses[0].partitions if answer.responses else ():
+                data.high_watermark = 0
+
+    rig.wire.spoil = withhold
+    leader = await rig.lead()
+    assert (await leader.produce(b"a", b"b", b"c")).error_code == 0
+    assert await end_at(1) == (ErrorCode.NONE, 3)
+    rig.wire.cut.add(BOTH)
+    await rig.controller.elect(2, (1, 2))
+    assert rig[2].offsets == (0, 0, 3)
+    assert await end_at(2) == (ErrorCode.OFFSET_NOT_AVAILABLE, -1)
+    assert await end_at(2, version=4) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+    assert await end_at(2, timestamp=EARLIEST) == (ErrorCode.NONE, 0)
+    rig.wire.spoil = None
+    rig.wire.cut.clear()
+    await until(lambda: rig[2].offsets[1] == 3)
+    assert await end_at(2) == (ErrorCode.NONE, 3)
 
 
 async def test_a_follower_starts_where_its_leader_does(tmp_path: Path, rigs: list[Rig]) -> None:
