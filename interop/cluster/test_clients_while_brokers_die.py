@@ -45,8 +45,6 @@ PASSING = {
     # the connection or the answer is lost
     "NETWORK_EXCEPTION",
     "REQUEST_TIMED_OUT",
-    # a producer sent the next batch while an earlier one was refused: it sends both again, in order
-    "OUT_OF_ORDER_SEQUENCE_NUMBER",
 }
 
 
