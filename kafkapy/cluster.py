@@ -183,7 +183,7 @@ class Cluster:
 
 
 def _require_common(config: Mapping[str, object]) -> None:
-    """Refuse settings that cannot be those of all brokers of a process, since they would do nothing."""
+    """Refuse settings that cannot be the same for all brokers of a process."""
     from kafkapy.configs.keys import ConfigError
 
     for name in _OWN_SETTINGS:
