@@ -42,9 +42,9 @@ _VERSION_WITH_EXPIRY: Final = 1
 _INT16: Final = struct.Struct(">h")
 _INT64: Final = struct.Struct(">q")
 _HEAD: Final = struct.Struct(">hqi")  # version, offset, leader epoch
-_TAIL_WITHOUT_METADATA: Final = struct.Struct(">Bq3s16s")
-_SIZE_WITHOUT_METADATA: Final = _HEAD.size + _TAIL_WITHOUT_METADATA.size
-assert _SIZE_WITHOUT_METADATA == 42
+_PLAIN_TAIL: Final = struct.Struct(">Bq3s16s")
+_PLAIN: Final = struct.Struct(f"{_HEAD.format}{_PLAIN_TAIL.size}s")  # the head, the tail
+assert _PLAIN.size == 42
 _VERSION_BYTES: Final = _INT16.pack(_VERSION)
 _NO_METADATA: Final = 1  # the length of a compact string is one less
 _TAG_TOPIC_ID: Final = b"\x01\x00\x10"
@@ -88,26 +88,36 @@ def encode_offset(
             expire_timestamp=expire_timestamp,
         )
         return _INT16.pack(_VERSION_WITH_EXPIRY) + encode(value, _VERSION_WITH_EXPIRY)
-    return encode_head(offset, leader_epoch) + encode_tail(metadata, commit_timestamp, topic_id)
-
-
-encode_head: Final = partial(_HEAD.pack, _VERSION)
-"""The bytes of an offset and its leader epoch, if it has no expiry."""
-
-
-def encode_tail(metadata: str, commit_timestamp: int, topic_id: Uuid) -> bytes:
-    """The bytes after `encode_head`; many offsets that are committed together have the same."""
     if not metadata and topic_id != ZERO_UUID:
-        return _TAIL_WITHOUT_METADATA.pack(_NO_METADATA, commit_timestamp, _TAG_TOPIC_ID, topic_id)
+        return encode_plain(offset, leader_epoch, encode_plain_tail(commit_timestamp, topic_id))
     text = metadata.encode()
-    tags = _NO_TAGS if topic_id == ZERO_UUID else _TAG_TOPIC_ID + topic_id
-    return b"".join((encode_uvarint(len(text) + 1), text, _INT64.pack(commit_timestamp), tags))
+    return b"".join(
+        (
+            _HEAD.pack(_VERSION, offset, leader_epoch),
+            encode_uvarint(len(text) + 1),
+            text,
+            _INT64.pack(commit_timestamp),
+            _NO_TAGS if topic_id == ZERO_UUID else _TAG_TOPIC_ID + topic_id,
+        )
+    )
+
+
+encode_plain: Final = partial(_PLAIN.pack, _VERSION)
+"""The bytes of an offset and its leader epoch without metadata or expiry, before an `encode_plain_tail`."""
+
+
+def encode_plain_tail(commit_timestamp: int, topic_id: Uuid) -> bytes:
+    """The end of offsets without metadata or expiry, the same for all that a topic commits together.
+
+    The topic must have an id.
+    """
+    return _PLAIN_TAIL.pack(_NO_METADATA, commit_timestamp, _TAG_TOPIC_ID, topic_id)
 
 
 def require_readable(value: EncodedOffset) -> None:
     """Raise DecodeError if `decode_offset` would."""
     if (
-        len(value) != _SIZE_WITHOUT_METADATA
+        len(value) != _PLAIN.size
         or value[14] != _NO_METADATA
         or value[23:26] != _TAG_TOPIC_ID
         or value[:2] != _VERSION_BYTES

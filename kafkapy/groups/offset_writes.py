@@ -18,10 +18,9 @@ from kafkapy.groups.committed_offset import EncodedOffset
 from kafkapy.groups.group import Group
 from kafkapy.groups.loading import LoadedPartition
 from kafkapy.groups.offsets import Offsets
-from kafkapy.groups.records import encode_offset_keys
+from kafkapy.groups.records import offset_records
 from kafkapy.process.log_text import shortened
 from kafkapy.protocol.errors import ErrorCode
-from kafkapy.protocol.plain_batch import KeyValue
 from kafkapy.protocol.types import TopicPartition
 
 OFFSETS_AT_ONCE: Final = 500
@@ -73,11 +72,10 @@ class OffsetWrites:
         committed: Callable[[int, int], None],
         producer: TransactionalProducer | None,
     ) -> ErrorCode | PendingWrite[Any]:
-        keys = commits.keys()
-        records: list[KeyValue] = list(zip(encode_offset_keys(group_id, keys), commits.values(), strict=True))
+        records = offset_records(group_id, commits)
         outcome = self._runtime.write(group_id, records, committed=committed, producer=producer)
         if isinstance(outcome, PendingWrite):
-            offsets = self._offsets
+            offsets, keys = self._offsets, commits.keys()
             offsets.begin_write(group_id, keys)
             outcome.when_done(lambda _: offsets.end_write(group_id, keys))
         return outcome
@@ -104,7 +102,7 @@ class OffsetWrites:
         undone: Callable[[], object] | None,
     ) -> None:
         offsets = self._offsets
-        records: list[KeyValue] = [(key, None) for key in encode_offset_keys(group_id, keys)]
+        records = offset_records(group_id, dict.fromkeys(keys))
         records += [(key, None) for key in group_keys]
         if not records:
             done(ErrorCode.NONE)

@@ -28,10 +28,24 @@ CHECKED_AT_ONCE: Final = 500
 _NOTHING: Final[Mapping[TopicPartition, EncodedOffset]] = MappingProxyType({})
 
 
-@lru_cache(maxsize=10_000)
-def partition_named(topic: str, partition: int) -> TopicPartition:
-    """The name of a partition, for many groups the same object."""
-    return TopicPartition(topic, partition)
+class PartitionNames(dict[int, TopicPartition]):
+    """The names of a topic's partitions by number, made when they are first asked for."""
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+
+    def __missing__(self, partition: int) -> TopicPartition:
+        self[partition] = name = TopicPartition(self._topic, partition)
+        return name
+
+
+@lru_cache(maxsize=1000)
+def partitions_of(topic: str) -> PartitionNames:
+    """The names of the partitions of a topic, for many groups the same objects.
+
+    Ask only for partitions that exist: what was asked for is kept.
+    """
+    return PartitionNames(topic)
 
 
 class Offsets:

@@ -16,21 +16,24 @@ Source: Apache Kafka's GroupCoordinatorRecordHelpers and GroupCoordinatorRecordS
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
-from functools import lru_cache
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from kafkapy.groups.committed_offset import EncodedOffset
 from kafkapy.groups.consumer.records import CONSUMER_RECORDS, ConsumerGroupKey
 from kafkapy.groups.share.records import SHARE_RECORDS, ShareGroupKey
 from kafkapy.groups.streams.records import STREAMS_RECORDS, StreamsGroupKey
 from kafkapy.protocol.codec import decode_from, encode
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.messages.group_records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey
+from kafkapy.protocol.plain_batch import KeyValue
 from kafkapy.protocol.types import TopicPartition
 
 OFFSET_KEY_TYPES: Final = (0, 1)
 GROUP_KEY_TYPE: Final = 2
 GROUP_VALUE_VERSION: Final = 3
+MAX_PARTITION_KEYS: Final = 10_000
+"""The most partitions whose part of a key is remembered."""
 
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
@@ -50,18 +53,30 @@ class GroupKey(NamedTuple):
     group_id: str
 
 
-def encode_offset_keys(group_id: str, keys: Iterable[TopicPartition]) -> list[bytes]:
-    """`int16 1, OffsetCommitKey` of each partition."""
+def offset_records(group_id: str, offsets: Mapping[TopicPartition, EncodedOffset | None]) -> list[KeyValue]:
+    """The records of a group's offsets: `int16 1, OffsetCommitKey`, and the value or None for a tombstone."""
     group = group_id.encode()
     start = _TYPE_AND_LENGTH.pack(1, len(group)) + group
-    return [start + _encode_partition(key) for key in keys]
+    ends = _PARTITION_KEYS
+    return [(start + ends[partition], value) for partition, value in offsets.items()]
 
 
-@lru_cache(maxsize=10_000)
-def _encode_partition(key: TopicPartition) -> bytes:
-    """The end of an OffsetCommitKey, the same for all groups."""
-    name = key.topic.encode()
-    return b"".join((_INT16.pack(len(name)), name, _INT32.pack(key.partition)))
+class _PartitionKeys(dict[TopicPartition, bytes]):
+    """The end of an OffsetCommitKey, the same for all groups, by partition.
+
+    When there are very many, all are forgotten.
+    """
+
+    def __missing__(self, partition: TopicPartition) -> bytes:
+        if len(self) >= MAX_PARTITION_KEYS:
+            self.clear()
+        name = partition.topic.encode()
+        end = b"".join((_INT16.pack(len(name)), name, _INT32.pack(partition.partition)))
+        self[partition] = end
+        return end
+
+
+_PARTITION_KEYS: Final = _PartitionKeys()
 
 
 def encode_group_key(group_id: str) -> bytes:

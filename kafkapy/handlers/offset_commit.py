@@ -39,11 +39,11 @@ from kafkapy.coordination.answer import Answer
 from kafkapy.groups.committed_offset import (
     NO_EXPIRY,
     EncodedOffset,
-    encode_head,
     encode_offset,
-    encode_tail,
+    encode_plain,
+    encode_plain_tail,
 )
-from kafkapy.groups.offsets import partition_named
+from kafkapy.groups.offsets import partitions_of
 from kafkapy.groups.zookeeper_offsets import ZooKeeperOffsets
 from kafkapy.handlers.context import RequestContext
 from kafkapy.metadata.image import MetadataImage
@@ -57,6 +57,7 @@ from kafkapy.protocol.messages.offset_commit import (
 )
 from kafkapy.protocol.types import TopicPartition
 
+VERSION_WITH_TIMESTAMPS: Final = 1
 FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND: Final = 9
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
 UNSET: Final = -1
@@ -80,8 +81,6 @@ class _Accepted(dict[int, OffsetCommitResponsePartition]):
 _ACCEPTED: Final = _Accepted()
 
 Commits = dict[TopicPartition, EncodedOffset]
-Refused = dict[tuple[int, int], ErrorCode]
-"""The errors of partitions, by the place of the topic in the request and that of the partition in it."""
 
 Stored = OffsetCommitResponse | Awaitable[OffsetCommitResponse]
 
@@ -150,34 +149,45 @@ def _store(context: RequestContext, request: OffsetCommitRequest) -> Steps[Store
     max_metadata = groups.config.offset_metadata_max_bytes
     now = context.broker.clock.now_ms()
     retention = request.retention_time_ms
-    is_timed = retention != UNSET
-    expire_timestamp = now + retention if is_timed else NO_EXPIRY
+    expire_timestamp = NO_EXPIRY if retention == UNSET else now + retention
+    gives_times = retention != UNSET or context.api_version == VERSION_WITH_TIMESTAMPS
     commits: Commits = {}
-    refused: Refused = {}
-    for place, asked in enumerate(request.topics):
-        if place:
+    has_too_large = False
+    response = OffsetCommitResponse()
+    for asked in request.topics:
+        if response.topics:
             yield
+        results: list[OffsetCommitResponsePartition] = []
+        response.topics.append(
+            OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id, partitions=results)
+        )
+        partitions = asked.partitions
         topic = image.topics_by_id.get(asked.topic_id) if by_id else image.topics.get(asked.name)
         if topic is None:
             unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            for number in range(len(asked.partitions)):
+            for number, each in enumerate(partitions):
                 if number and number % CHECKED_AT_ONCE == 0:
                     yield
-                refused[place, number] = unknown
+                results.append(_refused(each.partition_index, unknown))
             continue
-        name, topic_id, states, partitions = topic.name, topic.id, topic.partitions, asked.partitions
-        tail, count = encode_tail("", now, topic_id), len(states)
+        topic_id, states, names = topic.id, topic.partitions, partitions_of(topic.name)
+        tail, count = encode_plain_tail(now, topic_id), len(states)
         for start in range(0, len(partitions), CHECKED_AT_ONCE):
             if start:
                 yield
-            for number, each in enumerate(partitions[start : start + CHECKED_AT_ONCE], start):
+            for each in partitions[start : start + CHECKED_AT_ONCE]:
                 index, metadata = each.partition_index, each.committed_metadata
-                if not 0 <= index < count or not states[index].exists:
-                    refused[place, number] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                if not 0 <= index < count or not states[index].replicas:  # does not exist (PartitionState)
+                    results.append(_refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+                    continue
+                if not metadata and not gives_times:
+                    offset = encode_plain(each.committed_offset, each.committed_leader_epoch, tail)
                 elif metadata and len(metadata) > max_metadata:
-                    refused[place, number] = ErrorCode.OFFSET_METADATA_TOO_LARGE
-                elif metadata or is_timed or each.commit_timestamp != UNSET:
-                    commits[partition_named(name, index)] = encode_offset(
+                    has_too_large = True
+                    results.append(_refused(index, ErrorCode.OFFSET_METADATA_TOO_LARGE))
+                    continue
+                else:
+                    offset = encode_offset(
                         each.committed_offset,
                         each.committed_leader_epoch,
                         metadata or "",
@@ -185,22 +195,20 @@ def _store(context: RequestContext, request: OffsetCommitRequest) -> Steps[Store
                         expire_timestamp,
                         topic_id,
                     )
-                else:
-                    head = encode_head(each.committed_offset, each.committed_leader_epoch)
-                    commits[partition_named(name, index)] = head + tail
+                commits[names[index]] = offset
+                results.append(_ACCEPTED[index])
     if len(commits) > OFFSETS_AT_ONCE:
-        return (yield from _commit_in_parts(context, request, image, commits, refused))
-    response = yield from _response(request, refused)
-    if not commits and ErrorCode.OFFSET_METADATA_TOO_LARGE not in refused.values():
+        return (yield from _commit_in_parts(context, request, image, commits, response))
+    if not commits and not has_too_large:
         return response
     if (refusal := _refusal(context, request, image, commits)) is not None:
-        return (yield from _refused(request, refused, refusal))
+        return (yield from _refused_by_group(response, refusal))
     if not commits:
         return response
     stored: Answer[OffsetCommitResponse] = Answer()
 
     def done(error: ErrorCode) -> None:
-        stored(at_once(_response(request, refused, error)) if error else response)
+        stored(at_once(_failed(response, image, dict.fromkeys(commits, error))) if error else response)
 
     groups.commit_offsets(request.group_id, commits, done)
     return stored.result()
@@ -211,28 +219,25 @@ def _commit_in_parts(
     request: OffsetCommitRequest,
     image: MetadataImage,
     commits: Commits,
-    refused: Refused,
+    response: OffsetCommitResponse,
 ) -> Steps[Stored]:
     """Write very many offsets in parts, each checked against the group's present state."""
     stored: Answer[OffsetCommitResponse] = Answer()
     errors: dict[TopicPartition, ErrorCode] = {}
     waiting = 1
-    response = yield from _response(request, refused)
 
     def one_less() -> None:
         nonlocal waiting
         waiting -= 1
-        if not waiting and errors:
-            stored(at_once(_response(request, _by_place(request, image, errors) | refused)))
-        elif not waiting:
-            stored(response)
+        if not waiting:
+            stored(at_once(_failed(response, image, errors)) if errors else response)
 
     left = iter(commits.items())
     is_first = True
     while part := dict(islice(left, OFFSETS_AT_ONCE)):
         if (refusal := _refusal(context, request, image, part)) is not None:
             if is_first:
-                return (yield from _refused(request, refused, refusal))
+                return (yield from _refused_by_group(response, refusal))
             errors.update(dict.fromkeys(part, refusal))
             continue
 
@@ -249,54 +254,41 @@ def _commit_in_parts(
     return stored.result()
 
 
-def _by_place(
-    request: OffsetCommitRequest, image: MetadataImage, errors: Mapping[TopicPartition, ErrorCode]
-) -> Refused:
-    """The errors of partitions, by their places in the request."""
-    found: Refused = {}
-    for place, asked in enumerate(request.topics):
-        name = asked.name or image.topic_name(asked.topic_id) or ""
-        for number, each in enumerate(asked.partitions):
-            error = errors.get(TopicPartition(name, each.partition_index))
-            if error is not None:
-                found[place, number] = error
-    return found
+def _refused(index: int, error: ErrorCode) -> OffsetCommitResponsePartition:
+    return OffsetCommitResponsePartition(partition_index=index, error_code=error)
 
 
-def _refused(
-    request: OffsetCommitRequest, refused: Refused, refusal: ErrorCode
-) -> Steps[OffsetCommitResponse]:
+def _refused_by_group(response: OffsetCommitResponse, refusal: ErrorCode) -> Steps[OffsetCommitResponse]:
     """The answer when the group takes no offsets.
 
     Partitions that do not exist keep their error.
     """
-    too_large = ErrorCode.OFFSET_METADATA_TOO_LARGE
-    missing = {place: error for place, error in refused.items() if error is not too_large}
-    return (yield from _response(request, missing, refusal))
+    replaced = (ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE)
+    for topic in response.topics:
+        yield
+        results = topic.partitions
+        for number, result in enumerate(results):
+            if number and number % CHECKED_AT_ONCE == 0:
+                yield
+            if result.error_code in replaced:
+                results[number] = _refused(result.partition_index, refusal)
+    return response
 
 
-def _response(
-    request: OffsetCommitRequest, refused: Refused, error: ErrorCode = ErrorCode.NONE
+def _failed(
+    response: OffsetCommitResponse, image: MetadataImage, errors: Mapping[TopicPartition, ErrorCode]
 ) -> Steps[OffsetCommitResponse]:
-    """The answer, with `error` for the partitions that are not refused."""
-    response = OffsetCommitResponse()
-    for place, asked in enumerate(request.topics):
-        if place:
-            yield
-        if refused or error:
-            results = []
-            for number, each in enumerate(asked.partitions):
-                if number and number % CHECKED_AT_ONCE == 0:
-                    yield
-                code = refused.get((place, number), error)
-                results.append(
-                    OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code)
-                )
-        else:
-            results = [_ACCEPTED[each.partition_index] for each in asked.partitions]
-        response.topics.append(
-            OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id, partitions=results)
-        )
+    """The answer when some of the accepted offsets could not be written."""
+    for topic in response.topics:
+        yield
+        name = topic.name or image.topic_name(topic.topic_id) or ""
+        results = topic.partitions
+        for number, result in enumerate(results):
+            if number and number % CHECKED_AT_ONCE == 0:
+                yield
+            error = errors.get(TopicPartition(name, result.partition_index))
+            if error is not None and result.error_code == ErrorCode.NONE:
+                results[number] = _refused(result.partition_index, error)
     return response
 
 

@@ -28,7 +28,7 @@ from typing import Final, NamedTuple
 
 from kafkapy.coordination.runtime import TransactionalProducer
 from kafkapy.groups.committed_offset import EncodedOffset, encode_offset
-from kafkapy.groups.offsets import partition_named
+from kafkapy.groups.offsets import partitions_of
 from kafkapy.handlers.context import RequestContext
 from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC
 from kafkapy.process.turns import Steps
@@ -121,7 +121,7 @@ def _read(
                 result.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 continue
             known = image.topics[topic.name]
-            key = partition_named(known.name, each.partition_index)
+            key = partitions_of(known.name)[each.partition_index]
             offset = encode_offset(
                 each.committed_offset, each.committed_leader_epoch, metadata, now, topic_id=known.id
             )

@@ -15,7 +15,7 @@ from kafkapy.groups import loading
 from kafkapy.groups.classic.metadata import restore_group
 from kafkapy.groups.committed_offset import decode_offset, encode_offset
 from kafkapy.groups.loading import GroupReplay, LoadedPartition
-from kafkapy.groups.records import OffsetKey, decode_key, encode_group_key, encode_offset_keys
+from kafkapy.groups.records import OffsetKey, decode_key, encode_group_key, offset_records
 from kafkapy.protocol.compression import Compression
 from kafkapy.protocol.control_records import ControlType, control_record_key, end_txn_marker_value
 from kafkapy.protocol.errors import DecodeError
@@ -60,10 +60,10 @@ class Log:
 
     def offset(self, key: TopicPartition, offset: int, producer: int = -1) -> Log:
         value = encode_offset(offset, -1, "", 0)
-        return self.write((encode_offset_keys("g", [key])[0], value), producer=producer)
+        return self.write(*offset_records("g", {key: value}), producer=producer)
 
     def tombstone(self, key: TopicPartition) -> Log:
-        return self.write((encode_offset_keys("g", [key])[0], None))
+        return self.write(*offset_records("g", {key: None}))
 
     def end_transaction(self, producer: int, control: ControlType) -> Log:
         marker = Record(-1, 0, control_record_key(control), end_txn_marker_value(0), [])
@@ -99,7 +99,7 @@ def test_the_last_commit_of_a_partition_counts() -> None:
 def test_the_name_of_a_partition_is_kept_once_for_several_groups() -> None:
     log = Log()
     for group in ("g", "h"):
-        log.write((encode_offset_keys(group, [T0])[0], encode_offset(1, -1, "note", 1_700_000_000_000)))
+        log.write(*offset_records(group, {T0: encode_offset(1, -1, "note", 1_700_000_000_000)}))
     offsets = log.loaded.offsets
     (one,), (other,) = (offsets[group] for group in ("g", "h"))
     assert one is other
@@ -110,8 +110,8 @@ def test_an_offset_takes_little_more_memory_than_its_record() -> None:
     value = encode_offset(1000, -1, "", 1_700_000_000_000, topic_id=b"i" * 16)
     log = Log()
     for number in range(groups):
-        keys = encode_offset_keys(f"group {number}", [TopicPartition("topic", n) for n in range(partitions)])
-        log.write(*((key, value) for key in keys))
+        offsets = {TopicPartition("topic", n): value for n in range(partitions)}
+        log.write(*offset_records(f"group {number}", offsets))
     tracemalloc.start()
     try:
         loaded = log.loaded
@@ -130,8 +130,11 @@ def test_keys_are_taken_apart_as_the_codec_does(
     expected: dict[str, dict[TopicPartition, int]] = {}
     last: dict[bytes, int] = {}
     for number, (group, topic, partition, change) in enumerate(keys):
-        key = changed(encode_offset_keys(group, [TopicPartition(topic, partition)])[0], change)
-        log.write((key, encode_offset(number, -1, "", 0)))
+        ((key, value),) = offset_records(
+            group, {TopicPartition(topic, partition): encode_offset(number, -1, "", 0)}
+        )
+        key = changed(key, change)
+        log.write((key, value))
         last[key] = number
     for key, number in last.items():
         try:
@@ -153,7 +156,7 @@ def test_a_tombstone_removes_what_was_there() -> None:
 
 def test_compressed_batches_count_like_others() -> None:
     value = encode_offset(5, -1, "", 0)
-    assert Log().write((encode_offset_keys("g", [T0])[0], value), compress=True).offsets == {T0: 5}
+    assert Log().write(*offset_records("g", {T0: value}), compress=True).offsets == {T0: 5}
 
 
 def test_a_group_that_was_deleted_is_gone() -> None:
@@ -187,7 +190,7 @@ class TestTransactions:
 
 
 def test_a_record_that_cannot_be_read_is_logged_and_left_out(caplog: pytest.LogCaptureFixture) -> None:
-    log = Log().offset(T0, 1).write((encode_offset_keys("g", [T1])[0], b"\x00\x63")).write((None, b"x"))
+    log = Log().offset(T0, 1).write(*offset_records("g", {T1: b"\x00\x63"})).write((None, b"x"))
     with caplog.at_level(logging.ERROR):
         assert log.offsets == {T0: 1}
     assert "offset 1 cannot be read" in caplog.text

@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from kafkapy.coordination.partitioning import java_hash, partition_of
 from kafkapy.groups.classic.metadata import group_metadata, restore_group
 from kafkapy.groups.records import (
+    MAX_PARTITION_KEYS,
     GroupKey,
     OffsetKey,
     decode_group_value,
     decode_key,
     encode_group_key,
     encode_group_value,
-    encode_offset_keys,
+    offset_records,
 )
 from kafkapy.protocol.codec import encode
 from kafkapy.protocol.errors import DecodeError
@@ -35,10 +36,19 @@ int32s = st.integers(-(2**31), 2**31 - 1)
 @given(st.text(), st.text(), int32s)
 def test_an_offset_key_is_what_the_codec_makes_of_it(group: str, topic: str, partition: int) -> None:
     names = [TopicPartition(topic, partition), TopicPartition(topic, 0), TopicPartition("t", partition)]
-    for name, key in zip(names, encode_offset_keys(group, names), strict=True):
-        value = OffsetCommitKey(group=group, topic=name.topic, partition=name.partition)
-        assert key == b"\x00\x01" + encode(value, 0)
+    offsets = {name: None if name.partition else b"value" for name in names}
+    for name, (key, value) in zip(offsets, offset_records(group, offsets), strict=True):
+        expected = OffsetCommitKey(group=group, topic=name.topic, partition=name.partition)
+        assert key == b"\x00\x01" + encode(expected, 0)
         assert decode_key(key) == OffsetKey(group, name)
+        assert value is offsets[name]
+
+
+def test_keys_are_right_for_more_partitions_than_are_remembered() -> None:
+    names = [TopicPartition("t", number) for number in range(MAX_PARTITION_KEYS + 1)]
+    for _ in range(2):
+        records = offset_records("g", dict.fromkeys(names))
+        assert [decode_key(key) for key, _ in records] == [OffsetKey("g", name) for name in names]
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3, 4])
@@ -69,7 +79,7 @@ def test_a_group_key_is_of_type_2() -> None:
 
 
 def test_the_first_key_type_is_understood_too() -> None:
-    key = encode_offset_keys("g", [TopicPartition("t", 1)])[0]
+    ((key, _),) = offset_records("g", {TopicPartition("t", 1): None})
     assert decode_key(b"\x00\x00" + key[2:]) == OffsetKey("g", TopicPartition("t", 1))
 
 
