@@ -256,13 +256,12 @@ def set_max_timestamp(
         return
     _INT16.pack_into(buffer, position + CRC_FROM, attributes)
     _INT64.pack_into(buffer, position + _MAX_TIMESTAMP_AT, max_timestamp)
-    write_crc(buffer, position, header.size)
+    write_crc(memoryview(buffer)[position : position + header.size])
 
 
-def write_crc(buffer: bytearray | memoryview, position: int, size: int) -> None:
-    """Set the CRC of the batch at `position`, which has `size` bytes."""
-    crc = crc32c(memoryview(buffer)[position + CRC_FROM : position + size])
-    _UINT32.pack_into(buffer, position + _CRC_AT, crc)
+def write_crc(batch: memoryview) -> None:
+    """Set the CRC of the batch that fills `batch`."""
+    _UINT32.pack_into(batch, _CRC_AT, crc32c(batch[CRC_FROM:]))
 
 
 # --- building -----------------------------------------------------------------------------------------------
@@ -324,7 +323,7 @@ def build_batch(
         delta, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, count,
     )  # fmt: skip
     batch += body
-    write_crc(batch, 0, len(batch))
+    write_crc(memoryview(batch))
     return batch
 
 
@@ -349,7 +348,7 @@ def recompress_batch(
     attributes = header.attributes & ~_CODEC_MASK | compression
     HEADER.pack_into(batch, 0, *header._replace(batch_length=length, attributes=attributes))
     batch += body
-    write_crc(batch, 0, len(batch))
+    write_crc(memoryview(batch))
     return batch
 
 

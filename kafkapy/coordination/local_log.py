@@ -122,7 +122,7 @@ class LocalTopicLog:
         self,
         partition: int,
         header: BatchHeader,
-        batch: bytearray,
+        batch: memoryview,
         *,
         verification: Verification | None = None,
     ) -> ErrorCode | None:

@@ -551,7 +551,7 @@ class CoordinatorRuntime(Generic[T]):
 
 def _build(
     records: list[KeyValue], now: int, producer: TransactionalProducer | None
-) -> tuple[BatchHeader, bytearray]:
+) -> tuple[BatchHeader, memoryview]:
     """Build a batch, which is in the transaction of `producer` if one is given."""
     if producer is None:
         return build_plain_batch(records, now)

@@ -70,7 +70,7 @@ class TopicLog(Protocol):
         self,
         partition: int,
         header: BatchHeader,
-        batch: bytearray,
+        batch: memoryview,
         *,
         verification: Verification | None = None,
     ) -> ErrorCode | None:

@@ -279,7 +279,7 @@ def _prepare_plain(data: memoryview, config: LogConfig, now_ms: int) -> Prepared
 
 
 def prepare_built(
-    header: BatchHeader, batch: bytearray, *, config: LogConfig, now_ms: int
+    header: BatchHeader, batch: memoryview, *, config: LogConfig, now_ms: int
 ) -> PreparedBatches:
     """Prepare a batch that this broker has just built, of records with keys.
 
@@ -291,13 +291,13 @@ def prepare_built(
     """
     if config.compression_type not in _LEAVES_PLAIN:
         origin = COORDINATOR
-        return prepare_batches(memoryview(batch), config=config, origin=origin, now_ms=now_ms)
+        return prepare_batches(batch, config=config, origin=origin, now_ms=now_ms)
     size = len(batch)
     if size > config.max_message_bytes:
         raise too_large(size, config)
     if size > config.segment_bytes:
         _check_segment_size(size, config)
-    return PreparedBatches([PreparedBatch(header, memoryview(batch), None)], size, header.record_count)
+    return PreparedBatches([PreparedBatch(header, batch, None)], size, header.record_count)
 
 
 def prepare_converted(

@@ -79,7 +79,7 @@ class MemoryLog:
         self,
         partition: int,
         header: BatchHeader,
-        batch: bytearray,
+        batch: memoryview,
         *,
         verification: Verification | None = None,
     ) -> ErrorCode | None:
@@ -99,7 +99,7 @@ class MemoryLog:
         self, partition: int, producer_id: int, producer_epoch: int, marker: TransactionMarker
     ) -> ErrorCode | None:
         (prepared,) = prepare_marker(producer_id, producer_epoch, marker).batches
-        return self.append(partition, prepared.header, bytearray(prepared.buffer))
+        return self.append(partition, prepared.header, prepared.buffer)
 
     def when_committed(self, partition: int, done: Done) -> None:
         self._held.append((partition, self._appended, done))

@@ -46,7 +46,9 @@ def test_a_built_batch_is_prepared_as_a_checked_one(
     config = LogConfig(cleanup_policy=frozenset({"compact"}), compression_type=codec)
     origin = AppendOrigin.COORDINATOR
     checked = prepare_batches(memoryview(bytearray(built)), config=config, origin=origin, now_ms=NOW_MS)
-    assert seen(prepare_built(read_header(built), built, config=config, now_ms=NOW_MS)) == seen(checked)
+    assert seen(prepare_built(read_header(built), memoryview(built), config=config, now_ms=NOW_MS)) == seen(
+        checked
+    )
 
 
 @pytest.mark.parametrize(
@@ -59,5 +61,5 @@ def test_a_built_batch_is_prepared_as_a_checked_one(
 def test_a_built_batch_that_is_too_large_is_refused(config: LogConfig, error: ErrorCode) -> None:
     batch = build_batch([Record(-1, NOW_MS, b"k", bytes(200), [])])
     with pytest.raises(KafkaError) as caught:
-        prepare_built(read_header(batch), batch, config=config, now_ms=NOW_MS)
+        prepare_built(read_header(batch), memoryview(batch), config=config, now_ms=NOW_MS)
     assert caught.value.code is error
