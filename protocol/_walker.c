@@ -1,6 +1,6 @@
 /* The compiled twin of PureWalker in record_walker.py, with the same constructor, methods and verdicts. After it come
  * the twins of read_plain_batch and lay_out_plain_batch in plain_batch.py, of follow_lengths in
- * pipeline/log_source/record_starts.py and of find_time in record_times.py.
+ * pipeline/log_source/record_starts.py, of find_time in record_times.py and of blank in codec.py.
  *
  * A walker is fed the decompressed records of one batch in pieces of any size. Between pieces it keeps only its
  * state: the stage within a record, a varint that spans pieces, the bytes still to skip. Every read is bounded
@@ -715,7 +715,21 @@ static PyObject *find_time(PyObject *Py_UNUSED(module), PyObject *args)
     return Py_BuildValue("nnLL", next, s.count, (long long)s.found_timestamp, (long long)s.found_offset);
 }
 
+PyDoc_STRVAR(blank_doc, "blank(class) -> an object of a class without a constructor in C, with nothing set.\n\n"
+                        "The twin of object.__new__.");
+
+static PyObject *blank(PyObject *Py_UNUSED(module), PyObject *class)
+{
+    if (!PyType_Check(class)
+        || PyType_GetSlot((PyTypeObject *)class, Py_tp_new) != PyType_GetSlot(&PyBaseObject_Type, Py_tp_new)) {
+        PyErr_SetString(PyExc_TypeError, "blank takes a class without a constructor in C");
+        return NULL;
+    }
+    return PyType_GenericAlloc((PyTypeObject *)class, 0);
+}
+
 static PyMethodDef module_methods[] = {
+    {"blank", blank, METH_O, blank_doc},
     {"find_time", find_time, METH_VARARGS, find_time_doc},
     {"follow_lengths", follow_lengths, METH_VARARGS, follow_lengths_doc},
     {"lay_out_plain_batch", (PyCFunction)(void (*)(void))lay_out_plain_batch, METH_FASTCALL, lay_out_plain_batch_doc},

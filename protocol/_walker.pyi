@@ -1,3 +1,7 @@
+from typing import TypeVar
+
+T = TypeVar("T")
+
 class Walker:
     """The compiled twin of `record_walker.PureWalker`."""
 
@@ -28,3 +32,6 @@ def lay_out_plain_batch(
     /,
 ) -> bytearray:
     """The compiled twin of `plain_batch.lay_out_plain_batch_purely`."""
+
+def blank(class_: type[T], /) -> T:
+    """The compiled twin of `object.__new__` for classes without a constructor in C."""

@@ -16,10 +16,11 @@ from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
 from kafkapy.protocol import primitives, schema
+from kafkapy.protocol.compiled import compiled_twin
 from kafkapy.protocol.decoder_source import DecoderSource, value_count
 from kafkapy.protocol.encoder_source import EncoderSource
 from kafkapy.protocol.errors import DecodeError, EncodeError, OverBudgetError
-from kafkapy.protocol.message import TopMessage
+from kafkapy.protocol.message import Message, TopMessage
 from kafkapy.protocol.types import Part
 
 DEFAULT_BUDGET = 200_000
@@ -43,6 +44,9 @@ _encoders: dict[tuple[type[TopMessage], int], Encoder] = {}
 _decoders: dict[tuple[type[TopMessage], int, bool], Decoder] = {}
 _has_records: dict[type[TopMessage], bool] = {}
 _counters: dict[type[TopMessage], Counter] = {}
+
+blank: Callable[[type[Message]], Any] = compiled_twin("kafkapy.protocol._walker", "blank", object.__new__)
+"""Makes a message whose fields are to be set, in less time than its constructor; the twin that is used."""
 
 _ENCODE_MISTAKES = (struct.error, TypeError, AttributeError, UnicodeEncodeError, OverflowError)
 
@@ -173,7 +177,7 @@ def _compile_decoder(message_class: type[TopMessage], version: int, from_bytes: 
     module = __import__(message_class.__module__, fromlist=["*"])
     names: dict[str, Any] = {
         "DecodeError": DecodeError,
-        "new": object.__new__,
+        "new": blank,
         "over_budget": primitives.over_budget,
         "read_uvarint": primitives.read_uvarint,
         "read_string_length": primitives.read_string_length,

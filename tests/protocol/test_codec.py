@@ -4,6 +4,8 @@ Both get all messages and versions, and broken bytes.
 """
 
 import random
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +14,8 @@ from hypothesis import strategies as st
 from kafkapy.protocol import codec
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.message import TopMessage
+from kafkapy.protocol.messages.offset_commit import OffsetCommitRequest
+from kafkapy.protocol.types import TopicPartition
 from tests.protocol import reference
 from tests.protocol.random_messages import message_classes, random_message, versions_of
 
@@ -109,3 +113,24 @@ def test_a_fresh_message_can_be_written_in_every_version(message_class: type[Top
     for version in versions_of(message_class):
         message = message_class()
         assert codec.decode(message_class, codec.encode(message, version), version) == message
+
+
+BLANKS = [object.__new__] if codec.blank is object.__new__ else [object.__new__, codec.blank]
+
+
+@pytest.mark.parametrize("blank", BLANKS)
+def test_a_blank_message_has_no_field_until_it_is_set(blank: Callable[[type[object]], Any]) -> None:
+    message = blank(OffsetCommitRequest)
+    assert type(message) is OffsetCommitRequest
+    assert not any(hasattr(message, name) for name in OffsetCommitRequest.__slots__)
+    message.group_id = "g"
+    assert message.group_id == "g"
+
+
+@pytest.mark.parametrize("blank", BLANKS)
+@pytest.mark.parametrize("wrong", [dict, TopicPartition, OffsetCommitRequest(), 7], ids=repr)
+def test_only_objects_that_python_builds_alone_can_be_blank(
+    blank: Callable[[Any], object], wrong: object
+) -> None:
+    with pytest.raises(TypeError):
+        blank(wrong)
