@@ -67,7 +67,7 @@ class Cluster:
     def write(self, group: str, key: bytes, value: bytes) -> None:
         """Put a record into the group's partition."""
         batch = build_batch([Record(-1, 0, key, value, [])])
-        self.log.append(partition_of(group, 4), read_header(batch), batch)
+        self.log.append(partition_of(group, 4), read_header(batch), memoryview(batch))
 
     def commit(self, *offsets: tuple[TopicPartition, int], group: str = "g") -> list[ErrorCode]:
         """Commit from outside of the group; the list gets the answer."""

@@ -130,14 +130,14 @@ class SimulatedLog(MemoryLog):
         self,
         partition: int,
         header: BatchHeader,
-        batch: bytearray,
+        batch: memoryview,
         *,
         verification: Verification | None = None,
     ) -> ErrorCode | None:
         asked, self.asked = self.asked, None
         if asked is not None and asked.refusal:
             return asked.refusal
-        ((_, key, value),) = records_of(batch)
+        ((_, key, value),) = records_of(bytes(batch))
         if asked is None:  # a topic was deleted, or a state has been without a snapshot for long
             asked = Asked(_nothing if value is None else _unchanged)
         self.waiting[partition].append((key, asked))

@@ -346,7 +346,7 @@ def store_classic_member(world: ConsumerWorld, member_id: str, protocols: Protoc
     )
     for change in (records.member_metadata("g", member), records.current_assignment("g", member)):
         batch = build_batch([Record(-1, 0, *encode_change(change), [])])
-        world.log.append(0, read_header(batch), batch)
+        world.log.append(0, read_header(batch), memoryview(batch))
 
 
 async def test_an_assignor_that_says_more_than_partitions_forbids_the_upgrade(world: ConsumerWorld) -> None:
