@@ -107,9 +107,9 @@ encode_plain: Final = partial(_PLAIN.pack, _VERSION)
 
 
 def encode_plain_tail(commit_timestamp: int, topic_id: Uuid) -> bytes:
-    """The end of offsets without metadata or expiry, the same for all that a topic commits together.
+    """The end of offsets without metadata or expiry.
 
-    The topic must have an id.
+    It is the same for all offsets of a topic, which must have an id, that are committed together.
     """
     return _PLAIN_TAIL.pack(_NO_METADATA, commit_timestamp, _TAG_TOPIC_ID, topic_id)
 

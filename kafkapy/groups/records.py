@@ -54,7 +54,10 @@ class GroupKey(NamedTuple):
 
 
 def offset_records(group_id: str, offsets: Mapping[TopicPartition, EncodedOffset | None]) -> list[KeyValue]:
-    """The records of a group's offsets: `int16 1, OffsetCommitKey`, and the value or None for a tombstone."""
+    """The records of a group's offsets.
+
+    A key is `int16 1, OffsetCommitKey`; a value is None for a tombstone.
+    """
     group = group_id.encode()
     start = _TYPE_AND_LENGTH.pack(1, len(group)) + group
     ends = _PARTITION_KEYS
