@@ -109,7 +109,7 @@ encode_plain: Final = partial(_PLAIN.pack, _VERSION)
 def encode_plain_tail(commit_timestamp: int, topic_id: Uuid) -> bytes:
     """The end of offsets without metadata or expiry.
 
-    It is the same for all offsets of a topic, which must have an id, that are committed together.
+    It is the same for all partitions of a topic that are committed together. The topic must have an id.
     """
     return _PLAIN_TAIL.pack(_NO_METADATA, commit_timestamp, _TAG_TOPIC_ID, topic_id)
 

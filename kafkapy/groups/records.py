@@ -54,9 +54,9 @@ class GroupKey(NamedTuple):
 
 
 def offset_records(group_id: str, offsets: Mapping[TopicPartition, EncodedOffset | None]) -> list[KeyValue]:
-    """The records of a group's offsets.
+    """The records of a group's offsets, in their order.
 
-    A key is `int16 1, OffsetCommitKey`; a value is None for a tombstone.
+    A key is `int16 1, OffsetCommitKey`. The value is that of the offset, None for a tombstone.
     """
     group = group_id.encode()
     start = _TYPE_AND_LENGTH.pack(1, len(group)) + group

@@ -125,7 +125,7 @@ class CoordinatorWorld:
         return replay.result()
 
 
-def records_of(batch: bytes | bytearray) -> Sequence[StoredRecord]:
+def records_of(batch: bytes | memoryview) -> Sequence[StoredRecord]:
     """The records of a batch."""
     found = []
     view = memoryview(batch)

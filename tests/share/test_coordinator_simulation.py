@@ -137,7 +137,7 @@ class SimulatedLog(MemoryLog):
         asked, self.asked = self.asked, None
         if asked is not None and asked.refusal:
             return asked.refusal
-        ((_, key, value),) = records_of(bytes(batch))
+        ((_, key, value),) = records_of(batch)
         if asked is None:  # a topic was deleted, or a state has been without a snapshot for long
             asked = Asked(_nothing if value is None else _unchanged)
         self.waiting[partition].append((key, asked))
