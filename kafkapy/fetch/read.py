@@ -191,8 +191,8 @@ class FetchRead:
             self.failed = True
             target.read_to_its_end = None
             code = error.code
-            if code is ErrorCode.OFFSET_OUT_OF_RANGE:
-                code = self._partition(target).error_of_leader(code)
+            if code is ErrorCode.OFFSET_OUT_OF_RANGE and self._partition(target).replication.may_be_deposed:
+                code = ErrorCode.NOT_LEADER_OR_FOLLOWER  # another broker may have the offset
             return self._error(target, code), -1
 
     @property

@@ -21,7 +21,8 @@ state: by LeaderAndIsr, or by the metadata tree.
 
 A leader that is cut off from the controller, or was suspended, does not know that another broker leads. It
 commits nothing, since the replicas in sync fetch from the other one. But it must not say either what only the
-leader knows, such as that a sequence number is out of order: see `may_be_deposed`.
+leader knows, such as that a sequence number is out of order: see `may_be_deposed`. Nor does a new leader know
+that at once: see `may_miss_batches`.
 
 Source: Partition (makeLeader, maybeExpandIsr, maybeShrinkIsr, maybeIncrementLeaderHW, handleAlterPartition*).
 """
@@ -50,6 +51,9 @@ REFUSED_SECONDS: Final = 0.5
 
 SILENT_SECONDS: Final = 2.0
 """A replica in sync fetches more often: every `replica.fetch.wait.max.ms`, half a second by default."""
+
+IN_FLIGHT_SECONDS: Final = 60.0
+"""How long a request may be in flight: librdkafka's default of `socket.timeout.ms`."""
 
 _OUT_OF_DATE: Final = frozenset(
     {
@@ -105,6 +109,7 @@ class Leader:
     """The replication of a partition that this broker leads, for one leader epoch."""
 
     __slots__ = (
+        "_began",
         "_followers",
         "_maximal_isr",
         "_parts",
@@ -143,7 +148,7 @@ class Leader:
         self._maximal_isr: frozenset[int] = frozenset()
         self._assign(state.replicas)
         self._commit_isr(state.isr)
-        now = parts.now()
+        self._began = now = parts.now()
         for follower in self._followers.values():
             if follower.id in state.isr:
                 follower.caught_up_at = now  # a replica in sync gets the full time of a lag to fetch
@@ -168,6 +173,15 @@ class Leader:
         """Whether another broker may lead by now: a replica in sync has ceased to fetch."""
         silent = self._parts.now() - SILENT_SECONDS
         return any(each.id in self.isr and each.last_heard < silent for each in self._followers.values())
+
+    @property
+    def may_miss_batches(self) -> bool:
+        """Whether a batch may come that follows one which this broker does not have any more.
+
+        It may have appended that one in an earlier leader epoch, and have truncated it since, while the next
+        ones of its producer were in flight.
+        """
+        return self.may_be_deposed or self._parts.now() - self._began < IN_FLIGHT_SECONDS
 
     def update(self, state: PartitionState) -> bool:
         """Take over a state of this leader epoch from the controller; return whether it is news.

@@ -21,7 +21,7 @@ is a promise about its disk.
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.replicas.replication import ALL_REPLICAS
@@ -38,10 +38,6 @@ if TYPE_CHECKING:
     from kafkapy.storage.log.partition_log import AppendInfo, PartitionLog
     from kafkapy.storage.log.validate import AppendOrigin, PreparedBatches
     from kafkapy.storage.log.verification import Verification
-
-_KNOWN_TO_THE_LEADER: Final = frozenset(
-    {ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER}
-)
 
 NEVER = 2**63 - 1
 """Kafka's default of flush.messages and flush.ms."""
@@ -190,9 +186,9 @@ class Partition:
                 verification=verification,
             )
         except KafkaError as error:
-            if self.error_of_leader(error.code) is error.code:
-                raise
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, error.message) from None
+            if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and replication.may_miss_batches:
+                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, error.message) from None
+            raise
         if self._advance() or replication.has_others:
             self.wake()
         return info
@@ -410,17 +406,6 @@ class Partition:
             self._group_commit.request(self)
 
     # --- reading --------------------------------------------------------------------------------------------
-
-    def error_of_leader(self, code: ErrorCode) -> ErrorCode:
-        """The error that a client gets.
-
-        It is NOT_LEADER_OR_FOLLOWER if another broker may lead, and see it differently. After
-        OFFSET_OUT_OF_RANGE a client reads from elsewhere, and after OUT_OF_ORDER_SEQUENCE_NUMBER it may give
-        up; but what it has read or written may be at a leader of which this broker does not know.
-        """
-        if code in _KNOWN_TO_THE_LEADER and self.replication.may_be_deposed:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return code
 
     def readable_end(self, *, read_committed: bool) -> int:
         """The offset up to which a consumer may read, exclusive."""

@@ -65,6 +65,10 @@ class Replication(Protocol):
     def may_be_deposed(self) -> bool:
         """Whether another broker may lead by now, which this one has not been told."""
 
+    @property
+    def may_miss_batches(self) -> bool:
+        """Whether a batch may come that follows one which this broker does not have."""
+
     def committed(self, ready: int) -> int:
         """The offset up to which records are committed, if this broker is ready up to `ready`."""
 
@@ -91,6 +95,7 @@ class _WithoutOthers:
     has_others = False
     epoch_start_offset = 0
     may_be_deposed = False
+    may_miss_batches = False
 
     @property
     def damage_policy(self) -> DamagePolicy:

@@ -18,7 +18,7 @@ from kafkapy.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from kafkapy.replicas.leader import SILENT_SECONDS
+from kafkapy.replicas.leader import IN_FLIGHT_SECONDS, SILENT_SECONDS
 from tests.replicas.cluster_rig import TP, Node, Rig
 
 PRODUCER = (7, 0)
@@ -93,8 +93,6 @@ async def test_a_leader_whose_followers_fetch_refuses_as_ever(tmp_path: Path, ri
     assert not leader.leader.may_be_deposed, "it has just begun"
     assert (await leader.produce(b"0", producer=PRODUCER, sequence=0)).error_code == 0
     await rig.caught_up(2, 3)
-    refused = await leader.produce(b"4", producer=PRODUCER, sequence=4)
-    assert refused.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert (await fetched(leader, 4)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     unknown = await end_of_epoch(leader, 1)
     assert (unknown.error_code, unknown.leader_epoch, unknown.end_offset) == (0, -1, -1)
@@ -107,3 +105,26 @@ async def test_a_leader_that_is_the_only_one_in_sync_is_sure(tmp_path: Path, rig
     await rig.controller.elect(1, (1,))
     rig.ahead += SILENT_SECONDS
     assert (await fetched(leader, 4)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+async def test_a_new_leader_waits_for_batches_that_come_again(tmp_path: Path, rigs: list[Rig]) -> None:
+    rigs.append(rig := Rig(tmp_path, 3))
+    old = await rig.lead()
+    assert (await old.produce(b"0", producer=PRODUCER, sequence=0)).error_code == 0
+    await rig.caught_up(2, 3)
+    await rig.controller.elect(2)
+    early = await rig[2].produce(b"2", producer=PRODUCER, sequence=2)
+    assert early.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER, "the client sends it again"
+    for sequence in (1, 2):
+        assert (await rig[2].produce(b"1", producer=PRODUCER, sequence=sequence)).error_code == 0
+    await rig.caught_up(1, 3)
+
+
+async def test_a_sequence_that_stays_out_of_order_is_refused(tmp_path: Path, rigs: list[Rig]) -> None:
+    rigs.append(rig := Rig(tmp_path, 3))
+    leader = await rig.lead()
+    assert (await leader.produce(b"0", producer=PRODUCER, sequence=0)).error_code == 0
+    await rig.caught_up(2, 3)
+    leader.leader._began -= IN_FLIGHT_SECONDS
+    refused = await leader.produce(b"4", producer=PRODUCER, sequence=4)
+    assert refused.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER

@@ -197,6 +197,7 @@ class Replicated:
     has_others: bool = True
     epoch_start_offset: int = 0
     may_be_deposed: bool = False
+    may_miss_batches: bool = False
 
     @property
     def damage_policy(self) -> DamagePolicy:
