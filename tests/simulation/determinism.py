@@ -45,8 +45,6 @@ def deterministic(world: World) -> Iterator[None]:
     state = random.getstate()
     random.seed(world.seed)
     gc.disable()
-    gc.collect()  # what an earlier run left: frozen, it would never be freed
-    gc.freeze()  # so that the collection at the end looks at nothing older than the run
     try:
         with (
             mock.patch.object(time, "time", wall),
@@ -68,7 +66,6 @@ def deterministic(world: World) -> Iterator[None]:
             world.buried.clear()
             world.loops.clear()
             gc.collect()
-        gc.unfreeze()
         gc.enable()
 
 
