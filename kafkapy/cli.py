@@ -25,7 +25,7 @@ import click
 from kafkapy.configs.keys import ConfigError
 from kafkapy.configs.listeners import parse_address
 from kafkapy.errors import UserError
-from kafkapy.process.collector import Collector
+from kafkapy.process.collector import Collector, importing
 from kafkapy.process.line_writer import LineWriter
 from kafkapy.process.logging_setup import EXIT_SECONDS, FORMATS, LEVELS, setup_logging
 from kafkapy.process.os_failure import end_with
@@ -189,7 +189,8 @@ def cluster(brokers: int, data: str | None, settings: tuple[str, ...], log_level
 
 async def _serve(config: BrokerConfig, output: LineWriter, errors: LineWriter) -> str | None:
     """Run a broker until it is stopped; return the reason if it failed, else None."""
-    from kafkapy.broker import BrokerCore, StartError
+    with importing():
+        from kafkapy.broker import BrokerCore, StartError
 
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()

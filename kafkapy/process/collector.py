@@ -4,18 +4,32 @@ The objects of a partition live as long as the partition. A full collection visi
 10,000 partitions, during which the broker serves no request. So the objects that exist after the start are
 frozen, and so are later ones after each long full collection. A frozen object is still freed when nothing
 refers to it. Only cycles of frozen objects are never freed, and they are few.
+
+What is imported is frozen at once: collections of it found nothing, in a tenth of the time of a start.
 """
 
 from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 LONG_SECONDS: Final = 0.01
 FULL: Final = 2
 """The oldest generation: its collection is a full one."""
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """Import modules in the `with` block without collections, and freeze what they define."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 class Collector:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from kafkapy.process import collector
-from kafkapy.process.collector import Collector
+from kafkapy.process.collector import Collector, importing
 
 
 @pytest.fixture
@@ -28,3 +28,12 @@ def test_what_makes_a_full_collection_long_is_set_aside(
     kept: list[list[int]] = [[] for _ in range(10)]
     gc.collect()
     assert any(each is kept for each in gc.get_objects()) is not is_long
+
+
+def test_what_is_imported_is_set_aside() -> None:
+    with importing():
+        kept: list[list[int]] = [[] for _ in range(10)]
+        collected = gc.isenabled()
+    assert not collected
+    assert gc.isenabled()
+    assert not any(each is kept for each in gc.get_objects())
