@@ -10,11 +10,13 @@ in Apache Kafka. So ends and commits are asked for when all is healed.
 from __future__ import annotations
 
 import itertools
+import logging
 import random
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -46,8 +48,25 @@ _PASSING: Final = {
     KafkaError._PARTITION_EOF,
     KafkaError._TRANSPORT,
     KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._TIMED_OUT,  # of a request for committed offsets, which is sent again
     KafkaError._MAX_POLL_EXCEEDED,  # a member that waits for its coordinator to commit does not poll
 }
+
+
+def client_logger(path: Path) -> logging.Logger:
+    """A logger that writes what the clients say to a file."""
+    logger = logging.getLogger(str(path))
+    logger.propagate = False
+    logger.setLevel(logging.DEBUG)
+    handler = logging.FileHandler(path, delay=True)
+    handler.setFormatter(logging.Formatter("%(asctime)s.%(msecs)03d %(message)s", "%H:%M:%S"))
+    logger.addHandler(handler)
+    return logger
+
+
+def _told(logger: logging.Logger, debug: str) -> dict[str, Any]:
+    """The settings with which a client tells about these parts of itself."""
+    return {"debug": debug, "log_level": 7, "logger": logger}
 
 
 class TimedHistory(list[Event]):
@@ -117,10 +136,17 @@ class _Client(threading.Thread, ABC):
 
 class _ProducerThread(_Client):
     def __init__(
-        self, name: str, servers: str, history: History, partitions: list[Partition], seed: int
+        self,
+        name: str,
+        servers: str,
+        history: History,
+        partitions: list[Partition],
+        seed: int,
+        logger: logging.Logger,
     ) -> None:
         super().__init__(name)
-        self.producer = RecordingProducer(name, servers, history, idempotent=True, more=_PATIENCE[name])
+        more = {**_PATIENCE[name], **_told(logger, "eos")}
+        self.producer = RecordingProducer(name, servers, history, idempotent=True, more=more)
         self._partitions, self._chance = partitions, random.Random(seed)
 
     def work(self) -> None:
@@ -134,7 +160,14 @@ class _ProducerThread(_Client):
 class _Consuming(_Client):
     """Notes what a consumer is given."""
 
-    def __init__(self, name: str, servers: str, history: History, **settings: str | int | bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        servers: str,
+        history: History,
+        logger: logging.Logger,
+        **settings: str | int | bool,
+    ) -> None:
         super().__init__(name)
         self.history = history
         self.errors: dict[str, int] = {}
@@ -147,6 +180,7 @@ class _Consuming(_Client):
                 "enable.auto.commit": False,
                 "check.crcs": True,
                 **RECONNECT,
+                **_told(logger, "cgrp,fetch"),
                 **settings,
             }
         )
@@ -182,8 +216,10 @@ class _Consuming(_Client):
 class _Reader(_Consuming):
     """Reads everything from the start, without a group."""
 
-    def __init__(self, servers: str, history: History, partitions: list[Partition]) -> None:
-        super().__init__("reader", servers, history, **{"auto.offset.reset": "error"})
+    def __init__(
+        self, servers: str, history: History, partitions: list[Partition], logger: logging.Logger
+    ) -> None:
+        super().__init__("reader", servers, history, logger, **{"auto.offset.reset": "error"})
         for place in partitions:
             self.positions[place] = 0
             self.begin(place, 0)
@@ -205,7 +241,13 @@ class _Member(_Consuming):
     """A member of a consumer group, which commits what it has read."""
 
     def __init__(
-        self, name: str, servers: str, history: History, topic: str, log: Callable[[str], None]
+        self,
+        name: str,
+        servers: str,
+        history: History,
+        topic: str,
+        log: Callable[[str], None],
+        logger: logging.Logger,
     ) -> None:
         settings: dict[str, Any] = {
             "auto.offset.reset": "earliest",
@@ -215,7 +257,7 @@ class _Member(_Consuming):
             "max.poll.interval.ms": 45_000,
             "socket.timeout.ms": 20_000,  # a commit is given up before that
         }
-        super().__init__(name, servers, history, **settings)
+        super().__init__(name, servers, history, logger, **settings)
         self._topic, self._log = topic, log
         self.assignments = 0
         self.committed: dict[Partition, int] = {}
@@ -278,16 +320,26 @@ class Load:
     """The clients of one topic."""
 
     def __init__(
-        self, servers: str, topic: str, partitions: int, *, seed: int, log: Callable[[str], None]
+        self,
+        servers: str,
+        topic: str,
+        partitions: int,
+        *,
+        seed: int,
+        log: Callable[[str], None],
+        logger: logging.Logger,
     ) -> None:
+        """`log` notes what happens, `logger` what the clients say about themselves."""
         self.history = TimedHistory()
         self.partitions: list[Partition] = [(topic, index) for index in range(partitions)]
         self._producers = [
-            _ProducerThread(name, servers, self.history, self.partitions, seed + index)
+            _ProducerThread(name, servers, self.history, self.partitions, seed + index, logger)
             for index, name in enumerate(_PATIENCE)
         ]
-        self._reader = _Reader(servers, self.history, self.partitions)
-        self._members = [_Member(f"member {name}", servers, self.history, topic, log) for name in "ab"]
+        self._reader = _Reader(servers, self.history, self.partitions, logger)
+        self._members = [
+            _Member(f"member {name}", servers, self.history, topic, log, logger) for name in "ab"
+        ]
 
     @property
     def _clients(self) -> list[_Client]:

@@ -19,7 +19,7 @@ from typing import Final
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from interop.cluster.load import Load
+from interop.cluster.load import Load, client_logger
 from interop.cluster.nemesis import Happened, Nemesis
 from interop.cluster.scene import Scene
 from interop.cluster.verdict import complaints, last_words, wait_until_equal, wait_until_whole
@@ -41,6 +41,7 @@ LEAST_ACKS: Final = 100
 """While one fault is there that leaves a majority."""
 TOPIC: Final = "orders"
 PARTITIONS: Final = 6
+CLIENTS_LOG: Final = "clients.log"
 KEPT: Final = Path(__file__).resolve().parents[2] / ".cache" / "faults"
 
 
@@ -70,7 +71,10 @@ def test_nothing_acknowledged_is_lost_under_any_fault(run: int, tmp_path: Path) 
         admin = AdminClient({"bootstrap.servers": scene.cluster.bootstrap_servers, "log_level": 0})
         admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])[TOPIC].result()
         scene.cluster.wait_until_in_sync(TOPIC)
-        load = Load(scene.cluster.bootstrap_servers, TOPIC, PARTITIONS, seed=seed, log=timeline)
+        logger = client_logger(scene.folder / CLIENTS_LOG)
+        load = Load(
+            scene.cluster.bootstrap_servers, TOPIC, PARTITIONS, seed=seed, log=timeline, logger=logger
+        )
         load.start()
         try:
             judge(scene, load, Nemesis(scene, seed, timeline), timeline, alone=run % 3 == 0)
@@ -137,6 +141,9 @@ def keep(scene: Scene, load: Load, timeline: Timeline, seed: int) -> None:
     folder.mkdir(parents=True)
     for server in scene.servers():
         shutil.copy(server.log_path, folder / f"{server.log_path.parent.name}.out")
+    shutil.copy(scene.folder / CLIENTS_LOG, folder)
+    for number, broker in scene.brokers.items():
+        shutil.copytree(broker.data, folder / f"data-{number}", ignore=shutil.ignore_patterns(".*"))
     timeline(f"clients: {load.problems()}; kept in {folder}")
     load.abandon()
     with (folder / "history.pickle").open("wb") as file:

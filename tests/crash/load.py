@@ -11,6 +11,7 @@ import random
 import time
 import zlib
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -50,7 +51,7 @@ class RecordingProducer:
         idempotent: bool,
         acks: str = "all",
         retries: bool = True,
-        more: Mapping[str, str | int | bool] | None = None,
+        more: Mapping[str, Any] | None = None,
     ) -> None:
         """`more` are settings of the client."""
         self.name = name
@@ -63,7 +64,7 @@ class RecordingProducer:
         """The error after which an idempotent producer gives up."""
         self.failures: dict[str, int] = {}
         """Why records were given up, and how many."""
-        settings: dict[str, str | int | bool] = {
+        settings: dict[str, Any] = {
             "bootstrap.servers": servers,
             "enable.idempotence": idempotent,
             "acks": acks,
