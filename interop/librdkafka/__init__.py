@@ -1,0 +1,1 @@
+"""librdkafka's own tests: transactions, and groups of three types."""

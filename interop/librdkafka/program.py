@@ -1,0 +1,91 @@
+"""Builds librdkafka's own tests, from the source that npm has of it.
+
+Confluent's JavaScript client compiles librdkafka where it is installed: its package contains the source, with
+the tests. They are built without what needs other libraries (TLS, SASL, zlib, zstd), and once for each choice
+of tests.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from interop.support.locked import locked
+from interop.support.maven import CACHE
+
+RELEASE: Final = "2.15.1"
+"""Of librdkafka; the package's own releases have other numbers."""
+
+_PACKAGE: Final = "@confluentinc/kafka-javascript@1.10.1"
+_LEFT_OUT: Final = (
+    *("ssl", "gssapi", "curl", "zlib", "zstd", "lz4-ext", "syslog"),
+    *("optimization", "debug-symbols"),
+)
+_CHANGES: Final = {
+    # The topics of some tests have three replicas: the broker's default instead.
+    "NewTopic_new(topicname, partition_cnt, replication_factor": "NewTopic_new(topicname, partition_cnt, -1",
+    # All tests are in one table: those that are not compiled are null in it.
+    "_TEST_DECL(NAME) extern int": "_TEST_DECL(NAME) extern __attribute__((weak)) int",
+}
+"""In what all tests share."""
+
+
+def built_tests(numbers: Iterable[str]) -> Path:
+    """The path of a program with the tests of these numbers.
+
+    Skips the test if it is not to be had.
+    """
+    chosen = sorted({*numbers})
+    program = CACHE / "librdkafka" / RELEASE / "-".join(chosen)
+    with locked(program):
+        if not program.exists():
+            _build(chosen, program)
+    return program
+
+
+def _build(chosen: Iterable[str], program: Path) -> None:
+    for tool in ("npm", "make", "gcc", "g++"):
+        if not shutil.which(tool):
+            pytest.skip(f"{tool} is not on the PATH: it is needed once to build librdkafka")
+    with tempfile.TemporaryDirectory(dir=program.parent) as name:
+        source = _fetched(Path(name))
+        tests = source / "tests"
+        _change(tests / "test.c")
+        _run(source, "./configure", *(f"--disable-{each}" for each in _LEFT_OUT))
+        _run(source / "src", "make", "-j2", "librdkafka.a")
+        _run(source / "src-cpp", "make", "-j2", "librdkafka++.a")
+        files = [path.name for number in chosen for path in tests.glob(f"{number}-*.c*")]
+        in_c = " ".join(each for each in files if each.endswith(".c"))
+        in_cpp = " ".join(each for each in files if each.endswith(".cpp"))
+        _run(tests, "make", "-j2", "test-runner", f"TESTSRCS_C={in_c}", f"TESTSRCS_CXX={in_cpp}")
+        (tests / "test-runner").rename(program)
+
+
+def _change(path: Path) -> None:
+    text = path.read_text()
+    for before, after in _CHANGES.items():
+        assert before in text, f"{path.name} has no {before!r}"
+        text = text.replace(before, after)
+    path.write_text(text)
+
+
+def _fetched(folder: Path) -> Path:
+    command = ["npm", "pack", "--silent", _PACKAGE]
+    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if run.returncode:
+        pytest.skip(f"npm could not fetch librdkafka: {(run.stderr.splitlines() or ['no message'])[-1]}")
+    with tarfile.open(folder / run.stdout.strip()) as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "package" / "deps" / "librdkafka"
+
+
+def _run(folder: Path, *command: str) -> None:
+    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, "\n".join((run.stdout + run.stderr).splitlines()[-30:])
