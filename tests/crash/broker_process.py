@@ -121,8 +121,10 @@ class BrokerProcess:
         self._process.send_signal(signal.SIGTERM)
 
     def freeze(self) -> None:
-        """SIGSTOP, as the function does."""
-        freeze(self.pid)
+        """SIGSTOP, as the function does, unless the process has ended."""
+        assert self._process is not None
+        if self._process.poll() is None:
+            freeze(self.pid)
 
     def kill(self) -> None:
         """SIGKILL, and wait until the process is gone."""
