@@ -199,12 +199,16 @@ class _Consuming(_Client):
         )
         assert key is not None
         assert offset is not None
-        if place not in self.positions:
+        if place not in self.positions or self.restarts(place, offset):
             self.begin(place, offset)
         self.positions[place] = offset + 1
         producer, _, number = key.decode().rpartition(":")
         checksum = checksum_of(key, message.value() or b"")
         self.history.append(Read(self.reader(), place, offset, producer, int(number), checksum))
+
+    def restarts(self, place: Partition, offset: int) -> bool:
+        """Whether the client begins again by itself."""
+        return False
 
     def begin(self, place: Partition, offset: int) -> None:
         self.history.append(ReadFrom(self.reader(), place, offset))
@@ -264,6 +268,14 @@ class _Member(_Consuming):
 
     def reader(self) -> str:
         return f"{self.name}, assignment {self.assignments}"
+
+    def restarts(self, place: Partition, offset: int) -> bool:
+        """Whether librdkafka reads a partition from its start again.
+
+        In an earlier assignment it has asked where that is. When it drops the late answer, it asks once more,
+        and the second answer counts as the position in the present one (rd_kafka_toppar_handle_Offset).
+        """
+        return offset == 0 and self.positions[place] > 0
 
     def work(self) -> None:
         self.consumer.subscribe(
