@@ -36,6 +36,7 @@ class LoopWatch:
         self.count = 0
         """Of all callbacks."""
         self._thread = -1
+        self._broker: kafkapy.Broker | None = None
         self._is_on = False
         run = asyncio.Handle._run
 
@@ -64,11 +65,8 @@ class LoopWatch:
 
     def follow(self, broker: kafkapy.Broker) -> None:
         """Watch the loop of a running broker."""
-
-        async def ident(_: BrokerCore) -> int:
-            return threading.get_ident()
-
-        self._thread = broker.call(ident)
+        self._broker = broker
+        self._thread = broker.call(_ident)
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -80,6 +78,8 @@ class LoopWatch:
         self._is_on = True
         try:
             yield
+            assert self._broker is not None
+            self._broker.call(_ident)  # the callback that has sent the answer has ended then
         finally:
             self._is_on = False
             gc.enable()
@@ -94,3 +94,7 @@ class LoopWatch:
         assert self.count
         seconds, what = self.longest
         assert seconds < LIMIT, f"{what} held the event loop for {seconds * 1000:.0f} ms"
+
+
+async def _ident(_: BrokerCore) -> int:
+    return threading.get_ident()
