@@ -180,7 +180,7 @@ class _Consuming(_Client):
                 "enable.auto.commit": False,
                 "check.crcs": True,
                 **RECONNECT,
-                **_told(logger, "cgrp,fetch"),
+                **_told(logger, "cgrp,fetch,metadata"),
                 **settings,
             }
         )

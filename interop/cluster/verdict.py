@@ -114,10 +114,7 @@ def wait_until_equal(scene: Scene, partitions: list[Partition]) -> None:
 def _is_equal(scene: Scene, topic: str, index: int) -> Callable[[], bool]:
     def is_equal() -> bool:
         copies = {
-            b"".join(
-                path.read_bytes().rstrip(b"\0")
-                for path in sorted((broker.data / f"{topic}-{index}").glob("*.log"))
-            )
+            b"".join(path.read_bytes() for path in sorted((broker.data / f"{topic}-{index}").glob("*.log")))
             for broker in scene.cluster
         }
         return len(copies) == 1
