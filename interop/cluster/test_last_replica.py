@@ -32,6 +32,7 @@ from tests.crash.broker_process import freeze
 from tests.crash.history import Acked, Anomaly, History, check
 from tests.crash.load import RecordingProducer, random_value, read_pass
 from tests.crash.loop_disk import LoopDisk, why_not
+from tests.crash.power_scenes import lose_power
 from tests.crash.results import note
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not() or "")]
@@ -44,6 +45,13 @@ PLACE = (TOPIC, 0)
 UNCLEAN = "unclean.leader.election.enable"
 
 
+class Machine(KafkapyProcess):
+    """A broker that stops with its machine."""
+
+    def freeze(self) -> None:
+        freeze(self.pid)
+
+
 class Machines:
     """Three brokers, each on a disk of its own, and what a producer of theirs knows."""
 
@@ -51,7 +59,7 @@ class Machines:
         self.history = History()
         self._disks = disks
         self._chance = random.Random(SEED)
-        self.brokers: dict[int, KafkapyProcess] = {}
+        self.brokers: dict[int, Machine] = {}
         self.cluster: ClusterProcesses = start_cluster(
             len(BROKERS), make=self._make, auto_leader_rebalance_enable="false", **properties
         )
@@ -65,7 +73,7 @@ class Machines:
 
     def _make(self, folder: Path, properties: Mapping[str, str]) -> ServerProcess:
         number = int(properties["broker.id"])
-        broker = self.brokers[number] = KafkapyProcess(folder, properties=properties)
+        broker = self.brokers[number] = Machine(folder, properties=properties)
         broker.data = self._disks[number].path / "data"
         return broker
 
@@ -109,10 +117,7 @@ class Machines:
 
     def lose_power(self, number: int) -> None:
         """The machine goes down and comes up again, without its broker."""
-        freeze(self.brokers[number].pid)
-        self._disks[number].cut_power()
-        self.brokers[number].kill()
-        self._disks[number].restore_power()
+        lose_power(self._disks[number], self.brokers[number])
 
     def start(self, numbers: list[int]) -> None:
         """Start brokers; return when all brokers that run are known."""

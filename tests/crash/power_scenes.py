@@ -9,6 +9,7 @@ import random
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -26,7 +27,15 @@ def broker_on(disk: LoopDisk, folder: Path, settings: dict[str, str] | None = No
     return BrokerProcess(disk.path / "data", settings=settings, log=folder / "broker.log")
 
 
-def lose_power(disk: LoopDisk, broker: BrokerProcess) -> None:
+class Freezable(Protocol):
+    """A broker that stops, and dies, as its machine does."""
+
+    def freeze(self) -> None: ...
+
+    def kill(self) -> object: ...
+
+
+def lose_power(disk: LoopDisk, broker: Freezable) -> None:
     """The machine goes down and comes up again, without its broker.
 
     First the broker stops, as with its machine: an fdatasync that races the cut may return success for what
