@@ -33,6 +33,8 @@ class Fault(ABC):
 
     If it is the controller, no in-sync set can change while it lasts, as in Apache Kafka 3.9.
     """
+    ends_session_of: int | None = None
+    """A broker that ZooKeeper does not hear: other brokers must lead its partitions soon."""
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
@@ -53,6 +55,7 @@ class _OfBroker(Fault):
     def __init__(self, scene: Scene, number: int) -> None:
         super().__init__(scene)
         self.broker = scene.brokers[number]
+        self.ends_session_of = number
         self.name = f"broker {number} is {self.what}"
         self.parts = frozenset({f"process {number}"})
 
@@ -140,6 +143,8 @@ class CutOff(_OfNetwork):
         self.parts = frozenset({f"cut {number}"})
         if others == "brokers":
             self.isolated = number
+        elif others != "clients":
+            self.ends_session_of = number
 
     def start(self) -> None:
         for source, target in self._cuts:
@@ -148,6 +153,28 @@ class CutOff(_OfNetwork):
     def heal(self) -> None:
         for source, target in self._cuts:
             self.network.mend(source, target)
+
+
+class Parted(_OfNetwork):
+    """Two brokers do not hear each other; the third hears both, and both hear it.
+
+    Each broker has a majority, and no two have the same.
+    """
+
+    def __init__(self, scene: Scene, common: int) -> None:
+        super().__init__(scene)
+        one, other = (each for each in BROKERS if each != common)
+        self._pair = broker_name(one), broker_name(other)
+        self.name = f"brokers {one} and {other}: packets are lost, both"
+        self.parts = frozenset({"pair"})
+
+    def start(self) -> None:
+        self.network.cut(*self._pair)
+        self.network.cut(*reversed(self._pair))
+
+    def heal(self) -> None:
+        self.network.mend(*self._pair)
+        self.network.mend(*reversed(self._pair))
 
 
 class Lossy(_OfNetwork):
@@ -240,6 +267,7 @@ _NETWORK: Final[list[Draw]] = [
     lambda scene, chance, broker: CutOff(scene, broker, "zookeeper", chance.choice(("both", "in", "out"))),
     lambda scene, chance, broker: CutOff(scene, broker, "clients", chance.choice(("both", "in", "out"))),
     lambda scene, chance, broker: CutOff(scene, broker, "all", chance.choice(("both", "in", "out"))),
+    lambda scene, _, broker: Parted(scene, broker),
     lambda scene, chance, broker: Lossy(scene, broker_name(broker), chance.choice((5, 15, 30))),
     lambda scene, chance, _: Lossy(scene, chance.choice(scene.zookeeper_names), 30),
     lambda scene, _, broker: Slow(scene, broker),

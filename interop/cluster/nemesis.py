@@ -16,7 +16,7 @@ _AT_ONCE: Final = 4
 _SECONDS: Final = (3.0, 12.0)
 """How long a fault lasts: shorter or longer than a session with ZooKeeper (4 s)."""
 _ALONE_SECONDS: Final = 10.0
-"""How long one lasts that is there alone: the others have time to take over."""
+"""How long one lasts that is there alone: by then, other brokers must lead."""
 
 
 class Happened(NamedTuple):
@@ -24,6 +24,8 @@ class Happened(NamedTuple):
 
     name: str
     leaves_majority: bool
+    was_replaced: bool
+    """Whether the broker that lost its session, if any, led no partition any more when the fault ended."""
     start: float
     end: float
     whole: float
@@ -55,12 +57,14 @@ class Nemesis:
             began = time.monotonic()
             self._start(fault, _ALONE_SECONDS)
             self._never.wait(_ALONE_SECONDS)
+            lost = fault.ends_session_of
+            was_replaced = lost is None or lost not in self._scene.leaders()
             ended = time.monotonic()
             self.heal_all()
             wait_until_whole()
             whole = time.monotonic()
             self._log(f"whole again {whole - ended:.1f} s after")
-            happened.append(Happened(str(fault), leaves_majority, began, ended, whole))
+            happened.append(Happened(str(fault), leaves_majority, was_replaced, began, ended, whole))
         return happened
 
     def all_at_once(self, seconds: float) -> None:

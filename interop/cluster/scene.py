@@ -78,6 +78,15 @@ class Scene:
         with self._tree() as tree:
             return int(json.loads(tree.get("/controller")[0])["brokerid"])
 
+    def leaders(self) -> set[int]:
+        """The ids of the brokers that lead a partition, by ZooKeeper; -1 if one has no leader."""
+        with self._tree() as tree:
+            return {
+                int(json.loads(tree.get(f"/brokers/topics/{topic}/partitions/{index}/state")[0])["leader"])
+                for topic in tree.get_children("/brokers/topics")
+                for index in tree.get_children(f"/brokers/topics/{topic}/partitions")
+            }
+
     @contextmanager
     def _tree(self) -> Iterator[KazooClient]:
         client = KazooClient(self.zookeepers.bootstrap_servers)

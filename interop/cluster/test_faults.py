@@ -132,6 +132,7 @@ def judge(scene: Scene, load: Load, nemesis: Nemesis, timeline: Timeline, *, alo
     assert complaints(scene) == []
     wait_until_equal(scene, load.partitions)
     assert stalled == []
+    assert [each.name for each in happened if not each.was_replaced] == []
     assert max(quiet_pauses.values()) < QUIET_SECONDS
 
 
