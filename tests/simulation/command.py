@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from tests.simulation.bugs import BUGS_OF_CONTROLLERS, BUGS_OF_ONE_BROKER, BUGS_OF_THREE_BROKERS, Bug
 from tests.simulation.deposed_controllers import deposed_controllers
 from tests.simulation.report import Finding, FoundBug, Report
-from tests.simulation.run import Outcome, Scene, simulate
+from tests.simulation.run import FAULT_SECONDS, Outcome, Scene, simulate
 from tests.simulation.seeds import SEEDS_TO_FIND_A_BUG
 from tests.simulation.single_broker import single_broker
 from tests.simulation.three_brokers import three_brokers
@@ -39,6 +39,7 @@ class Task(NamedTuple):
 
     scene: str
     seed: int
+    fault_seconds: float
 
 
 def main() -> int:
@@ -50,6 +51,12 @@ def main() -> int:
     )
     parser.add_argument("--seeds", type=int, default=100, help="how many runs of each scene (default: 100)")
     parser.add_argument("--seed", type=int, help="the first seed (default: a random one)")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=FAULT_SECONDS,
+        help=f"how long the faults of a run go on, in its world's time (default: {FAULT_SECONDS:g})",
+    )
     parser.add_argument("--scene", choices=sorted(SCENES), help="only this scene")
     parser.add_argument("--jobs", type=int, default=1, help="how many processes (default: 1)")
     parser.add_argument("--minutes", type=float, help="begin no run after this time")
@@ -62,8 +69,12 @@ def main() -> int:
     first = random.SystemRandom().randrange(10**9) if arguments.seed is None else arguments.seed
     names = sorted(SCENES) if arguments.scene is None else [arguments.scene]
     deadline = None if arguments.minutes is None else time.monotonic() + 60 * arguments.minutes
-    report = Report(first)
-    tasks = (Task(name, seed) for seed in range(first, first + arguments.seeds) for name in names)
+    report = Report(first, arguments.seconds)
+    tasks = (
+        Task(name, seed, arguments.seconds)
+        for seed in range(first, first + arguments.seeds)
+        for name in names
+    )
     if arguments.trace is not None:
         with arguments.trace.open("w") as trace:
             for task in tasks:
@@ -90,7 +101,12 @@ class Result(NamedTuple):
 def _run(task: Task, trace: object = None) -> Result:
     started = time.process_time()
     try:
-        outcome = simulate(SCENES[task.scene], task.seed, trace if callable(trace) else None)
+        outcome = simulate(
+            SCENES[task.scene],
+            task.seed,
+            trace if callable(trace) else None,
+            fault_seconds=task.fault_seconds,
+        )
     except SimulationError as error:
         return Result(None, str(error), time.process_time() - started)
     return Result(outcome, "", time.process_time() - started)

@@ -9,16 +9,12 @@ no topic id (StopReplica): only the controller's epoch and the metadata tell tha
 
 from __future__ import annotations
 
-from typing import Final
-
 from kafkapy.metadata import znodes
 from kafkapy.protocol.types import ApiKey
 from tests.simulation.replicas import ReplicaChecks
 from tests.simulation.run import Run
 from tests.simulation.short_lived_topic import NAME, ShortLivedTopic
 from tests.simulation.three_brokers import BROKERS, SESSION_SECONDS, SETTINGS
-
-LIVES: Final = 4
 
 
 def deposed_controllers(run: Run) -> None:
@@ -46,7 +42,8 @@ def deposed_controllers(run: Run) -> None:
     run.tree.created.append(created)
     run.network.heard.append(heard)
     topic = ShortLivedTopic(world, run.addresses, world.now, checks.leader)
-    for _ in range(LIVES):
+    until = world.now + run.fault_seconds
+    while world.now < until:
         run.finish(topic.live(), "a life of a topic")
 
 

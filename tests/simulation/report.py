@@ -33,12 +33,13 @@ class FoundBug(NamedTuple):
 class Report:
     """The counts of all runs."""
 
-    def __init__(self, first: int) -> None:
-        """`first` is the first seed."""
+    def __init__(self, first: int, fault_seconds: float) -> None:
+        """`first` is the first seed; `fault_seconds` is how long the faults of each run go on."""
         self.findings: list[Finding] = []
         self.bugs: list[FoundBug] = []
         self.cpu_seconds: defaultdict[str, float] = defaultdict(float)
         self._first = first
+        self._fault_seconds = fault_seconds
         self._counts: dict[str, Counter[str]] = defaultdict(Counter)
         """By scene, what happened."""
         self._faults: dict[str, Counter[str]] = defaultdict(Counter)
@@ -82,9 +83,9 @@ class Report:
         lines = [
             "# Runs of the simulation",
             "",
-            f"`scripts/simulate` on {day}, commit {_commit()}, from seed {self._first}: {self._runs} runs; "
-            f"{len(self.findings)} broke a promise. A run depends on its seed only; with another commit the "
-            "same seed is another run.",
+            f"`scripts/simulate` on {day}, commit {_commit()}, from seed {self._first}, "
+            f"with faults for {self._fault_seconds:g} s: {self._runs} runs; {len(self.findings)} broke a "
+            "promise. A run depends on its seed only; with another commit the same seed is another run.",
             "",
             f"| | {' | '.join(scenes)} |",
             f"| --- |{' ---: |' * len(scenes)}",
@@ -100,7 +101,11 @@ class Report:
             lines += [f"| `{each.bug}` | {each.scene} | {_found(each)} |" for each in self.bugs]
         if self.findings:
             lines += ["", "## Broken promises", ""]
-            lines += [f"- `--seed {each.seed} --scene {each.scene}`: {each.what}" for each in self.findings]
+            seconds = f"--seconds {self._fault_seconds:g}"
+            lines += [
+                f"- `--seed {each.seed} --scene {each.scene} {seconds}`: {each.what}"
+                for each in self.findings
+            ]
         return "\n".join(lines) + "\n"
 
 

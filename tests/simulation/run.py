@@ -26,6 +26,9 @@ CLIENTS_HOST: Final = "clients"
 SETTLING_SECONDS: Final = 120.0
 """How long it may take after the last fault until every record is acknowledged."""
 
+FAULT_SECONDS: Final = 15.0
+"""How long faults go on, unless a run says otherwise."""
+
 
 @dataclass
 class Outcome:
@@ -48,6 +51,7 @@ class Run:
 
     world: World
     folder: Path
+    fault_seconds: float
     network: Network = field(init=False)
     tree: MemoryTree = field(init=False)
     clients: VirtualLoop = field(init=False)
@@ -137,8 +141,14 @@ Scene = Callable[[Run], None]
 """What happens in a run. It raises SimulationError if a promise is broken."""
 
 
-def simulate(scene: Scene, seed: int, watch: Callable[[str], None] | None = None) -> Outcome:
-    """Run a scene with a seed.
+def simulate(
+    scene: Scene,
+    seed: int,
+    watch: Callable[[str], None] | None = None,
+    *,
+    fault_seconds: float = FAULT_SECONDS,
+) -> Outcome:
+    """Run a scene with a seed; `watch` gets every event.
 
     Raises:
         SimulationError: a promise was broken; the message has the seed and the last events.
@@ -151,25 +161,24 @@ def simulate(scene: Scene, seed: int, watch: Callable[[str], None] | None = None
         _errors_are_failures(world, Path(folder)),
     ):
         world.folder = folder
-        outcome = _play(scene, world, Path(folder))
+        outcome = _play(scene, Run(world, Path(folder), fault_seconds))
     if isinstance(outcome, str):
         raise SimulationError(outcome)
     return outcome
 
 
-def _play(scene: Scene, world: World, folder: Path) -> Outcome | str:
+def _play(scene: Scene, run: Run) -> Outcome | str:
     """The outcome, or why the run failed.
 
     Nothing of the run is left then, no traceback either.
     """
-    run = Run(world, folder)
     try:
         scene(run)
         return run.outcome()
     except SimulationError as error:
         cause = error.__cause__
         why = [] if cause is None else traceback.format_exception(cause)
-        return "\n".join([str(error), *why, "The last events:", *list(world.notes)[-40:]])
+        return "\n".join([str(error), *why, "The last events:", *list(run.world.notes)[-40:]])
     finally:
         for broker in run.brokers:
             broker.should_run = False

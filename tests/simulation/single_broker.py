@@ -22,7 +22,6 @@ from tests.simulation.run import CLIENTS_HOST, Run, partitions_of
 
 TOPIC: Final = "orders"
 PARTITIONS: Final = 2
-FAULT_SECONDS: Final = 12.0
 
 
 def single_broker(run: Run) -> None:
@@ -42,7 +41,7 @@ def single_broker(run: Run) -> None:
         run.committers.append(committer)
         run.in_background(reader.run())
         run.in_background(committer.run(reader))
-    until = world.now + FAULT_SECONDS
+    until = world.now + run.fault_seconds
     sending = [run.client_task(producer.run(until)) for producer in run.producers]
     _fault(run, broker, until)
     world.run_until(lambda: False, until)

@@ -36,7 +36,6 @@ PARTITIONS: Final = 2
 MOVED: Final = "moved"
 """A topic with one partition, two replicas, and min.insync.replicas=1."""
 BROKERS: Final = 3
-FAULT_SECONDS: Final = 15.0
 
 SESSION_SECONDS: Final = 2.0
 
@@ -84,7 +83,7 @@ def three_brokers(run: Run) -> None:
         run.committers.append(committer)
         run.in_background(reader.run())
         run.in_background(committer.run(reader))
-    until = world.now + FAULT_SECONDS
+    until = world.now + run.fault_seconds
     reassigner = Reassigner(world, "operator", run.addresses, (MOVED, 0), 2)
     run.in_background(reassigner.run())
     run.tree.created.append(lambda path: _depose_at_deletion(run, path, until))
