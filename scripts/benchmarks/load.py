@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -68,16 +69,35 @@ class Target:
 TargetT = TypeVar("TargetT", bound=Target)
 
 
+class Size(NamedTuple):
+    """How much of a load is run."""
+
+    scale: float
+    """1 is the complete load."""
+    repetitions: int
+    warm_up_seconds: float
+    """How long the load is repeated before it counts: Java's compiler needs a minute."""
+
+
 @dataclass(frozen=True)
 class Load(Generic[TargetT]):
     """A load on servers that are started already: `run(target, scale)`.
 
-    A smaller run first warms the server up, unless `warm_up` is 0.
+    `warm_up` is the scale of a first run that does not count; 0 for a load that must meet a fresh server.
     """
 
     title: str
     run: Callable[[TargetT, float], Figures]
     warm_up: float = 0.2
+
+    def warm(self, target: TargetT, size: Size) -> None:
+        """Run what does not count."""
+        if not self.warm_up:
+            return
+        until = time.monotonic() + size.warm_up_seconds
+        self.run(target, size.scale * self.warm_up)
+        while time.monotonic() < until:
+            self.run(target, size.scale)
 
 
 @dataclass(frozen=True)

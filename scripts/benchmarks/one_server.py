@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from scripts.benchmarks.comparison import Measure
-from scripts.benchmarks.load import ColdLoad, Figures, Load, Target
+from scripts.benchmarks.load import ColdLoad, Figures, Load, Size, Target
 from scripts.benchmarks.servers import new_server
 
 
@@ -19,15 +19,14 @@ def on_one_server(
     The server has the settings of its column, and `properties` besides.
     """
 
-    def measure(name: str, server: str, scale: float, repetitions: int) -> list[Figures]:
+    def measure(name: str, server: str, size: Size) -> list[Figures]:
         load = loads[name]
         with tempfile.TemporaryDirectory(prefix="bench-") as folder:
             if not isinstance(load, Load):
-                return [load.run(server, Path(folder, str(n))) for n in range(repetitions)]
+                return [load.run(server, Path(folder, str(n))) for n in range(size.repetitions)]
             with new_server(server, Path(folder), properties) as process:
                 target = Target(process)
-                if load.warm_up:
-                    load.run(target, scale * load.warm_up)
-                return [load.run(target, scale) for _ in range(repetitions)]
+                load.warm(target, size)
+                return [load.run(target, size.scale) for _ in range(size.repetitions)]
 
     return measure

@@ -18,7 +18,7 @@ from pathlib import Path
 from scripts.benchmarks.cluster.loads import BY_DEFAULT, LOADS
 from scripts.benchmarks.cluster.target import on_a_zookeeper
 from scripts.benchmarks.comparison import compare, comparison_arguments
-from scripts.benchmarks.load import Figures, Load
+from scripts.benchmarks.load import Figures, Load, Size
 from scripts.benchmarks.meter import Meter, Stopwatch
 from scripts.benchmarks.servers import CLUSTERS
 
@@ -30,19 +30,18 @@ def main(options: Sequence[str]) -> int:
     )
 
 
-def _measure(name: str, server: str, scale: float, repetitions: int) -> list[Figures]:
+def _measure(name: str, server: str, size: Size) -> list[Figures]:
     """One load on one cluster, started for it alone."""
     load = LOADS[name]
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         if not isinstance(load, Load):
-            return [load.run(server, Path(folder, str(n))) for n in range(repetitions)]
+            return [load.run(server, Path(folder, str(n))) for n in range(size.repetitions)]
         with on_a_zookeeper(server, Path(folder)) as (target, zookeeper):
             target.start()
-            if load.warm_up:
-                load.run(target, scale * load.warm_up)
+            load.warm(target, size)
             measured = []
-            for _ in range(repetitions):
+            for _ in range(size.repetitions):
                 watch = Stopwatch(Meter(zookeeper.pid))
-                figures = load.run(target, scale)
+                figures = load.run(target, size.scale)
                 measured.append({**figures, "ZooKeeper's CPU seconds": watch.cost().cpu_seconds})
             return measured
