@@ -16,6 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from interop.support.kafkapy_process import KafkapyProcess
 from interop.support.locked import locked
 from interop.support.maven import CACHE
 
@@ -26,7 +27,8 @@ def shared_classes() -> str:
 
     java = os.path.realpath(shutil.which("java") or "java")
     spark = Path(pyspark.__file__).parent
-    digest = hashlib.sha256(f"{java} {spark} {pyspark.__version__}".encode()).hexdigest()[:16]
+    made_by = Path(__file__).read_text()
+    digest = hashlib.sha256(f"{java} {spark} {pyspark.__version__} {made_by}".encode()).hexdigest()[:16]
     archive = CACHE / "spark" / f"classes-{digest}.jsa"
     with locked(archive):
         if not archive.exists():
@@ -52,17 +54,19 @@ def _make(archive: Path) -> None:
 
 
 def main(folder: str) -> None:
-    """Do a little of what most tests do."""
+    """Run a pipeline into each kind of table, as most tests do."""
     from interop.spark.conftest import INTERPRETED, SMALL
+    from interop.spark.kill_load import Load
+    from interop.spark.kill_run import KillRun
+    from kafkapy.pipeline import PipelineDefinition
+    from kafkapy.pipeline.run.run import run
     from kafkapy.spark import session
 
     spark = session(["delta", "iceberg"], master="local[2]", conf=SMALL | INTERPRETED)
-    for format_ in ("delta", "parquet"):
-        spark.range(100).write.format(format_).save(f"{folder}/{format_}")
-        assert spark.read.format(format_).load(f"{folder}/{format_}").count() == 100
-    stream = spark.readStream.schema("id BIGINT").parquet(f"{folder}/parquet").writeStream.format("delta")
-    stream = stream.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True)
-    stream.start(f"{folder}/streamed").awaitTermination()
+    with KafkapyProcess(Path(folder)) as broker:
+        Load(broker.bootstrap_servers, ["events", "accounts"], at_once=1000, seed=1).end()
+        for file in KillRun(Path(folder), broker, seed=1).files:
+            run(PipelineDefinition.load(file), once=True, spark=spark)
     spark.stop()
 
 
