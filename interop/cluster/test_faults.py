@@ -71,6 +71,7 @@ def test_nothing_acknowledged_is_lost_under_any_fault(run: int, tmp_path: Path) 
         admin = AdminClient({"bootstrap.servers": scene.cluster.bootstrap_servers, "log_level": 0})
         admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])[TOPIC].result()
         scene.cluster.wait_until_in_sync(TOPIC)
+        wait_until_whole(scene, WHOLE_SECONDS)  # a broker may hear of the topic a little later than others
         logger = client_logger(scene.folder / CLIENTS_LOG)
         load = Load(
             scene.cluster.bootstrap_servers, TOPIC, PARTITIONS, seed=seed, log=timeline, logger=logger

@@ -18,6 +18,7 @@ from typing import Any
 from kafkapy import handlers
 from kafkapy.handlers.api_versions import unsupported_version
 from kafkapy.handlers.context import BrokerParts, RequestContext
+from kafkapy.metadata.store import StoreClosedError
 from kafkapy.network.connection import Connection
 from kafkapy.process.log_text import shortened
 from kafkapy.process.turns import take_turn
@@ -86,9 +87,13 @@ class Dispatcher:
     ) -> Any:
         """The answer to a request whose handler failed.
 
-        If the response has no error field, it is None and the connection is closed.
+        If the response has no error field, it is None and the connection is closed. So it is if the broker
+        stops.
         """
         name = ApiKey(header.api_key).name
+        if isinstance(error, StoreClosedError):
+            connection.close()  # the broker stops: the client will ask another one
+            return None
         if isinstance(error, KafkaError):
             code = error.code
         else:

@@ -31,6 +31,7 @@ from kafkapy.metadata.store import (
     NodeStat,
     NoNodeError,
     Operation,
+    StoreClosedError,
     TreeWatcher,
     Watcher,
     WatchEvent,
@@ -179,7 +180,7 @@ class EmbeddedStore(MetadataStore):
 
     async def _submit(self, run: Callable[[SqliteTree], T], *, writes: bool = False) -> T:
         if self._closed:
-            raise MetadataStoreError(f"The metadata store {self._shared.path} is closed.")
+            raise StoreClosedError(f"The metadata store {self._shared.path} is closed.")
         return await self._shared.submit(run, writes=writes)
 
     def _watch(self, watcher: Watcher | None) -> _Watch | None:

@@ -36,6 +36,10 @@ class MetadataStoreError(Exception):
     """
 
 
+class StoreClosedError(MetadataStoreError):
+    """The broker has closed the store, since it stops."""
+
+
 class OutcomeUnknownError(MetadataStoreError):
     """The connection was lost while a change was made: all of it was applied, or nothing."""
 

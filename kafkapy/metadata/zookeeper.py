@@ -62,6 +62,7 @@ from kafkapy.metadata.store import (
     Operation,
     OutcomeUnknownError,
     SetData,
+    StoreClosedError,
     TreeWatcher,
     Watcher,
     WatchEvent,
@@ -563,7 +564,7 @@ class ZooKeeperStore(MetadataStore):
 
     def _require_open(self) -> None:
         if self._closed:
-            raise MetadataStoreError("The session with ZooKeeper is closed.")
+            raise StoreClosedError("The session with ZooKeeper is closed.")
 
     # --- watchers -----------------------------------------------------------------------------------------
 

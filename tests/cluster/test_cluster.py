@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
 import shutil
 import threading
 import time
@@ -19,6 +20,7 @@ import kafkapy
 from kafkapy import cluster_member
 from kafkapy.broker import StartError
 from kafkapy.metadata.embedded import EmbeddedStore
+from kafkapy.metadata.store import StoreClosedError
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -26,6 +28,7 @@ from kafkapy.protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from kafkapy.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kafkapy.protocol.messages.update_metadata import UpdateMetadataRequest
 from kafkapy.storage.log.flush import FlushTicket
 from kafkapy.storage.log.partition_log import PartitionLog
 from tests.network.raw_client import RawClient
@@ -238,6 +241,20 @@ def test_a_broker_stops_soon_while_the_metadata_store_is_away(
         cluster.stop(2)
         assert "The broker stops without a hand-over" in caplog.text
         cluster.heal()
+
+
+def test_a_request_that_needs_the_metadata_store_is_dropped_when_the_broker_stops(
+    cluster: kafkapy.Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def get(*_: object) -> None:
+        raise StoreClosedError("The session with ZooKeeper is closed.")
+
+    of_a_new_controller = UpdateMetadataRequest(controller_epoch=1_000)
+    with RawClient(cluster[1].bootstrap_servers) as client, monkeypatch.context() as patch:
+        patch.setattr(EmbeddedStore, "get", get)
+        with pytest.raises(ConnectionError):
+            client.ask(of_a_new_controller, 8)
+    assert not [each for each in caplog.records if each.levelno >= logging.ERROR]
 
 
 def test_a_broker_that_stops_tells_its_clients_who_leads_now(
