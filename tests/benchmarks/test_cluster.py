@@ -18,10 +18,11 @@ _HOLDS_50_MB = "held = bytearray(50_000_000); print(flush=True); input()"
 
 def test_a_gap_that_began_before_the_fault_counts_and_one_that_ended_before_it_does_not() -> None:
     times = [0.0, 9.0, 10.0, 14.0, 15.0]
-    assert longest_gap(times, 10.5) == 4.0
-    assert longest_gap(times, 14.5) == 1.0
-    assert longest_gap(times, 0.5) == 9.0
-    assert longest_gap(times, 20.0) == 0.0
+    assert longest_gap(times, 10.5).seconds == 4.0
+    assert longest_gap(times, 10.5).end == 14.0
+    assert longest_gap(times, 14.5).seconds == 1.0
+    assert longest_gap(times, 0.5).seconds == 9.0
+    assert longest_gap(times, 20.0).seconds == 0.0
 
 
 def test_the_memory_of_several_processes_is_their_sum() -> None:

@@ -112,7 +112,7 @@ class SteadyRequest:
             raise self._problem
 
     def longest_gap(self, since: float) -> float:
-        return longest_gap(self._times, since)
+        return longest_gap(self._times, since).seconds
 
     def close(self) -> None:
         self._stop.set()

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 from confluent_kafka import KafkaError, Message, Producer
 
@@ -22,9 +22,17 @@ _INTERVAL_SECONDS: Final = 0.02
 _VALUE: Final = b"x" * 100
 
 
-def longest_gap(times: Sequence[float], since: float) -> float:
+class Gap(NamedTuple):
+    """Two acknowledgements, and none between them."""
+
+    seconds: float
+    end: float
+
+
+def longest_gap(times: Sequence[float], since: float) -> Gap:
     """The longest time between two neighbours, the later of them not before `since`."""
-    return max((after - before for before, after in pairwise(times) if after >= since), default=0.0)
+    gaps = (Gap(after - before, after) for before, after in pairwise(times) if after >= since)
+    return max(gaps, default=Gap(0, since))
 
 
 class _SteadyProducer:
@@ -62,7 +70,7 @@ class _SteadyProducer:
         if self._error:
             raise RuntimeError(f"a record was refused: {self._error}")
 
-    def longest_gap(self, partitions: set[int], since: float) -> float:
+    def longest_gap(self, partitions: set[int], since: float) -> Gap:
         """That of the partition in which it is longest."""
         return max(longest_gap(self._times[partition], since) for partition in partitions)
 
@@ -96,17 +104,22 @@ def pauses(target: ClusterTarget, _scale: float) -> Figures:
         producer.wait_for_more(100)
         since = time.perf_counter()
         producer.wait_for_more(100)
-        figures["undisturbed, s"] = producer.longest_gap(set(range(_PARTITIONS)), since)
+        figures["undisturbed, s"] = producer.longest_gap(set(range(_PARTITIONS)), since).seconds
         for label, (choose, fault) in faults.items():
             victim = choose()
             its = {n for n in range(_PARTITIONS) if n % len(target.servers) == victim - 1}
             producer.wait_for_more(10)
-            since = time.perf_counter()
-            fault(target.broker(victim))
-            _wait_until_out(target, victim)
+            with target.session_of(victim) as ended:
+                since = time.perf_counter()
+                fault(target.broker(victim))
+                _wait_until_out(target, victim)
             producer.wait_for_more(50)
-            figures[f"{label}: its partitions, s"] = producer.longest_gap(its, since)
-            figures[f"{label}: others, s"] = producer.longest_gap(set(range(_PARTITIONS)) - its, since)
+            gap = producer.longest_gap(its, since)
+            figures[f"{label}: its partitions, s"] = gap.seconds
+            others = set(range(_PARTITIONS)) - its
+            figures[f"{label}: others, s"] = producer.longest_gap(others, since).seconds
+            if fault is ServerProcess.kill:
+                figures[f"{label}: after its session has ended, s"] = gap.end - ended.result()
             target.restore(victim)
     return figures
 

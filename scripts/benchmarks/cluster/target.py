@@ -5,13 +5,14 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
 from confluent_kafka import ElectionType
 from confluent_kafka.admin import NewTopic
+from kazoo.client import KazooClient
 
 from interop.support.server_process import ServerProcess
 from interop.support.waiting import wait_until
@@ -36,6 +37,7 @@ class ClusterTarget(Target):
     """Three running brokers by the name of their column, with the ids 1, 2 and 3."""
 
     def __init__(self, name: str, folder: Path, zookeeper: ZooKeeperProcess) -> None:
+        self._zookeeper = zookeeper
         self._cluster = new_cluster(name, folder, zookeeper)
         super().__init__(*self._cluster)
 
@@ -100,6 +102,19 @@ class ClusterTarget(Target):
             )
 
         wait_until(are_in_sync, timeout=600, pause=0.1, ignoring=OSError)
+
+    @contextmanager
+    def session_of(self, number: int) -> Iterator[Future[float]]:
+        """When ZooKeeper ends the session of a broker, by the performance counter."""
+        ended: Future[float] = Future()
+        client = KazooClient(self._zookeeper.bootstrap_servers)
+        client.start()
+        try:
+            client.exists(f"/brokers/ids/{number}", lambda _: ended.set_result(time.perf_counter()))
+            yield ended
+        finally:
+            client.stop()
+            client.close()
 
     def wait_until_gone(self, number: int) -> None:
         """Wait until a broker is not registered: Apache Kafka does not start before."""
