@@ -29,7 +29,7 @@ _TOPIC_ID: Final = "topic_id"
 _BY_TOPIC_ID: Final = ("topic_partitions",)
 """Lists in no particular order, of structs with a topic id."""
 _ADDRESSES: Final = ("host", "port", "client_host")
-_TIMES: Final = ("log_append_time_ms",)
+_TIMES: Final = ("log_append_time_ms", "transaction_start_time_ms", "last_timestamp")
 _NOW_MS: Final = 300_000
 MAGIC_AT: Final = 16
 

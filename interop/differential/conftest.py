@@ -12,7 +12,11 @@ from interop.support.kafka_jars import kafka_jars
 from interop.support.kafka_process import KafkaProcess
 from interop.support.kafkapy_process import KafkapyProcess
 
-_SETTINGS = {"offsets.topic.num.partitions": "5", "group.initial.rebalance.delay.ms": "0"}
+_SETTINGS = {
+    "offsets.topic.num.partitions": "5",
+    "group.initial.rebalance.delay.ms": "0",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+}
 
 
 @pytest.fixture(scope="session")

@@ -20,13 +20,13 @@ from kafka.structs import OffsetAndMetadata
 
 from interop.conftest import MakeTopic
 from interop.support.java_programs import compiled
-from interop.support.kafka_jars import TOOL_FLAGS, kafka_jars
+from interop.support.kafka_jars import RELEASE, TOOL_FLAGS, kafka_jars
 from interop.support.maven import JarsUnavailableError
 from interop.support.waiting import wait_until
 
 PARTITIONS, TRANSACTIONS = 3, 7
 ABORTED = range(2, TRANSACTIONS, 3)
-SOURCE = Path(__file__).with_name("Transactions.java")
+HERE = Path(__file__).parent
 
 
 def read(bootstrap_servers: str, topic: str, isolation: str = "read_committed") -> list[list[str]]:
@@ -140,19 +140,36 @@ def test_java(
     topic = make_topic(PARTITIONS)
     arguments = [bootstrap_servers, topic, str(PARTITIONS), name, str(TRANSACTIONS)]
     run = subprocess.run(
-        [*java(release), *arguments], capture_output=True, text=True, timeout=120, check=False
+        [*java("Transactions", release), *arguments], capture_output=True, text=True, timeout=120, check=False
     )
     assert run.stdout.split() == ["fenced", "done"], run.stdout + run.stderr
     check(bootstrap_servers, topic, name)
 
 
+@pytest.mark.jvm
+@pytest.mark.capability("transactions")
+def test_a_producer_whose_transaction_took_too_long_goes_on(
+    bootstrap_servers: str,
+    make_topic: MakeTopic,
+    java: Callable[..., list[str]],
+    request: pytest.FixtureRequest,
+) -> None:
+    if request.config.getoption("--against") == "cluster":
+        pytest.skip("before version 2 of transactions such a producer is fenced, as by Apache Kafka 3.9.1")
+    topic = make_topic(PARTITIONS)
+    command = [*java("LateTransaction", RELEASE), bootstrap_servers, topic]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert run.stdout.split() == ["InvalidProducerEpochException", "done"], run.stdout + run.stderr
+    wait_until(lambda: read(bootstrap_servers, topic) == [["next"], [], []])
+
+
 @pytest.fixture
 def java() -> Callable[..., list[str]]:
-    """The command line of the Java program with the clients of a release."""
+    """The command line of a Java program with the clients of a release."""
 
-    def command(release: str) -> list[str]:
+    def command(program: str, release: str) -> list[str]:
         try:
-            return ["java", *TOOL_FLAGS, *compiled(SOURCE, kafka_jars(release))]
+            return ["java", *TOOL_FLAGS, *compiled(HERE / f"{program}.java", kafka_jars(release))]
         except JarsUnavailableError as problem:
             pytest.skip(f"Apache Kafka is not available: {problem}")
 

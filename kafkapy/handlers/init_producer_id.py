@@ -8,7 +8,9 @@ Behaviour:
   producer asks for a new epoch of its id (v3+): it no longer needs its old sequence numbers.
 - With a transactional id, the producer gets the next epoch of the id's producer id, and every producer before
   it is fenced. A transaction of theirs is aborted first: CONCURRENT_TRANSACTIONS, and the client asks again.
-- A producer that names its id and epoch (v3+) continues. If they are not the last ones, it is fenced.
+- A producer that names its id and epoch (v3+) continues. If they are not the last ones, it is fenced. In
+  transaction version 2 it continues also after its transaction was aborted because it took too long, as long
+  as no other producer has begun (KIP-588).
 - An id without an epoch, or an epoch without an id, is refused with INVALID_REQUEST, and a timeout above
   transaction.max.timeout.ms with INVALID_TRANSACTION_TIMEOUT.
 - A new transactional id of more than 1,024 characters is INVALID_REQUEST where all such ids have 16 MiB.

@@ -9,6 +9,7 @@ Behaviour:
 - Before the first offsets of a transaction are written, its coordinator is asked whether the group's
   partition of `__consumer_offsets` is part of it. If not, the answer is INVALID_TXN_STATE, or
   TRANSACTION_ABORTABLE from v4 on.
+- Without a name of a group, the answer is INVALID_GROUP_ID; OffsetCommit takes such offsets.
 - Topics and partitions must exist. Where a partition is named twice, the last offset counts.
 - The accepted offsets of a request are written together; more than 500 are written in parts.
 - A commit does not extend the member's session.
@@ -134,8 +135,10 @@ async def _verify(context: RequestContext, request: TxnOffsetCommitRequest) -> V
     """Verify that the group's partition is part of the transaction, or add it.
 
     Raises:
-        KafkaError: it is not, or cannot be verified now.
+        KafkaError: it is not, or cannot be verified now; or the group has no name.
     """
+    if not request.group_id:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID)
     broker = context.broker
     broker.groups.runtime.require_active(request.group_id)
     index = broker.groups.runtime.partition_of(request.group_id)

@@ -15,8 +15,9 @@ transaction. If the epochs of a producer id are used up, the end assigns the nex
 A request that was answered may come again, because its answer was lost. An EndTxn of version 2 is known by
 the epoch before the present one. In older versions the state must be the outcome that is asked for.
 
-To fence a producer, its transaction is aborted with the next epoch, which no client gets. (In version 2 with
-the one after that, as in Apache Kafka: it first fences and then ends the transaction.)
+To fence a producer, its transaction is aborted with the next epoch. In version 2 this is as any other abort:
+the producer gets that epoch if it aborts too, or asks for one, and nobody else has begun. So one whose
+transaction took too long can go on (KIP-588). Before version 2, and after the last epoch, nobody gets it.
 
 Source: Apache Kafka's TransactionCoordinator, TransactionMetadata. Different from it, an InitProducerId with
 an epoch that is not the transaction's does not abort it.
@@ -258,7 +259,7 @@ class TransactionMachine:
         """Whether a producer is the one of the transaction that has just ended."""
         now = self.metadata
         if producer.id == now.producer_id:
-            return producer.epoch == now.producer_epoch - 1
+            return producer.epoch == now.producer_epoch - 1 < LAST_EPOCH
         return (
             producer.id == now.previous_producer_id
             and producer.epoch == LAST_EPOCH
@@ -296,15 +297,12 @@ class TransactionMachine:
 
     def _fence(self, now_ms: int, version: int) -> TransactionMetadata:
         now = self.metadata
-        epoch = min(now.producer_epoch + 1, MAX_EPOCH)
-        last_epoch = NO_PRODUCER_EPOCH
-        if version >= EPOCH_AT_EACH_END:
-            epoch, last_epoch = min(epoch + 1, MAX_EPOCH), epoch
+        goes_on = version >= EPOCH_AT_EACH_END and not now.is_epoch_exhausted
         return self._begin(
             now._replace(
                 state=_State.PREPARE_ABORT,
-                producer_epoch=epoch,
-                last_producer_epoch=last_epoch,
+                producer_epoch=min(now.producer_epoch + 1, MAX_EPOCH),
+                last_producer_epoch=now.producer_epoch if goes_on else NO_PRODUCER_EPOCH,
                 next_producer_id=NO_PRODUCER_ID,
                 last_update_ms=now_ms,
                 client_version=version if version >= EPOCH_AT_EACH_END else 0,

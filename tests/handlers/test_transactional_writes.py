@@ -101,10 +101,10 @@ class Transaction:
         if version >= 5:
             self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
 
-    def commit_offset(self, offset: int, version: int) -> ErrorCode:
+    def commit_offset(self, offset: int, version: int, *, group: str = "g") -> ErrorCode:
         request = TxnOffsetCommitRequest(
             transactional_id="x",
-            group_id="g",
+            group_id=group,
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
             topics=[
@@ -249,6 +249,12 @@ def test_offsets_before_version_5_need_their_group_in_the_transaction(
     assert transaction.commit_offset(5, version) is ErrorCode.NONE
     transaction.end(commit=True)
     eventually(lambda: fetched_offset(client, require_stable=True) == (0, 5), "the offset counts")
+
+
+def test_offsets_need_the_name_of_a_group(client: RawClient) -> None:
+    transaction = Transaction(client, 12)
+    for version in range(6):
+        assert transaction.commit_offset(5, version, group="") is ErrorCode.INVALID_GROUP_ID
 
 
 def test_an_administrator_ends_a_transaction_that_hangs(client: RawClient) -> None:

@@ -211,9 +211,11 @@ async def test_a_transaction_that_takes_too_long_is_aborted(world: TransactionWo
     assert world.state() is State.ONGOING
     world.timers.advance(CONFIG.timeout_check_interval_ms / 1000)
     assert await world.completed() is State.COMPLETE_ABORT
-    assert world.leaders.written[T0] == [Marker(1000, 2, 0, False, 2)]
-    assert (await world.end(producer, commit=True))[0] is ErrorCode.PRODUCER_FENCED
-    assert await world.init() == (1000, 3)
+    assert world.leaders.written[T0] == [Marker(1000, 1, 0, False, 2)]
+    assert (await world.end(producer, commit=True))[0] is ErrorCode.INVALID_TXN_STATE
+    assert await world.end(producer, commit=False) == (ErrorCode.NONE, (1000, 1))
+    assert await world.init() == (1000, 2)
+    assert (await world.end(producer, commit=False))[0] is ErrorCode.PRODUCER_FENCED
 
 
 async def test_a_new_producer_fences_the_one_before(world: TransactionWorld) -> None:
@@ -222,7 +224,7 @@ async def test_a_new_producer_fences_the_one_before(world: TransactionWorld) -> 
     assert await error_of_init(world) is ErrorCode.CONCURRENT_TRANSACTIONS
     assert await world.completed() is State.COMPLETE_ABORT
     successor = await world.init()
-    assert successor == (1000, 3)
+    assert successor == (1000, 2)
     assert await world.add(producer, T0) is ErrorCode.PRODUCER_FENCED
     assert await world.add(successor, T0) is ErrorCode.NONE
 

@@ -99,18 +99,18 @@ def test_a_client_gets_another_producer_id_when_the_epochs_are_used_up() -> None
     assert error_of(lambda: initialized(machine(LAST_EPOCH), Producer(7, 3))) is ErrorCode.PRODUCER_FENCED
 
 
-@pytest.mark.parametrize(("version", "epoch"), [(0, 5), (2, 6)])
-def test_a_new_client_aborts_the_transaction_of_the_one_before(version: int, epoch: int) -> None:
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_new_client_aborts_the_transaction_of_the_one_before(version: int) -> None:
     open_one = ongoing(4)
     assert error_of(lambda: initialized(open_one, Producer(7, 3))) is ErrorCode.PRODUCER_FENCED
     to = initialized(open_one, version=version)
-    assert (to.state, to.producer_epoch, to.partitions) == (State.PREPARE_ABORT, epoch, frozenset({T0}))
+    assert (to.state, to.producer_epoch, to.partitions) == (State.PREPARE_ABORT, 5, frozenset({T0}))
     open_one.written()
     assert error_of(lambda: initialized(open_one)) is ErrorCode.CONCURRENT_TRANSACTIONS
     open_one.complete(now_ms=10)
     open_one.written()
     assert error_of(lambda: added(open_one, 4, T0)) is ErrorCode.PRODUCER_FENCED
-    assert initialized(open_one).producer_epoch == epoch + 1
+    assert initialized(open_one).producer_epoch == 6
 
 
 def test_a_producer_without_epochs_left_can_be_fenced() -> None:
@@ -119,6 +119,10 @@ def test_a_producer_without_epochs_left_can_be_fenced() -> None:
     open_one.written()
     assert open_one.complete(now_ms=10).producer_epoch == MAX_EPOCH
     open_one.written()
+    last = error_of(lambda: ended(open_one, LAST_EPOCH, commit=False, new_id=8))
+    assert last is ErrorCode.PRODUCER_FENCED, "nobody gets the epoch after the last"
+    continues = error_of(lambda: initialized(open_one, Producer(7, LAST_EPOCH), new_id=8))
+    assert continues is ErrorCode.PRODUCER_FENCED
     to = initialized(open_one, new_id=8)
     assert (to.producer_id, to.producer_epoch) == (8, 0)
 
@@ -219,17 +223,43 @@ def test_in_version_2_an_end_may_change_the_producer_id() -> None:
     assert open_one.add_partitions(Producer(8, 0), [T0], now_ms=9, version=2) is not None
 
 
-def test_a_transaction_that_takes_too_long_is_aborted() -> None:
+def timed_out(version: int) -> TransactionMachine:
+    """A machine whose transaction of epoch 4 took too long."""
     open_one = ongoing(4)
-    assert open_one.time_out(now_ms=TIMEOUT, version=2) is None
-    to = open_one.time_out(now_ms=TIMEOUT + 1, version=2)
+    assert open_one.time_out(now_ms=TIMEOUT, version=version) is None
+    to = open_one.time_out(now_ms=TIMEOUT + 1, version=version)
     assert to is not None
-    assert (to.state, to.producer_epoch) == (State.PREPARE_ABORT, 6)
-    assert open_one.time_out(now_ms=TIMEOUT + 1, version=2) is None, "it is being aborted"
+    assert (to.state, to.producer_epoch) == (State.PREPARE_ABORT, 5)
+    assert open_one.time_out(now_ms=TIMEOUT + 1, version=version) is None, "it is being aborted"
     open_one.written()
     open_one.complete(now_ms=TIMEOUT + 1)
     open_one.written()
-    assert error_of(lambda: ended(open_one, 4, commit=True)) is ErrorCode.PRODUCER_FENCED
+    assert error_of(lambda: added(open_one, 4, T0)) is ErrorCode.PRODUCER_FENCED
+    return open_one
+
+
+def test_before_version_2_a_producer_whose_transaction_took_too_long_is_fenced() -> None:
+    open_one = timed_out(version=0)
+    assert error_of(lambda: ended(open_one, 4, commit=True, version=0)) is ErrorCode.PRODUCER_FENCED
+    assert error_of(lambda: initialized(open_one, Producer(7, 4), version=0)) is ErrorCode.PRODUCER_FENCED
+
+
+def test_a_producer_whose_transaction_took_too_long_goes_on_with_the_next_epoch() -> None:
+    open_one = timed_out(version=2)
+    assert error_of(lambda: ended(open_one, 4, commit=True)) is ErrorCode.INVALID_TXN_STATE
+    assert ended(open_one, 4, commit=False) is None
+    assert after_end(open_one.metadata) == (7, 5)
+    assert initialized(open_one, Producer(7, 4)).producer_epoch == 5
+    open_one.written()
+    assert added(open_one, 5, T0) is not None
+
+
+def test_a_producer_whose_transaction_took_too_long_is_fenced_by_who_begins() -> None:
+    open_one = timed_out(version=2)
+    assert initialized(open_one).producer_epoch == 6
+    open_one.written()
+    assert error_of(lambda: ended(open_one, 4, commit=False)) is ErrorCode.PRODUCER_FENCED
+    assert error_of(lambda: initialized(open_one, Producer(7, 4))) is ErrorCode.PRODUCER_FENCED
 
 
 def test_an_id_that_is_not_used_expires_unless_it_has_a_transaction() -> None:
