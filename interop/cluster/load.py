@@ -44,6 +44,12 @@ _PATIENCE: Final[dict[str, dict[str, str | int | bool]]] = {
     "hasty": {"message.timeout.ms": 180_000, "request.timeout.ms": 3000, "socket.timeout.ms": 5000},
 }
 """Settings of the two producers: one waits for an answer, one sends again what may be written."""
+_STUCK_SECONDS: Final = 20.0
+"""The reader begins again where it is if a partition gave it nothing for so long.
+
+librdkafka forgets a partition whose offset it is validating when the leader's broker leaves the cluster: the
+request fails with _DESTROY_BROKER, and is not sent to the next leader.
+"""
 _PASSING: Final = {
     KafkaError._PARTITION_EOF,
     KafkaError._TRANSPORT,
@@ -229,8 +235,12 @@ class _Reader(_Consuming):
             self.begin(place, 0)
 
     def work(self) -> None:
-        self.consumer.assign([TopicPartition(*place, 0) for place in self.positions])
+        due, before = 0.0, self.positions.copy()
         while not self.stopping.is_set():
+            if time.monotonic() >= due:
+                if any(position == before[place] for place, position in self.positions.items()):
+                    self.consumer.assign([TopicPartition(*place, at) for place, at in self.positions.items()])
+                due, before = time.monotonic() + _STUCK_SECONDS, self.positions.copy()
             for message in self.consumer.consume(500, 0.2):
                 self.note(message)
         self.consumer.close()
