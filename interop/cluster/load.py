@@ -47,8 +47,8 @@ _PATIENCE: Final[dict[str, dict[str, str | int | bool]]] = {
 _STUCK_SECONDS: Final = 20.0
 """The reader begins again where it is if a partition gave it nothing for so long.
 
-librdkafka forgets a partition whose offset it is validating when the leader's broker leaves the cluster: the
-request fails with _DESTROY_BROKER, and is not sent to the next leader.
+librdkafka 2.16 may forget a partition whose offset it validates while the leader's broker leaves the cluster:
+the request fails with _DESTROY_BROKER, and is not sent to the next leader.
 """
 _PASSING: Final = {
     KafkaError._PARTITION_EOF,
