@@ -8,6 +8,7 @@ A batch is plain if it is uncompressed, is whole and alone in its buffer, and th
 
 The CRC of a batch that is read is not checked. What is wrong or unusual in another batch, the general way
 tells (`read_header`, `walk_batch`). Those that are built have records without headers, with one timestamp.
+They may be control batches, too.
 
 There are two twins of each function: the compiled one (`_walker.c`) is used if it was built, unless
 KAFKAPY_PURE_PYTHON is set and not empty in the environment. Tests hold that both agree on every input.
@@ -23,6 +24,7 @@ from kafkapy.protocol.compression import Buffer
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.record_walker import PureWalker
 from kafkapy.protocol.records import (
+    CONTROL,
     HEADER,
     HEADER_SIZE,
     LOG_OVERHEAD,
@@ -80,12 +82,13 @@ def build_plain_batch(
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = NO_PRODUCER_EPOCH,
     transactional: bool = False,
+    control: bool = False,
 ) -> tuple[BatchHeader, memoryview]:
     """Build a batch of at least one record as `build_batch` does, many times as fast.
 
     Returns its header, and its writable bytes.
     """
-    attributes = TRANSACTIONAL if transactional else 0
+    attributes = (TRANSACTIONAL if transactional else 0) | (CONTROL if control else 0)
     batch = memoryview(_lay_out(pairs, timestamp, producer_id, producer_epoch, attributes))
     write_crc(batch)
     return header_of(HEADER.unpack_from(batch)), batch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkapy.protocol.control_records import ControlType, control_record_key, end_txn_marker_value
-from kafkapy.protocol.records import Record, build_batch, read_header
+from kafkapy.protocol.plain_batch import build_plain_batch
 from kafkapy.storage.log.markers import TransactionMarker
 from kafkapy.storage.log.validate import PreparedBatch, PreparedBatches
 
@@ -12,11 +12,12 @@ def prepare_marker(producer_id: int, producer_epoch: int, marker: TransactionMar
     """A batch with the marker as its only record."""
     key = control_record_key(ControlType.ABORT if marker.aborted else ControlType.COMMIT)
     value = end_txn_marker_value(marker.coordinator_epoch)
-    batch = build_batch(
-        [Record(-1, marker.timestamp, key, value, [])],
+    header, batch = build_plain_batch(
+        [(key, value)],
+        marker.timestamp,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         transactional=True,
         control=True,
     )
-    return PreparedBatches([PreparedBatch(read_header(batch), memoryview(batch), marker)], len(batch), 1)
+    return PreparedBatches([PreparedBatch(header, batch, marker)], len(batch), 1)

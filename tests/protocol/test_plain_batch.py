@@ -137,12 +137,13 @@ PAIRS = st.lists(
 )
 
 
-@given(PAIRS, st.integers(0, 2**50), st.booleans())
+OF_PRODUCER: dict[str, Any] = {"transactional": True, "producer_id": 2**40, "producer_epoch": 3}
+
+
+@given(PAIRS, st.integers(0, 2**50), st.sampled_from([{}, OF_PRODUCER, {"control": True, **OF_PRODUCER}]))
 def test_a_plain_batch_is_what_any_batch_of_its_records_is(
-    pairs: list[KeyValue], timestamp: int, transactional: bool
+    pairs: list[KeyValue], timestamp: int, options: dict[str, Any]
 ) -> None:
-    producer: dict[str, Any] = {"transactional": True, "producer_id": 2**40, "producer_epoch": 3}
-    options = producer if transactional else {}
     expected = build_batch([Record(-1, timestamp, key, value, []) for key, value in pairs], **options)
     header, batch = build_plain_batch(pairs, timestamp, **options)
     assert (header, bytes(batch)) == (read_header(expected), bytes(expected))
