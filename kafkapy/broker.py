@@ -117,7 +117,6 @@ logger = logging.getLogger(__name__)
 
 
 OWN_APIS: Final = (
-    ApiKey.ADD_PARTITIONS_TO_TXN,
     ApiKey.DELETE_SHARE_GROUP_STATE,
     ApiKey.INITIALIZE_SHARE_GROUP_STATE,
     ApiKey.LIST_OFFSETS,
@@ -382,6 +381,8 @@ class BrokerCore:
         self.verifier = Verifier(
             self.metadata,
             self.inter_broker,
+            self.transactions,
+            node_id=self.node_id,
             is_enabled=lambda: self.config["transaction.partition.verification.enable"],
             seconds=self.config["request.timeout.ms"] / 1000,
             retry_seconds=self.config["add.partitions.to.txn.retry.backoff.ms"] / 1000,

@@ -74,18 +74,6 @@ def handle(
     return answer.result()
 
 
-async def answer_own(broker: BrokerParts, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
-    """The answer to this broker itself, which leads the partitions."""
-    answer: Answer[AddPartitionsToTxnResponse] = Answer()
-
-    def done(results: list[AddPartitionsToTxnResult]) -> None:
-        answer(AddPartitionsToTxnResponse(results_by_transaction=results))
-
-    await broker.turns.finish(_add_all(broker, request.transactions, FIRST_VERSION_WITH_EPOCHS, done))
-    response = answer.result()
-    return response if isinstance(response, AddPartitionsToTxnResponse) else await response
-
-
 def _add_all(
     broker: BrokerParts,
     transactions: Sequence[AddPartitionsToTxnTransaction],

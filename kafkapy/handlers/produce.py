@@ -88,7 +88,7 @@ from kafkapy.storage.log.validate import (
     prepare_batches,
 )
 from kafkapy.storage.log.verification import Verification
-from kafkapy.transactions.verifier import Participation
+from kafkapy.transactions.verifier import Participation, Refusals
 
 FIRST_VERSION_WITH_BATCHES = 3
 FIRST_VERSION_WITH_STORAGE_ERROR = 4
@@ -146,10 +146,12 @@ def handle(context: RequestContext, request: ProduceRequest) -> Steps[Outcome | 
             if request.transactional_id is None:
                 return (yield from _append(context, request, writes, now_ms))
             unverified = _begin_transactions(context, writes)
-            if not unverified:
+            refusals = _verify(context, request, unverified)
+            if isinstance(refusals, dict):
+                _refuse(unverified, refusals)
                 return (yield from _append(context, request, writes, now_ms))
             context.connection.keep_frame()
-            return _verify_and_append(context, request, writes, unverified)
+            return _append_verified(context, request, writes, unverified, refusals)
     context.connection.keep_frame()
     return _settle_in_thread(context, request, writes)
 
@@ -180,7 +182,9 @@ async def _settle_in_thread(
         while left:
             await context.broker.validation.run(context.connection, settle_some)
     if request.transactional_id is not None:
-        return await _verify_and_append(context, request, writes, _begin_transactions(context, writes))
+        unverified = _begin_transactions(context, writes)
+        refusals = _verify(context, request, unverified)
+        return await _append_verified(context, request, writes, unverified, refusals)
     return await context.broker.turns.finish(_append(context, request, writes, context.broker.clock.now_ms()))
 
 
@@ -195,31 +199,47 @@ def _begin_transactions(context: RequestContext, writes: list[PartitionWrite]) -
     return [write for write in transactional if write.begin_verification(now_ms)]
 
 
-async def _verify_and_append(
+def _verify(
+    context: RequestContext, request: ProduceRequest, unverified: list[PartitionWrite]
+) -> Refusals | Awaitable[Refusals]:
+    """Ask the transaction's coordinator, if there is something to ask."""
+    if not unverified:
+        return {}
+    assert request.transactional_id is not None
+    producer_id, producer_epoch = unverified[0].producer
+    return context.broker.verifier.verify(
+        Participation(
+            request.transactional_id,
+            producer_id,
+            producer_epoch,
+            [write.topic_partition for write in unverified],
+            adds=context.api_version >= FIRST_VERSION_THAT_ADDS,
+            knows_abortable=context.api_version >= FIRST_VERSION_THAT_KNOWS_ABORTABLE,
+        )
+    )
+
+
+def _refuse(unverified: list[PartitionWrite], refusals: Refusals) -> None:
+    if refusals:
+        for write in unverified:
+            error = refusals.get(write.topic_partition)
+            if error is not None:
+                write.refuse(error)
+
+
+async def _append_verified(
     context: RequestContext,
     request: ProduceRequest,
     writes: list[PartitionWrite],
     unverified: list[PartitionWrite],
+    refusals: Refusals | Awaitable[Refusals],
 ) -> Outcome:
-    """Ask the transaction's coordinator, and append what it has confirmed."""
-    assert request.transactional_id is not None
+    """Append what the transaction's coordinator confirms; `refusals` is its answer."""
     while unverified:
-        producer_id, producer_epoch = unverified[0].producer
-        asked = Participation(
-            request.transactional_id,
-            producer_id,
-            producer_epoch,
-            [TopicPartition(write.topic, write.answer.index) for write in unverified],
-            adds=context.api_version >= FIRST_VERSION_THAT_ADDS,
-            knows_abortable=context.api_version >= FIRST_VERSION_THAT_KNOWS_ABORTABLE,
-        )
-        refusals = await context.broker.verifier.verify(asked)
-        for write in unverified:
-            error = refusals.get(TopicPartition(write.topic, write.answer.index))
-            if error is not None:
-                write.refuse(error)
+        _refuse(unverified, refusals if isinstance(refusals, dict) else await refusals)
         now_ms = context.broker.clock.now_ms()
         unverified = [write for write in unverified if write.begin_verification_again(now_ms)]
+        refusals = _verify(context, request, unverified)
     return await context.broker.turns.finish(_append(context, request, writes, context.broker.clock.now_ms()))
 
 
@@ -482,6 +502,11 @@ class PartitionWrite:
     def is_transactional(self) -> bool:
         """Whether the batch is valid and part of a transaction."""
         return self._prepared is not None and self._prepared.batches[0].header.is_transactional
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """The topic and the number of its partition."""
+        return TopicPartition(self.topic, self.answer.index)
 
     @property
     def producer(self) -> tuple[int, int]:

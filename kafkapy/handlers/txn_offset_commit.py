@@ -163,7 +163,8 @@ async def _verify(context: RequestContext, request: TxnOffsetCommitRequest) -> V
         )
         if verification is None:
             return None
-        refusals = await broker.verifier.verify(asked)
+        answer = broker.verifier.verify(asked)
+        refusals = answer if isinstance(answer, dict) else await answer
         if refusals:
             raise KafkaError(refusals[key])
         # Otherwise the marker of the transaction before came meanwhile.

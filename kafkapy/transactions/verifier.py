@@ -2,8 +2,9 @@
 
 A leader asks before a producer begins a transaction in one of its partitions (storage/log/verification.py).
 Newer producers leave it to the leader to add the partition. The coordinator is the leader of the
-transactional id's partition of `__transaction_state`. One request goes to a coordinator at a time. What is to
-be asked meanwhile goes into the next one together, where each transactional id is named once.
+transactional id's partition of `__transaction_state`. This broker's own coordinator mostly answers at once.
+One request goes to another one at a time. What is to be asked meanwhile goes into the next one together,
+where each transactional id is named once.
 
 Source: AddPartitionsToTxnManager; KIP-890.
 """
@@ -12,10 +13,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Final, NamedTuple, Protocol
 
+from kafkapy.coordination.answer import Answer
 from kafkapy.coordination.partitioning import partition_of
+from kafkapy.coordination.topic_log import Done
 from kafkapy.metadata.cache import MetadataCache
 from kafkapy.metadata.topic_names import TRANSACTION_STATE_TOPIC
 from kafkapy.network.inter_broker import InterBroker
@@ -27,6 +30,8 @@ from kafkapy.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from kafkapy.protocol.types import TopicPartition
+from kafkapy.transactions.metadata import EPOCH_AT_EACH_END
+from kafkapy.transactions.state_machine import Producer
 
 Refusals = dict[TopicPartition, ErrorCode]
 """The partitions that are not part of the transaction, each with the error for the producer."""
@@ -77,6 +82,23 @@ class Participation(NamedTuple):
 _Waiting = tuple[Participation, "asyncio.Future[Refusals]"]
 
 
+class OwnCoordinator(Protocol):
+    """The part of this broker's coordinator (`TransactionCoordinator`) that is asked."""
+
+    def verify(self, transactional_id: str, producer: Producer) -> Collection[TopicPartition]:
+        """The partitions of a producer's transaction; raises KafkaError."""
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: Collection[TopicPartition],
+        version: int,
+        done: Done,
+    ) -> None:
+        """Add partitions for a client of this transaction version; `done` is called once."""
+
+
 class Verifier:
     """Asks the coordinators of transactions."""
 
@@ -84,15 +106,18 @@ class Verifier:
         self,
         metadata: MetadataCache,
         inter_broker: InterBroker,
+        own: OwnCoordinator,
         *,
+        node_id: int,
         is_enabled: Callable[[], bool],
         seconds: float,
         retry_seconds: float,
         most_retry_seconds: float,
     ) -> None:
-        """`is_enabled` says whether partitions are verified that a producer has added.
+        """`own` is the coordinator of this broker, which is `node_id`.
 
-        `seconds` is the limit for an answer.
+        `is_enabled` says whether partitions are verified that a producer has added. `seconds` is the limit
+        for the answer of another broker.
 
         While the transaction before is still being completed, a coordinator is asked again every
         `retry_seconds` for at most `most_retry_seconds`, so that the producer need not send its records
@@ -100,6 +125,8 @@ class Verifier:
         """
         self._metadata = metadata
         self._inter_broker = inter_broker
+        self._own = own
+        self._node_id = node_id
         self._is_enabled = is_enabled
         self._seconds = seconds
         self._retry_seconds = retry_seconds
@@ -108,19 +135,12 @@ class Verifier:
         """What each coordinator is to be asked, by its broker."""
         self._asking: dict[int, asyncio.Task[None]] = {}
 
-    async def verify(self, asked: Participation) -> Refusals:
-        """Verify or add partitions; return those that were refused."""
-        if not asked.adds and not self._is_enabled():
-            return {}
-        loop = asyncio.get_running_loop()
-        end = loop.time() + self._most_retry_seconds
-        while True:
-            refusals = await self._ask(asked)
-            if not asked.adds or ErrorCode.CONCURRENT_TRANSACTIONS not in refusals.values():
-                return refusals
-            if loop.time() >= end:
-                return refusals
-            await asyncio.sleep(self._retry_seconds)
+    def verify(self, asked: Participation) -> Refusals | Awaitable[Refusals]:
+        """Verify or add partitions; return those that were refused, at once if they are known."""
+        refusals = self._ask(asked)
+        if isinstance(refusals, dict) and not _is_to_repeat(asked, refusals):
+            return refusals
+        return self._repeat(asked, refusals)
 
     async def stop(self) -> None:
         """Ask no more; what waits is refused with NETWORK_EXCEPTION."""
@@ -129,16 +149,57 @@ class Verifier:
         if self._asking:
             await asyncio.wait(self._asking.values())
 
-    async def _ask(self, asked: Participation) -> Refusals:
+    async def _repeat(self, asked: Participation, answer: Refusals | Awaitable[Refusals]) -> Refusals:
+        """Ask again while the transaction before is being completed; `answer` is the first answer."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self._most_retry_seconds
+        while True:
+            refusals = answer if isinstance(answer, dict) else await answer
+            if not _is_to_repeat(asked, refusals) or loop.time() >= end:
+                return refusals
+            await asyncio.sleep(self._retry_seconds)
+            answer = self._ask(asked)
+
+    def _ask(self, asked: Participation) -> Refusals | asyncio.Future[Refusals]:
+        if not asked.adds and not self._is_enabled():
+            return {}
         broker = self._coordinator(asked.transactional_id)
         if broker is None:
             return asked.refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if broker == self._node_id:
+            return self._add(asked) if asked.adds else self._verify(asked)
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Refusals] = loop.create_future()
         self._waiting.setdefault(broker, deque()).append((asked, answer))
         if broker not in self._asking:
             self._asking[broker] = loop.create_task(self._ask_all(broker))
-        return await answer
+        return answer
+
+    def _add(self, asked: Participation) -> Refusals | asyncio.Future[Refusals]:
+        """Have this broker's coordinator add the partitions."""
+        image = self._metadata.image
+        if any(image.partition(*partition) is None for partition in asked.partitions):
+            return asked.refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        answer: Answer[Refusals] = Answer()
+        self._own.add_partitions(
+            asked.transactional_id,
+            Producer(asked.producer_id, asked.producer_epoch),
+            asked.partitions,
+            EPOCH_AT_EACH_END,
+            lambda error: answer(asked.refused(error) if error else {}),
+        )
+        return answer.result()
+
+    def _verify(self, asked: Participation) -> Refusals:
+        """Have this broker's coordinator verify the partitions."""
+        try:
+            found = self._own.verify(
+                asked.transactional_id, Producer(asked.producer_id, asked.producer_epoch)
+            )
+        except KafkaError as error:
+            return asked.refused(error.code)
+        missing = asked.error_for_producer(ErrorCode.TRANSACTION_ABORTABLE)
+        return {partition: missing for partition in asked.partitions if partition not in found}
 
     def _coordinator(self, transactional_id: str) -> int | None:
         """The broker that coordinates the transactions of this id; None if none does at present."""
@@ -190,6 +251,10 @@ class Verifier:
             for result in response.results_by_transaction
             if result.transactional_id in by_id
         }
+
+
+def _is_to_repeat(asked: Participation, refusals: Refusals) -> bool:
+    return asked.adds and ErrorCode.CONCURRENT_TRANSACTIONS in refusals.values()
 
 
 def _take(waiting: deque[_Waiting]) -> dict[str, _Waiting]:

@@ -9,20 +9,17 @@ before the marker does.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import pytest
 
 import kafkapy
 from kafkapy.broker import BrokerCore
-from kafkapy.handlers import add_partitions_to_txn, write_txn_markers
+from kafkapy.coordination.topic_log import Done
+from kafkapy.handlers import write_txn_markers
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import decode_response, encode_request
 from kafkapy.protocol.message import TopMessage
-from kafkapy.protocol.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-)
 from kafkapy.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kafkapy.protocol.messages.end_txn import EndTxnRequest
 from kafkapy.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -35,7 +32,8 @@ from kafkapy.protocol.messages.txn_offset_commit import (
 )
 from kafkapy.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from kafkapy.protocol.records import Record, build_batch
-from kafkapy.protocol.types import ApiKey
+from kafkapy.protocol.types import ApiKey, TopicPartition
+from kafkapy.transactions.state_machine import Producer
 from tests.network.raw_client import RawClient, eventually
 
 GROUP, TRANSACTION = 0, 1
@@ -63,19 +61,23 @@ class Stage:
             await self._may_write.wait()
             return await write_txn_markers.answer_own(core, request)
 
-        async def add(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
-            answer = await add_partitions_to_txn.answer_own(core, request)
-            errors = {
-                partition.partition_error_code
-                for result in answer.results_by_transaction
-                for topic in result.topic_results
-                for partition in topic.results_by_partition
-            }
-            self.asked += ErrorCode.CONCURRENT_TRANSACTIONS in errors
-            return answer
+        add_partitions = core.transactions.add_partitions
+
+        def add(
+            transactional_id: str,
+            producer: Producer,
+            partitions: Collection[TopicPartition],
+            version: int,
+            done: Done,
+        ) -> None:
+            def count(error: ErrorCode) -> None:
+                self.asked += error is ErrorCode.CONCURRENT_TRANSACTIONS
+                done(error)
+
+            add_partitions(transactional_id, producer, partitions, version, count)
 
         core.inter_broker.answer(ApiKey.WRITE_TXN_MARKERS, write_later)
-        core.inter_broker.answer(ApiKey.ADD_PARTITIONS_TO_TXN, add)
+        core.transactions.add_partitions = add  # type: ignore[method-assign]
 
     def let_markers_pass(self) -> None:
         async def let(_core: BrokerCore) -> None:

@@ -1,15 +1,16 @@
-"""Asking coordinators about transactions, with brokers that answer as the test says."""
+"""Asking coordinators about transactions, with coordinators that answer as the test says."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kafkapy.coordination.partitioning import partition_of
+from kafkapy.coordination.topic_log import Done
 from kafkapy.metadata.cache import MetadataCache
 from kafkapy.metadata.image import Broker, MetadataImage, PartitionState, Topic
 from kafkapy.metadata.topic_names import TRANSACTION_STATE_TOPIC
@@ -23,7 +24,8 @@ from kafkapy.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
 )
 from kafkapy.protocol.types import TopicPartition, random_uuid
-from kafkapy.transactions.verifier import Participation, Verifier
+from kafkapy.transactions.state_machine import Producer
+from kafkapy.transactions.verifier import Participation, Refusals, Verifier
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 
@@ -72,26 +74,76 @@ class Coordinators:
         )
 
 
-class World:
+class OwnCoordinator:
+    """The coordinator of the broker that asks: it has the partitions of one transaction."""
+
     def __init__(self) -> None:
+        self.partitions = frozenset({T0})
+        self.errors: list[ErrorCode] = []
+        """What is answered first, each once."""
+        self.writes_later = False
+        self.waiting: list[Done] = []
+
+    def verify(self, transactional_id: str, producer: Producer) -> Collection[TopicPartition]:
+        if self.errors:
+            raise KafkaError(self.errors.pop(0))
+        return self.partitions
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: Collection[TopicPartition],
+        version: int,
+        done: Done,
+    ) -> None:
+        assert version == 2
+        if self.errors:
+            done(self.errors.pop(0))
+            return
+        self.partitions |= set(partitions)
+        if self.writes_later:
+            self.waiting.append(done)
+        else:
+            done(ErrorCode.NONE)
+
+
+def topic_led_by(name: str, *leaders: int) -> Topic:
+    partitions = [
+        PartitionState(replicas=(leader,), leader=leader, leader_epoch=0, isr=(leader,)) for leader in leaders
+    ]
+    return Topic(name, random_uuid(), tuple(partitions))
+
+
+class World:
+    def __init__(self, node_id: int = 3) -> None:
         self.cache = MetadataCache()
-        partitions = tuple(
-            PartitionState(replicas=(leader,), leader=leader, leader_epoch=0, isr=(leader,))
-            for leader in (1, 2)
-        )
-        topic = Topic(TRANSACTION_STATE_TOPIC, random_uuid(), partitions)
-        brokers = {number: Broker(number, None, {}) for number in (1, 2)}
-        self.cache.publish(replace(MetadataImage().with_topics([topic]), brokers=brokers))
+        topics = [topic_led_by(TRANSACTION_STATE_TOPIC, 1, 2), topic_led_by("t", 1, 1)]
+        brokers = {number: Broker(number, None, {}) for number in (1, 2, 3)}
+        self.cache.publish(replace(MetadataImage().with_topics(topics), brokers=brokers))
         self.coordinators = Coordinators()
+        self.own = OwnCoordinator()
         self.is_enabled = True
         self.verifier = Verifier(
             self.cache,
             self.coordinators,  # type: ignore[arg-type]
+            self.own,
+            node_id=node_id,
             is_enabled=lambda: self.is_enabled,
             seconds=1.0,
             retry_seconds=0.001,
             most_retry_seconds=10.0,
         )
+
+    def ask(
+        self,
+        name: str,
+        *partitions: TopicPartition,
+        adds: bool = False,
+        knows_abortable: bool = True,
+    ) -> Refusals | Awaitable[Refusals]:
+        asked = Participation(name, 7, 0, partitions, adds=adds, knows_abortable=knows_abortable)
+        return self.verifier.verify(asked)
 
     async def verify(
         self,
@@ -99,10 +151,9 @@ class World:
         *partitions: TopicPartition,
         adds: bool = False,
         knows_abortable: bool = True,
-        epoch: int = 0,
-    ) -> dict[TopicPartition, ErrorCode]:
-        asked = Participation(name, 7, epoch, partitions, adds=adds, knows_abortable=knows_abortable)
-        return await self.verifier.verify(asked)
+    ) -> Refusals:
+        answer = self.ask(name, *partitions, adds=adds, knows_abortable=knows_abortable)
+        return answer if isinstance(answer, dict) else await answer
 
 
 def named(partition: int, count: int) -> Sequence[str]:
@@ -192,6 +243,41 @@ async def test_a_broker_that_does_not_verify_still_adds() -> None:
     assert world.coordinators.asked == []
     await world.verify("a", T0, adds=True)
     assert len(world.coordinators.asked) == 1
+
+
+async def test_this_brokers_coordinator_verifies_at_once() -> None:
+    world = World(node_id=1)
+    (name,) = named(0, 1)
+    assert world.ask(name, T0) == {}
+    assert world.ask(name, T0, T1) == {T1: ErrorCode.TRANSACTION_ABORTABLE}
+    assert world.ask(name, T1, knows_abortable=False) == {T1: ErrorCode.INVALID_TXN_STATE}
+    world.own.errors = [ErrorCode.PRODUCER_FENCED, ErrorCode.CONCURRENT_TRANSACTIONS]
+    assert world.ask(name, T0) == {T0: ErrorCode.INVALID_PRODUCER_EPOCH}
+    assert world.ask(name, T0) == {T0: ErrorCode.CONCURRENT_TRANSACTIONS}
+    assert world.coordinators.asked == []
+
+
+async def test_this_brokers_coordinator_adds_at_once_or_when_it_is_written() -> None:
+    world = World(node_id=1)
+    (name,) = named(0, 1)
+    assert world.ask(name, T1, adds=True) == {}
+    assert world.own.partitions == {T0, T1}
+    assert world.ask(name, U0, adds=True) == {U0: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    world.own.writes_later = True
+    answers = [asyncio.ensure_future(world.verify(name, T1, adds=True)) for _ in range(2)]
+    await asyncio.sleep(0)
+    for done, error in zip(world.own.waiting, (ErrorCode.NONE, ErrorCode.NOT_COORDINATOR), strict=True):
+        done(error)
+    assert await asyncio.gather(*answers) == [{}, {T1: ErrorCode.NOT_COORDINATOR}]
+    assert world.coordinators.asked == []
+
+
+async def test_this_brokers_coordinator_is_asked_again_while_the_transaction_before_ends() -> None:
+    world = World(node_id=1)
+    (name,) = named(0, 1)
+    world.own.errors = [ErrorCode.CONCURRENT_TRANSACTIONS] * 3
+    assert await world.verify(name, T1, adds=True) == {}
+    assert world.own.errors == []
 
 
 async def test_a_stop_refuses_what_waits() -> None:
