@@ -85,7 +85,7 @@ _Waiting = tuple[Participation, "asyncio.Future[Refusals]"]
 class OwnCoordinator(Protocol):
     """The part of this broker's coordinator (`TransactionCoordinator`) that is asked."""
 
-    def verify(self, transactional_id: str, producer: Producer) -> Collection[TopicPartition]:
+    def verify(self, transactional_id: str, producer: Producer) -> frozenset[TopicPartition]:
         """The partitions of a producer's transaction; raises KafkaError."""
 
     def add_partitions(
@@ -198,6 +198,8 @@ class Verifier:
             )
         except KafkaError as error:
             return asked.refused(error.code)
+        if found.issuperset(asked.partitions):
+            return {}
         missing = asked.error_for_producer(ErrorCode.TRANSACTION_ABORTABLE)
         return {partition: missing for partition in asked.partitions if partition not in found}
 

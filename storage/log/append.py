@@ -72,17 +72,19 @@ def append(
     max_timestamp = NO_TIMESTAMP
     headers: list[BatchHeader] = []
     buffers: list[Buffer] = []
+    have_producers = False
     for batch in batches:
         header = batch.header
         headers.append(header)
         buffers.append(batch.buffer)
         if header.max_timestamp > max_timestamp:
             max_timestamp = header.max_timestamp
-        if header.producer_id >= 0 and updates is None:
-            pairs = [(each.header, each.marker) for each in batches]
-            updates = log.producers.prepare(pairs, origin=origin, now_ms=now_ms, verification=verification)
-            if updates is not None and updates.duplicate is not None:
-                return _duplicate(log, updates.duplicate, log_append_time)
+        if header.producer_id >= 0:
+            have_producers = True
+    if have_producers:
+        updates = log.producers.prepare(batches, origin=origin, now_ms=now_ms, verification=verification)
+        if updates is not None and updates.duplicate is not None:
+            return _duplicate(log, updates.duplicate, log_append_time)
     privileged = log.privileged or origin is COORDINATOR
     try:
         if not privileged and not log.log_directory.space.admit(prepared.nbytes, now_ms):

@@ -25,7 +25,7 @@ from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.records import MAX_SEQUENCE, NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader
 from kafkapy.storage.log.markers import TransactionMarker, read_marker
 from kafkapy.storage.log.txn_index import AbortedTxn
-from kafkapy.storage.log.validate import CLIENT, REPLICATION, AppendOrigin
+from kafkapy.storage.log.validate import CLIENT, REPLICATION, AppendOrigin, PreparedBatch
 from kafkapy.storage.log.verification import Verification
 
 CACHED_BATCHES: Final = 5
@@ -239,7 +239,7 @@ class ProducerStates:
 
     def prepare(
         self,
-        batches: Iterable[tuple[BatchHeader, TransactionMarker | None]],
+        batches: Iterable[PreparedBatch],
         *,
         origin: AppendOrigin,
         now_ms: int,
@@ -255,7 +255,8 @@ class ProducerStates:
                 TRANSACTION_COORDINATOR_FENCED. The batches must not be written.
         """
         updates: ProducerUpdates | None = None
-        for header, marker in batches:
+        for batch in batches:
+            header = batch.header
             producer_id = header.producer_id
             if producer_id < 0:
                 continue
@@ -267,8 +268,8 @@ class ProducerStates:
                 entry = ProducerEntry() if known is None else known.copy()
                 updates.entries[producer_id] = entry
             if header.is_control:
-                if marker is not None:
-                    _add_marker(updates, entry, header, marker, origin)
+                if batch.marker is not None:
+                    _add_marker(updates, entry, header, batch.marker, origin)
                 continue
             if origin is CLIENT and header.base_sequence != entry.last_sequence + 1:
                 updates.duplicate = entry.find_duplicate(
@@ -351,7 +352,8 @@ class ProducerStates:
         """
         if header.producer_id >= 0:
             marker = read_marker(header, batch) if header.is_control else None
-            updates = self.prepare([(header, marker)], origin=REPLICATION, now_ms=now_ms)
+            written = PreparedBatch(header, batch, marker)
+            updates = self.prepare([written], origin=REPLICATION, now_ms=now_ms)
             if updates is not None:
                 self.commit(updates, write_aborted)
         self.end_offset = header.last_offset + 1

@@ -10,16 +10,14 @@ from unittest import mock
 from kafkapy.fetch import follower_read, read
 from kafkapy.metadata.image import PartitionState
 from kafkapy.protocol.errors import ErrorCode
-from kafkapy.protocol.records import BatchHeader
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.replicas.controller_requests import UNKNOWN_BROKER_EPOCH, ControllerRequests
 from kafkapy.replicas.fetch_session import Wanted
 from kafkapy.replicas.fetcher import Fetcher, FetchSettings
 from kafkapy.replicas.leader import Leader
 from kafkapy.replicas.partition import Partition
-from kafkapy.storage.log.markers import TransactionMarker
 from kafkapy.storage.log.producers import ProducerStates, ProducerUpdates
-from kafkapy.storage.log.validate import AppendOrigin
+from kafkapy.storage.log.validate import AppendOrigin, PreparedBatch
 from tests.simulation.disk import SimulatedDisk
 
 Bug = Callable[[], AbstractContextManager[Any]]
@@ -121,13 +119,13 @@ def forgets_sequences_of_the_leader() -> AbstractContextManager[Any]:
 
     def prepare(
         self: ProducerStates,
-        batches: Iterable[tuple[BatchHeader, TransactionMarker | None]],
+        batches: Iterable[PreparedBatch],
         *,
         origin: AppendOrigin,
         **options: Any,
     ) -> ProducerUpdates | None:
         if origin is AppendOrigin.REPLICATION:
-            batches = [each for each in batches if self.get(each[0].producer_id) is None]
+            batches = [each for each in batches if self.get(each.header.producer_id) is None]
         return original(self, batches, origin=origin, **options)
 
     return mock.patch.object(ProducerStates, "prepare", prepare)

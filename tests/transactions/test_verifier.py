@@ -84,7 +84,7 @@ class OwnCoordinator:
         self.writes_later = False
         self.waiting: list[Done] = []
 
-    def verify(self, transactional_id: str, producer: Producer) -> Collection[TopicPartition]:
+    def verify(self, transactional_id: str, producer: Producer) -> frozenset[TopicPartition]:
         if self.errors:
             raise KafkaError(self.errors.pop(0))
         return self.partitions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kafkapy.protocol.records import BatchHeader
 from kafkapy.storage.log.markers import TransactionMarker
 from kafkapy.storage.log.producers import ProducerStates, ProducerUpdates
-from kafkapy.storage.log.validate import AppendOrigin
+from kafkapy.storage.log.validate import AppendOrigin, PreparedBatch
 from kafkapy.storage.log.verification import Verification
 
 TRANSACTIONAL = 0x10
@@ -43,14 +43,24 @@ def data(
     )
 
 
+def prepared(header: BatchHeader, marker: TransactionMarker | None = None) -> PreparedBatch:
+    """A batch as it is appended; its bytes do not matter."""
+    return PreparedBatch(header, memoryview(b""), marker)
+
+
 def marker(
-    offset: int, *, aborted: bool, producer_id: int = 1, epoch: int = 0, coordinator_epoch: int = 0
-) -> tuple[BatchHeader, TransactionMarker]:
+    offset: int,
+    *,
+    aborted: bool,
+    producer_id: int = 1,
+    epoch: int = 0,
+    coordinator_epoch: int = 0,
+    ends_epoch: bool = False,
+) -> PreparedBatch:
     """The control batch that ends a transaction."""
     header = data(offset, -1, producer_id=producer_id, epoch=epoch)
-    return header._replace(attributes=TRANSACTIONAL | CONTROL), TransactionMarker(
-        aborted, coordinator_epoch, NOW
-    )
+    header = header._replace(attributes=TRANSACTIONAL | CONTROL)
+    return prepared(header, TransactionMarker(aborted, coordinator_epoch, NOW, ends_epoch))
 
 
 def write(
@@ -61,7 +71,7 @@ def write(
     verification: Verification | None = None,
 ) -> ProducerUpdates:
     """Append a batch of data; the updates, which are committed unless it was a duplicate."""
-    updates = states.prepare([(header, None)], origin=origin, now_ms=now, verification=verification)
+    updates = states.prepare([prepared(header)], origin=origin, now_ms=now, verification=verification)
     assert updates is not None
     if updates.duplicate is None:
         states.commit(updates)

@@ -14,7 +14,7 @@ from kafkapy.storage.log.markers import TransactionMarker, read_marker
 from kafkapy.storage.log.producers import NO_UNSTABLE_OFFSET, ProducerStates
 from kafkapy.storage.log.txn_index import AbortedTxn
 from kafkapy.storage.log.validate import AppendOrigin
-from tests.storage.log.producer_batches import DAY, NOW, data, marker, write
+from tests.storage.log.producer_batches import DAY, NOW, data, marker, prepared, write
 
 CLIENT, COORDINATOR, REPLICATION = AppendOrigin
 
@@ -36,7 +36,7 @@ def refused(states: ProducerStates, header: object, origin: AppendOrigin = CLIEN
 
 
 def test_a_batch_without_producer_id_changes_nothing(states: ProducerStates) -> None:
-    assert states.prepare([(data(0, -1, producer_id=-1), None)], origin=CLIENT, now_ms=NOW) is None
+    assert states.prepare([prepared(data(0, -1, producer_id=-1))], origin=CLIENT, now_ms=NOW) is None
 
 
 def test_sequences_must_follow_one_another(states: ProducerStates) -> None:
@@ -202,8 +202,8 @@ def test_a_verification_that_nobody_used_expires(states: ProducerStates) -> None
 
 def test_a_marker_that_ends_an_epoch_has_a_higher_one(states: ProducerStates) -> None:
     def end_epoch(epoch: int) -> None:
-        header, plain = marker(1, aborted=False, epoch=epoch)
-        updates = states.prepare([(header, plain._replace(ends_epoch=True))], origin=COORDINATOR, now_ms=NOW)
+        batch = marker(1, aborted=False, epoch=epoch, ends_epoch=True)
+        updates = states.prepare([batch], origin=COORDINATOR, now_ms=NOW)
         assert updates is not None
         states.commit(updates)
 
