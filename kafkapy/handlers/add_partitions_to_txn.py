@@ -9,7 +9,8 @@ Behaviour:
 - While the last transaction is ending, the answer is CONCURRENT_TRANSACTIONS, and the client asks again.
 - A producer with another epoch than the last one gets PRODUCER_FENCED.
 - Brokers ask for many transactions at once (v4+). With `verify_only`, nothing is added: a partition that is
-  not in the transaction gets TRANSACTION_ABORTABLE. A leader asks so before a transaction's first records.
+  not in the transaction gets TRANSACTION_ABORTABLE. A leader on another broker asks so before a
+  transaction's first records.
 
 Version notes:
 
