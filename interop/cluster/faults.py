@@ -123,7 +123,22 @@ class _OfNetwork(Fault):
         self.network: NetworkNamespaces = scene.network
 
 
-class CutOff(_OfNetwork):
+class _Cut(_OfNetwork):
+    """Packets are lost between hosts."""
+
+    cuts: list[tuple[str, str]]
+    """Each a host that sends, and one that does not hear it."""
+
+    def start(self) -> None:
+        for source, target in self.cuts:
+            self.network.cut(source, target)
+
+    def heal(self) -> None:
+        for source, target in self.cuts:
+            self.network.mend(source, target)
+
+
+class CutOff(_Cut):
     """A broker and some others do not hear each other, or only one side hears the other."""
 
     def __init__(self, scene: Scene, number: int, others: str, way: str = "both") -> None:
@@ -138,7 +153,7 @@ class CutOff(_OfNetwork):
         here = broker_name(number)
         incoming = [(there, here) for there in names[others]]
         outgoing = [(here, there) for there in names[others]]
-        self._cuts = {"in": incoming, "out": outgoing, "both": incoming + outgoing}[way]
+        self.cuts = {"in": incoming, "out": outgoing, "both": incoming + outgoing}[way]
         self.name = f"broker {number} and {others}: packets are lost, {way}"
         self.parts = frozenset({f"cut {number}"})
         if others == "brokers":
@@ -146,16 +161,8 @@ class CutOff(_OfNetwork):
         elif others != "clients":
             self.ends_session_of = number
 
-    def start(self) -> None:
-        for source, target in self._cuts:
-            self.network.cut(source, target)
 
-    def heal(self) -> None:
-        for source, target in self._cuts:
-            self.network.mend(source, target)
-
-
-class Parted(_OfNetwork):
+class Parted(_Cut):
     """Two brokers do not hear each other; the third hears both, and both hear it.
 
     Each broker has a majority, and no two have the same.
@@ -164,17 +171,9 @@ class Parted(_OfNetwork):
     def __init__(self, scene: Scene, common: int) -> None:
         super().__init__(scene)
         one, other = (each for each in BROKERS if each != common)
-        self._pair = broker_name(one), broker_name(other)
+        self.cuts = [(broker_name(one), broker_name(other)), (broker_name(other), broker_name(one))]
         self.name = f"brokers {one} and {other}: packets are lost, both"
         self.parts = frozenset({"pair"})
-
-    def start(self) -> None:
-        self.network.cut(*self._pair)
-        self.network.cut(*reversed(self._pair))
-
-    def heal(self) -> None:
-        self.network.mend(*self._pair)
-        self.network.mend(*reversed(self._pair))
 
 
 class Lossy(_OfNetwork):

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -25,6 +25,7 @@ from interop.support.kafkapy_process import KafkapyProcess
 from interop.support.network_namespaces import NetworkNamespaces, why_not
 from interop.support.server_process import ServerProcess
 from interop.support.wall_clock import WallClock
+from interop.support.zookeeper_client import looking_at
 from interop.support.zookeeper_ensemble import ZooKeeperEnsemble
 
 BROKERS: Final = (1, 2, 3)
@@ -87,15 +88,8 @@ class Scene:
                 for index in tree.get_children(f"/brokers/topics/{topic}/partitions")
             }
 
-    @contextmanager
-    def _tree(self) -> Iterator[KazooClient]:
-        client = KazooClient(self.zookeepers.bootstrap_servers)
-        client.start()
-        try:
-            yield client
-        finally:
-            client.stop()
-            client.close()
+    def _tree(self) -> AbstractContextManager[KazooClient]:
+        return looking_at(self.zookeepers.bootstrap_servers)
 
     def __enter__(self) -> Self:
         with self._opened:

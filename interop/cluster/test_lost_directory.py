@@ -20,6 +20,7 @@ from interop.support.cluster_processes import ClusterProcesses
 from interop.support.kafkapy_process import KafkapyProcess
 from interop.support.server_process import ServerProcess
 from interop.support.waiting import wait_until
+from interop.support.zookeeper_client import looking_at
 from tests.crash.history import Acked, History, check
 from tests.crash.load import RecordingProducer, read_pass
 from tests.crash.loop_disk import LoopDisk, why_not
@@ -61,11 +62,8 @@ def tree(cluster: ClusterProcesses) -> Iterator[KazooClient]:
     """The cluster's nodes in ZooKeeper."""
     broker = cluster[1]
     assert isinstance(broker, KafkapyProcess)
-    client = KazooClient(broker.properties["zookeeper.connect"])
-    client.start()
-    yield client
-    client.stop()
-    client.close()
+    with looking_at(broker.properties["zookeeper.connect"]) as client:
+        yield client
 
 
 class Load:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
+from interop.support.zookeeper_client import looking_at
 from interop.support.zookeeper_process import ZooKeeperProcess
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.metadata.store import MetadataStore
@@ -26,14 +27,11 @@ _NUMBERS = itertools.count()
 @pytest.fixture
 def hand(zookeeper: ZooKeeperProcess) -> Iterator[KazooClient]:
     """Somebody who writes an empty tree by hand."""
-    client = KazooClient(zookeeper.bootstrap_servers)
-    client.start()
-    chroot = f"/tree/{next(_NUMBERS)}"
-    client.ensure_path(chroot)
-    client.chroot = chroot
-    yield client
-    client.stop()
-    client.close()
+    with looking_at(zookeeper.bootstrap_servers) as client:
+        chroot = f"/tree/{next(_NUMBERS)}"
+        client.ensure_path(chroot)
+        client.chroot = chroot
+        yield client
 
 
 @pytest.fixture

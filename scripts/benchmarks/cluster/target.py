@@ -12,10 +12,10 @@ from typing import cast
 
 from confluent_kafka import ElectionType
 from confluent_kafka.admin import NewTopic
-from kazoo.client import KazooClient
 
 from interop.support.server_process import ServerProcess
 from interop.support.waiting import wait_until
+from interop.support.zookeeper_client import looking_at
 from interop.support.zookeeper_process import ZooKeeperProcess
 from kafkapy.protocol.frames import decode_response, encode_request
 from kafkapy.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponsePartition
@@ -107,14 +107,9 @@ class ClusterTarget(Target):
     def session_of(self, number: int) -> Iterator[Future[float]]:
         """When ZooKeeper ends the session of a broker, by the performance counter."""
         ended: Future[float] = Future()
-        client = KazooClient(self._zookeeper.bootstrap_servers)
-        client.start()
-        try:
+        with looking_at(self._zookeeper.bootstrap_servers) as client:
             client.exists(f"/brokers/ids/{number}", lambda _: ended.set_result(time.perf_counter()))
             yield ended
-        finally:
-            client.stop()
-            client.close()
 
     def wait_until_gone(self, number: int) -> None:
         """Wait until a broker is not registered: Apache Kafka does not start before."""
