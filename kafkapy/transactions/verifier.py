@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, NamedTuple
 
 from kafkapy.coordination.answer import Answer
 from kafkapy.coordination.partitioning import partition_of
-from kafkapy.coordination.topic_log import Done
 from kafkapy.metadata.cache import MetadataCache
 from kafkapy.metadata.topic_names import TRANSACTION_STATE_TOPIC
 from kafkapy.network.inter_broker import InterBroker
@@ -30,6 +29,7 @@ from kafkapy.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from kafkapy.protocol.types import TopicPartition
+from kafkapy.transactions.coordinator import TransactionCoordinator
 from kafkapy.transactions.metadata import EPOCH_AT_EACH_END
 from kafkapy.transactions.state_machine import Producer
 
@@ -82,23 +82,6 @@ class Participation(NamedTuple):
 _Waiting = tuple[Participation, "asyncio.Future[Refusals]"]
 
 
-class OwnCoordinator(Protocol):
-    """The part of this broker's coordinator (`TransactionCoordinator`) that is asked."""
-
-    def verify(self, transactional_id: str, producer: Producer) -> frozenset[TopicPartition]:
-        """The partitions of a producer's transaction; raises KafkaError."""
-
-    def add_partitions(
-        self,
-        transactional_id: str,
-        producer: Producer,
-        partitions: Collection[TopicPartition],
-        version: int,
-        done: Done,
-    ) -> None:
-        """Add partitions for a client of this transaction version; `done` is called once."""
-
-
 class Verifier:
     """Asks the coordinators of transactions."""
 
@@ -106,7 +89,7 @@ class Verifier:
         self,
         metadata: MetadataCache,
         inter_broker: InterBroker,
-        own: OwnCoordinator,
+        own: TransactionCoordinator,
         *,
         node_id: int,
         is_enabled: Callable[[], bool],

@@ -127,7 +127,7 @@ class World:
         self.verifier = Verifier(
             self.cache,
             self.coordinators,  # type: ignore[arg-type]
-            self.own,
+            self.own,  # type: ignore[arg-type]
             node_id=node_id,
             is_enabled=lambda: self.is_enabled,
             seconds=1.0,
