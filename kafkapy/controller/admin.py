@@ -58,6 +58,7 @@ from kafkapy.metadata.store import (
     NodeError,
     NoNodeError,
     Operation,
+    OutcomeUnknownError,
     SetData,
 )
 from kafkapy.metadata.tree_changes import TreeChanges
@@ -147,11 +148,14 @@ class ClusterAdmin:
             self._config["zookeeper.session.timeout.ms"] / 1000 if self._config.clustered else 0,
         )
         broker = await self._registration.register()
+        image = image.with_brokers([*image.brokers.values(), broker], NO_CONTROLLER)
         async with self._writer.turn:
-            controller_id = await self._writer.elect(self._node_id, self._clock.now_ms())
-            image = image.with_brokers([*image.brokers.values(), broker], controller_id)
-            if self._writer.is_controller:
-                image = await self._take_over(image, starting=True)
+            try:
+                image = await self._elect(image, starting=True)
+            except OutcomeUnknownError as error:
+                logger.error("cannot take part in the controller's election: %s; this is retried", error)
+                with contextlib.suppress(OutcomeUnknownError):
+                    await self._writer.resign()
             self._cache.publish(image)
         if (
             found
@@ -168,9 +172,9 @@ class ClusterAdmin:
                 await self._writer.catch_up()
                 try:
                     await self._finish()
-                except KafkaError as error:
+                except (KafkaError, OutcomeUnknownError) as error:
                     logger.error("not all topics can be completed: %s; this is retried", error)
-            self._changes.wake()  # another broker may have become controller meanwhile
+        self._changes.wake()  # something may be left to do, or another broker have become controller
         self._following = asyncio.create_task(self._follow(), name="kafkapy-metadata")
 
     async def stop(self) -> None:
@@ -269,17 +273,27 @@ class ClusterAdmin:
         if lost:
             await self._writer.resign()
         if lost or shown == NO_CONTROLLER:
-            controller_id = await self._writer.elect(self._node_id, self._clock.now_ms())
-            image = self._writer.image.with_brokers(self._writer.image.brokers.values(), controller_id)
-            if self._writer.is_controller:
-                logger.info("this broker is the controller now, in epoch %d", self._writer.controller_epoch)
-                image = await self._take_over(image, starting=False)
-            self._writer.publish(image)
+            self._writer.publish(await self._elect(self._writer.image, starting=False))
             # What others wrote before the election is read first: this session has heard of all of it. An
             # Apache Kafka leader would ignore a second state of the same leader epoch.
             self._changes.wake()
         elif self._writer.is_controller:
             await self._finish()
+
+    async def _elect(self, image: MetadataImage, *, starting: bool) -> MetadataImage:
+        """`image` with the controller, which is this broker if there was none.
+
+        It is not published yet.
+
+        Raises:
+            MetadataStoreError: the store failed.
+        """
+        controller_id = await self._writer.elect(self._node_id, self._clock.now_ms())
+        image = image.with_brokers(image.brokers.values(), controller_id)
+        if not self._writer.is_controller:
+            return image
+        logger.info("this broker is the controller now, in epoch %d", self._writer.controller_epoch)
+        return await self._take_over(image, starting=starting)
 
     async def _finish(self) -> None:
         """Complete what was interrupted, or begun by others.

@@ -13,7 +13,14 @@ from collections.abc import Awaitable, Callable
 
 from kafkapy.metadata import znodes
 from kafkapy.metadata.image import MetadataImage, read_image, read_sound_image, read_tree
-from kafkapy.metadata.store import Create, MetadataStore, MetadataStoreError, NodeExistsError, NoNodeError
+from kafkapy.metadata.store import (
+    Create,
+    MetadataStore,
+    MetadataStoreError,
+    NodeExistsError,
+    NoNodeError,
+    OutcomeUnknownError,
+)
 from kafkapy.protocol.types import random_uuid, uuid_to_text
 
 logger = logging.getLogger(__name__)
@@ -100,7 +107,8 @@ async def open_cluster(
     paths = dict.fromkeys(znodes.PERSISTENT_PATHS, b"")
     paths |= {znodes.CONTROLLER_EPOCH: b"0", znodes.CLUSTER_ID: new_id}
     while missing := [Create(path, data) for path, data in paths.items() if await store.exists(path) is None]:
-        with contextlib.suppress(NodeExistsError):  # another broker has created one of them
+        # Another broker has created one of them; or the connection was lost, and the tree says what is there.
+        with contextlib.suppress(NodeExistsError, OutcomeUnknownError):
             await store.multi(missing)
     tree = await read_tree(store)
     return read_sound_image(tree) if shared else read_image(tree)

@@ -156,8 +156,11 @@ class Member:
     def controller(self) -> Controller:
         return self.admin.active_controller()
 
+    async def open_store(self) -> EmbeddedStore:
+        return await EmbeddedStore.open(self.world.path / "metadata.db", sync=False)
+
     async def start(self) -> None:
-        self.store = await EmbeddedStore.open(self.world.path / "metadata.db", sync=False)
+        self.store = await self.open_store()
         changes = TreeChanges(self.store)
         await changes.watch()
         image = await open_cluster(self.store, shared=True)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from kafkapy.controller import admin as cluster_admin
 from kafkapy.controller.topic_plans import MorePartitions, NewTopic
 from kafkapy.metadata import znodes
 from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.metadata.image import NO_LEADER, read_image
-from kafkapy.metadata.store import Create, MetadataStore
+from kafkapy.metadata.store import Create, MetadataStore, Operation, OutcomeUnknownError
 from kafkapy.metadata.znodes import LeaderAndIsr, ReplicaAssignment
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -21,7 +23,7 @@ from kafkapy.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from kafkapy.protocol.messages.stop_replica import StopReplicaRequest
 from kafkapy.protocol.messages.update_metadata import UpdateMetadataRequest
 from kafkapy.protocol.types import TopicPartition, random_uuid
-from tests.controller.brokers_world import World
+from tests.controller.brokers_world import Member, World
 
 T0 = TopicPartition("t", 0)
 
@@ -366,6 +368,43 @@ async def test_a_new_controller_gives_new_epochs_to_those_leaders_only_that_star
     assert world.state("t", 0).leader_epoch == 1
     assert world.state("t", 1).leader_epoch == 0
     assert (world.state("t", 0).leader, world.state("t", 1).leader) == (2, 3)
+
+
+@pytest.mark.parametrize("path", [znodes.CONTROLLER, znodes.FEATURE])
+@pytest.mark.parametrize("is_made", [False, True])
+async def test_a_connection_lost_between_registration_and_election_does_not_end_the_broker(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, path: str, is_made: bool
+) -> None:
+    monkeypatch.setattr(cluster_admin, "RETRY_SECONDS", 0.01)
+
+    def prepare(member: Member) -> None:
+        open_store, lost = member.open_store, 2
+
+        async def open_unreliable() -> EmbeddedStore:
+            store = await open_store()
+            multi = store.multi
+
+            async def unreliable(operations: Sequence[Operation]) -> list[str | int | None]:
+                nonlocal lost
+                if not lost or all(operation.path != path for operation in operations):
+                    return await multi(operations)
+                lost -= 1
+                if is_made:
+                    await multi(operations)
+                raise OutcomeUnknownError("the connection was lost")
+
+            monkeypatch.setattr(store, "multi", unreliable)
+            return store
+
+        monkeypatch.setattr(member, "open_store", open_unreliable)
+
+    world.prepare = prepare
+    await world.start(1)
+    assert "cannot take part in the controller's election: the connection was lost" in caplog.text
+    await world.until(lambda: world.controller.controller)
+    await world.create("t", [1])
+    await world.led_by(1)
+    assert not [record for record in caplog.records if record.exc_info]
 
 
 async def test_the_next_controller_knows_and_tells_the_same(world: World) -> None:

@@ -13,6 +13,7 @@ import pytest
 from kafkapy.controller import admin as cluster_admin
 from kafkapy.controller.elections import ElectionType
 from kafkapy.controller.topic_plans import MorePartitions, NewTopic
+from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.metadata.image import NO_LEADER, MetadataImage, PartitionState, read_image
 from kafkapy.metadata.store import MetadataStoreError, Operation, OutcomeUnknownError
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -74,29 +75,25 @@ class Chaos:
         self.histories: list[History] = []
         self.failures: list[BaseException] = []
         self.store_fails = False
-        world.prepare = self._check_leadership
+        world.prepare = self._prepare
         self._led: dict[tuple[bytes, int, int], tuple[Member, int]] = {}
         """For a partition and a broker, the last leader epoch in which it led, and its life then."""
 
     async def start(self, *node_ids: int) -> None:
-        fails, self.store_fails = self.store_fails, False
-        try:
-            await self._start(*node_ids)
-        finally:
-            self.store_fails = fails
+        await self.world.start(*node_ids, auto_leader_rebalance_enable="false")
 
-    async def _start(self, *node_ids: int) -> None:
-        for member in await self.world.start(*node_ids, auto_leader_rebalance_enable="false"):
-            history = History(member.id)
+    def _prepare(self, member: Member) -> None:
+        history = History(member.id)
 
-            def check(old: MetadataImage, new: MetadataImage, history: History = history) -> None:
-                try:
-                    history.check(old, new)
-                except AssertionError as error:
-                    self.failures.append(error)
+        def check(old: MetadataImage, new: MetadataImage) -> None:
+            try:
+                history.check(old, new)
+            except AssertionError as error:
+                self.failures.append(error)
 
-            member.cache.follow(check)
-            self._make_unreliable(member)
+        member.cache.follow(check)
+        self._check_leadership(member)
+        self._make_unreliable(member)
 
     def _check_leadership(self, member: Member) -> None:
         """Let a broker that started anew lead only in later epochs than it led in before."""
@@ -119,16 +116,23 @@ class Chaos:
 
     def _make_unreliable(self, member: Member) -> None:
         """Let the store fail now and then, before it has made a change or after it."""
-        multi = member.store.multi
+        open_store = member.open_store
 
-        async def unreliable(operations: Sequence[Operation]) -> list[str | int | None]:
-            if not self.store_fails or self.chance.random() > 0.05:
-                return await multi(operations)
-            if self.chance.random() < 0.5:
-                await multi(operations)
-            raise OutcomeUnknownError("the connection was lost")
+        async def open_unreliable() -> EmbeddedStore:
+            store = await open_store()
+            multi = store.multi
 
-        member.store.multi = unreliable  # type: ignore[method-assign]
+            async def unreliable(operations: Sequence[Operation]) -> list[str | int | None]:
+                if not self.store_fails or self.chance.random() > 0.05:
+                    return await multi(operations)
+                if self.chance.random() < 0.5:
+                    await multi(operations)
+                raise OutcomeUnknownError("the connection was lost")
+
+            store.multi = unreliable  # type: ignore[method-assign]
+            return store
+
+        member.open_store = open_unreliable  # type: ignore[method-assign]
 
     async def step(self) -> None:
         members = self.world.members

@@ -50,6 +50,25 @@ async def test_another_broker_may_make_the_paths_at_the_same_time(
     assert (await open_cluster(other, ID, shared=True)).cluster_id == ID
 
 
+@pytest.mark.parametrize("is_made", [False, True])
+async def test_a_connection_that_is_lost_while_the_paths_are_made_does_not_end_the_start(
+    store: MetadataStore, monkeypatch: pytest.MonkeyPatch, is_made: bool
+) -> None:
+    multi, lost = store.multi, [True]
+
+    async def lose_the_answer(operations: Sequence[Operation]) -> Any:
+        if not lost:
+            return await multi(operations)
+        lost.clear()
+        if is_made:
+            await multi(operations)
+        raise OutcomeUnknownError("the connection was lost")
+
+    monkeypatch.setattr(store, "multi", lose_the_answer)
+    assert (await open_cluster(store, shared=True)).cluster_id
+    assert {*znodes.PERSISTENT_PATHS, "/controller_epoch"} <= (await store.subtree("/")).keys()
+
+
 async def test_data_of_another_cluster_is_refused_before_anything_is_written(store: MetadataStore) -> None:
     with pytest.raises(MetadataStoreError, match=f"belong to cluster {ID}, and there is no cluster in Zoo"):
         await open_cluster(store, ID, shared=True)

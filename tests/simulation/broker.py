@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from kafkapy.broker import BrokerCore, StartError
 from kafkapy.configs.config import BrokerConfig
-from kafkapy.metadata.store import MetadataStore
+from kafkapy.metadata.store import MetadataStore, OutcomeUnknownError
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.machine import SimulatedMachine
 from tests.simulation.metadata_tree import MemoryStore, MemoryTree
@@ -190,6 +190,8 @@ class SimulatedBroker:
         try:
             await core.start()
         except StartError as error:
+            if isinstance(error.__context__, OutcomeUnknownError):
+                self.world.failed(f"{self.host} cannot start without its tree: {error}")
             # The folder's name differs from run to run.
             self.world.note(self.host, "cannot start", str(error).replace(str(self.root.parent), ""))
             self.world.later(0, self._stopped, loop, lambda: self.start_later(RETRY_SECONDS))

@@ -87,6 +87,7 @@ def three_brokers(run: Run) -> None:
     reassigner = Reassigner(world, "operator", run.addresses, (MOVED, 0), 2)
     run.in_background(reassigner.run())
     run.tree.created.append(lambda path: _depose_at_deletion(run, path, until))
+    run.tree.created.append(lambda path: _lose_tree_at_registration(run, path, until))
     short_lived = ShortLivedTopic(world, run.addresses, until, checks.leader)
     run.in_background(short_lived.run())
     promises = GroupPromises(world)
@@ -197,6 +198,15 @@ def _depose_at_deletion(run: Run, path: str, until: float) -> None:
     if is_due and run.world.chance.random() < 0.5:
         run.world.fault("depose at deletion")
         run.world.later(0, _depose, run)
+
+
+def _lose_tree_at_registration(run: Run, path: str, until: float) -> None:
+    """At times, let a broker lose its tree between its registration and the election."""
+    world, chance = run.world, run.world.chance
+    for broker in run.brokers if world.now < until and chance.random() < 0.2 else ():
+        if path == znodes.broker_path(broker.node_id):
+            world.fault("tree at registration", broker.host)
+            world.later(chance.random() * 0.02, broker.lose_tree, chance.random() * 4)
 
 
 def _speed_up(broker: SimulatedBroker) -> None:
