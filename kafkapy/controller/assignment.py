@@ -33,7 +33,8 @@ def assign_replicas(
     `start_partition`, and `continues` is the first replica of its partition 0.
 
     Raises:
-        KafkaError: INVALID_REPLICATION_FACTOR when there are fewer brokers than replicas.
+        KafkaError: INVALID_REPLICATION_FACTOR, there are fewer brokers than replicas; UNKNOWN_SERVER_ERROR,
+            some brokers have racks and others do not, as Apache Kafka answers that.
     """
     if replication_factor > len(racks):
         raise KafkaError(
@@ -42,9 +43,13 @@ def assign_replicas(
             f"of {replication_factor} cannot be reached because only {len(racks)} broker(s) are registered.",
         )
     known = {broker: rack for broker, rack in racks.items() if rack is not None}
-    # As Kafka's command line tool does, racks count only if every broker has one.
-    aware = len(known) == len(racks)
-    brokers = _alternate_racks(known) if aware else sorted(racks)
+    if known and len(known) < len(racks):
+        raise KafkaError(
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            "Not all brokers have rack information for replica rack aware assignment. Set broker.rack for all"
+            " brokers or for none.",
+        )
+    brokers = _alternate_racks(known) if known else sorted(racks)
     if continues is None:
         start, shift = chance.randrange(len(brokers)), chance.randrange(len(brokers))
     else:
@@ -54,7 +59,7 @@ def assign_replicas(
         if partition > 0 and partition % len(brokers) == 0:
             shift += 1
         first = (partition + start) % len(brokers)
-        assignment.append(_place(brokers, known if aware else {}, first, shift, replication_factor))
+        assignment.append(_place(brokers, known, first, shift, replication_factor))
     return assignment
 
 

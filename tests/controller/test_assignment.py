@@ -102,10 +102,10 @@ def test_later_partitions_continue_the_round_of_the_first_one() -> None:
     ]
 
 
-def test_racks_do_not_count_when_a_broker_has_none() -> None:
-    racks = {1: "a", 2: "a", 3: None}
-    assignment = assign_replicas(racks, 30, 2, chance=random.Random(1))
-    assert {1, 2} in [set(replicas) for replicas in assignment]
+def test_a_rack_of_some_brokers_only_is_refused_as_apache_kafka_does() -> None:
+    with pytest.raises(KafkaError, match="Not all brokers have rack information") as caught:
+        assign_replicas({1: "a", 2: "a", 3: None}, 30, 2, chance=random.Random(1))
+    assert caught.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def test_more_replicas_than_brokers_is_refused() -> None:
