@@ -399,7 +399,7 @@ class FetchRead:
 
     def _partition(self, target: FetchTarget) -> Partition:
         if target.topic is None:  # this broker may have heard of the topic since
-            target.topic = self._broker.metadata.image.topic_name(target.topic_id)
+            target.topic = self._broker.replicas.topic_name(target.topic_id)
         if target.topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
         partition = self._broker.replicas.partition(target.topic, target.partition)

@@ -58,7 +58,7 @@ def handle(context: RequestContext, request: FetchRequest) -> Steps[FetchRespons
     broker = context.broker
     try:
         fetch = yield from broker.fetch_sessions.begin(
-            request, context.api_version, broker.metadata.image.topic_name
+            request, context.api_version, broker.replicas.topic_name
         )
     except KafkaError as error:
         return FetchResponse(error_code=error.code)

@@ -72,7 +72,7 @@ from kafkapy.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from kafkapy.protocol.records import read_header
-from kafkapy.protocol.types import TopicPartition
+from kafkapy.protocol.types import ZERO_UUID, TopicPartition
 from kafkapy.replicas.partition import Partition
 from kafkapy.storage.log.up_conversion import holds_messages, is_heavy_message_set, prepare_messages
 from kafkapy.storage.log.validate import (
@@ -434,11 +434,13 @@ class PartitionWrite:
         self, context: RequestContext, request: ProduceRequest, topic: TopicProduceData, index: int
     ) -> Partition:
         if self._version >= FIRST_VERSION_WITH_TOPIC_IDS:
-            name = context.broker.metadata.image.topic_name(topic.topic_id)
+            name = context.broker.replicas.topic_name(topic.topic_id)
             if name is None:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
             self.topic = name
         partition = context.broker.replicas.partition(self.topic, index)
+        if topic.topic_id not in (ZERO_UUID, partition.topic_id):
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)  # of this name there is another topic here
         if request.acks not in VALID_ACKS:
             raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
         if self.topic in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT:

@@ -14,6 +14,12 @@ import pytest
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrTopicState
+from kafkapy.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    TopicProduceData,
+)
 from kafkapy.protocol.messages.stop_replica import (
     StopReplicaPartitionV0,
     StopReplicaRequest,
@@ -30,7 +36,7 @@ from kafkapy.storage.disk.errors import DiskFullError
 from kafkapy.storage.log.partition_log import PartitionLog
 from tests.replicas.cluster_rig import TP, Node, Rig, id_of
 from tests.replicas.held_files import until
-from tests.storage.log_harness import Fault, names
+from tests.storage.log_harness import Fault, batch, names
 
 OTHER = TP._replace(topic="other")
 
@@ -139,6 +145,49 @@ async def test_a_topic_that_the_image_does_not_have_yet_is_read(tmp_path: Path, 
     rig.image = rig.image.with_topics(deleted=[TP.topic])
     await rig.controller.elect(1, tell=(1,))
     assert rig[1].partition.log.config.max_message_bytes == 77
+
+
+async def test_a_partition_is_replicated_and_written_by_id_before_the_image_has_its_topic(
+    tmp_path: Path, rigs: list[Rig]
+) -> None:
+    """ZooKeeper may be lost just after the roles were given: then the image is old for long."""
+    rigs.append(rig := Rig(tmp_path))
+    rig.controller.create((1, 2), configs={})
+    topic = rig.unseen[TP.topic] = rig.image.topics[TP.topic]
+    rig.change(rig.image.with_topics(deleted=[TP.topic]))
+    await rig.controller.elect(1)
+    assert (await rig[1].produce(b"a")).error_code == ErrorCode.NONE  # the follower, too, has it
+    assert rig[2].offsets[2] == 1
+    assert (await produce_by_id(rig[1], topic.id, b"b")).error_code == ErrorCode.NONE
+    rig.change(rig.image.with_topics([topic]))
+    assert (await rig[1].produce(b"c")).error_code == ErrorCode.NONE
+    # The next topic of the name is not the one whose partition is here.
+    rig.change(rig.image.with_topics([replace(topic, id=id_of("the next"))]))
+    assert (await produce_by_id(rig[1], topic.id, b"d")).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    assert (await produce_by_id(rig[1], id_of("the next"), b"d")).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    assert rig[1].offsets[2] == 3
+
+
+async def produce_by_id(node: Node, topic_id: bytes, value: bytes) -> PartitionProduceResponse:
+    data = PartitionProduceData(index=TP.partition, records=memoryview(batch(value)))
+    topic = TopicProduceData(topic_id=topic_id, partition_data=[data])
+    response = await node.answer(ProduceRequest(acks=-1, timeout_ms=5000, topic_data=[topic]), 13)
+    answer: PartitionProduceResponse = response.responses[0].partition_responses[0]
+    return answer
+
+
+async def test_a_topic_is_forgotten_with_its_replica_if_the_image_has_never_had_it(
+    tmp_path: Path, rigs: list[Rig]
+) -> None:
+    rigs.append(rig := Rig(tmp_path))
+    rig.controller.create((1, 2), configs={})
+    topic = rig.unseen[TP.topic] = rig.image.topics[TP.topic]
+    rig.change(rig.image.with_topics(deleted=[TP.topic]))
+    await rig.controller.elect(1)
+    assert rig[1].replicas.topic_name(topic.id) == TP.topic
+    del rig.unseen[TP.topic]
+    await rig[1].requests.stop_replica(rig.controller.stop_request(delete=True))
+    assert rig[1].replicas.topic_name(topic.id) is None
 
 
 async def test_settings_change_with_the_image(tmp_path: Path, rigs: list[Rig]) -> None:
