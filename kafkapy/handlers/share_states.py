@@ -21,10 +21,11 @@ async def answer_each(
     """Answer for each share partition of a request, in its order; others are served in between.
 
     `results` gets an object of `topic_class` for each topic, which gets one of `partition_class` for each
-    partition. `answer(key, data, result)` fills in the result, or raises KafkaError.
+    partition. `answer(key, data, result)` fills in the result, or raises KafkaError. Without a group id there
+    are no results, as with Apache Kafka.
     """
     turn = broker.turns.begin()
-    for topic in request.topics:
+    for topic in request.topics if request.group_id else ():
         if turn.is_over():
             await turn.end()
         answers = topic_class(topic_id=topic.topic_id)

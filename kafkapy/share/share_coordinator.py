@@ -169,6 +169,7 @@ class ShareCoordinator:
             KafkaError: it is refused, or cannot be written.
         """
         state = self._state(key)
+        self._require_partition(key)
         await self._written(key, states.initialization(state, request, now_ms=self._clock.now_ms()))
 
     async def read(self, key: ShareKey, leader_epoch: int) -> ShareState:
@@ -178,6 +179,7 @@ class ShareCoordinator:
             KafkaError: it is refused, or cannot be written.
         """
         state = states.require_readable(self._state(key), leader_epoch)
+        self._require_partition(key)
         if leader_epoch not in (UNKNOWN, state.leader_epoch):
             now, limit = self._clock.now_ms(), self._config.max_updates
             await self._written(key, states.new_leader(state, leader_epoch, now_ms=now, max_updates=limit))
@@ -190,8 +192,9 @@ class ShareCoordinator:
             KafkaError: it is refused, or cannot be written.
         """
         now, limit = self._clock.now_ms(), self._config.max_updates
-        state = self._state(key)
-        await self._written(key, states.write(state, request, now_ms=now, max_updates=limit))
+        record = states.write(self._state(key), request, now_ms=now, max_updates=limit)
+        self._require_partition(key)
+        await self._written(key, record)
 
     async def delete(self, key: ShareKey) -> None:
         """Forget the state, if there is one.
@@ -199,7 +202,9 @@ class ShareCoordinator:
         Raises:
             KafkaError: it is refused, or cannot be written.
         """
-        if self._state(key) is not None:
+        state = self._state(key)
+        self._require_partition(key)
+        if state is not None:
             await self._written(key, None)
 
     def summary(self, key: ShareKey) -> ShareState | None:
@@ -208,16 +213,20 @@ class ShareCoordinator:
         Raises:
             KafkaError: it is refused.
         """
-        return self._state(key)
+        state = self._state(key)
+        self._require_partition(key)
+        return state
 
     def _state(self, key: ShareKey) -> ShareState | None:
-        if not key.group_id or key.partition < 0:
+        if key.partition < 0:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         self.runtime.require_active(key.coordinator_key)
+        return self._states.get(key)
+
+    def _require_partition(self, key: ShareKey) -> None:
         topic = self._image.topics_by_id.get(key.topic_id)
         if topic is None or key.partition >= len(topic.partitions):
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return self._states.get(key)
 
     # --- writes ---------------------------------------------------------------------------------------
 

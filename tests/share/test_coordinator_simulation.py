@@ -316,7 +316,7 @@ class Simulation:
         request, error, change = work(key, self.log.in_memory(partition).get(key))
         if not runtime.is_active(key.coordinator_key):
             error = ErrorCode.NOT_COORDINATOR
-        elif key.topic_id in self.deleted:
+        elif key.topic_id in self.deleted and not (error and work in (self.read, self.write)):
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         asked = None
         if error is ErrorCode.NONE and change is not None:
