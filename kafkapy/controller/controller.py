@@ -26,18 +26,16 @@ from itertools import islice
 from typing import Any, Final
 
 from kafkapy.configs.config import BrokerConfig
-from kafkapy.controller import partition_states, replica_states
 from kafkapy.controller.channels import Channels, OwnBroker
 from kafkapy.controller.context import (
     ControllerContext,
     PartitionStatus,
-    Replica,
 )
+from kafkapy.controller.controlled_shutdown import hand_over
 from kafkapy.controller.deletions import TopicDeletions, asked_to_delete
 from kafkapy.controller.elections import ElectionType, LeaderElections
 from kafkapy.controller.expectations import Expectation, Expectations
 from kafkapy.controller.isr_changes import alter_partitions
-from kafkapy.controller.leader_election import elect_for_shutdown
 from kafkapy.controller.producer_ids import reserve_block
 from kafkapy.controller.reassignments import Reassignments
 from kafkapy.controller.reconciliation import reconcile
@@ -70,7 +68,6 @@ from kafkapy.protocol.messages.alter_partition import (
 from kafkapy.protocol.messages.controlled_shutdown import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
-    RemainingPartition,
 )
 from kafkapy.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from kafkapy.protocol.messages.stop_replica import StopReplicaRequest
@@ -573,49 +570,7 @@ class Controller:
         """
         async with self._writer.turn:
             self.require()
-            broker = self.context.brokers.get(request.broker_id)
-            if broker is None:
-                raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE)
-            if request.broker_epoch not in (-1, broker.epoch):
-                raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)
-            logger.info("broker %d is shutting down", broker.id)
-            self.context.shutting_down.add(broker.id)
-            led: list[TopicPartition] = []
-            followed: list[TopicPartition] = []
-            for topic in self._writer.image.topics.values():
-                for index, state in enumerate(topic.partitions):
-                    if broker.id in state.replicas and len(state.replicas) > 1:
-                        found = led if state.leader == broker.id else followed
-                        found.append(TopicPartition(topic.name, index))
-            concerned = iter((*led, *followed))  # leaders move first: clients wait for them
-            remaining: list[TopicPartition] = []
-            while some := list(islice(concerned, PARTITIONS_AT_ONCE)):
-
-                def build(changes: StateChanges, some: list[TopicPartition] = some) -> list[TopicPartition]:
-                    return [each for each in some if not self._leave(changes, each, broker.id)]
-
-                remaining += await self._commits.make(build)
-                await asyncio.sleep(0)  # let other requests run
-        return ControlledShutdownResponse(
-            remaining_partitions=[
-                RemainingPartition(topic_name=topic, partition_index=index) for topic, index in remaining
-            ]
-        )
-
-    def _leave(self, changes: StateChanges, partition: TopicPartition, broker: int) -> bool:
-        """Let a broker that shuts down stop to lead or follow; return whether it does."""
-        context, state = changes.context, changes.find(partition)
-        if state is None or changes.status(partition) in (PartitionStatus.NEW, PartitionStatus.NON_EXISTENT):
-            return True
-        if state.leader == broker:
-            alive = context.alive(state.replicas, partition)
-            elected = elect_for_shutdown(state, alive, context.shutting_down)
-            if elected is None:
-                return False
-            partition_states.lead(changes, partition, elected)
-        else:
-            replica_states.go_offline(changes, Replica(*partition, broker))
-        return True
+            return await hand_over(self._commits, request)
 
     async def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
         """Reserve producer ids for a broker.
