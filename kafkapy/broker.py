@@ -74,7 +74,7 @@ from kafkapy.process.timers import Timers
 from kafkapy.process.turns import Turns
 from kafkapy.process.validation import Validation, validation_threads
 from kafkapy.process.waiters import Waiters
-from kafkapy.protocol.types import ApiKey, TopicPartition
+from kafkapy.protocol.types import ApiKey, TopicPartition, Uuid
 from kafkapy.replicas.controller_requests import ControllerRequests
 from kafkapy.replicas.group_commit import GroupCommit
 from kafkapy.replicas.housekeeping import Housekeeping
@@ -521,6 +521,17 @@ class BrokerCore:
     def offline_replicas(self) -> Mapping[tuple[str, int], tuple[int, ...]]:
         """The brokers of each partition whose replicas are offline, as the controller reports them."""
         return {} if self._member is None else self._member.requests.offline_replicas
+
+    @property
+    def shown_image(self) -> MetadataImage:
+        """The metadata that clients see, with the topics of which only the controller has told."""
+        image = self.metadata.image
+        return image if self._member is None else self._member.requests.new_topics.added_to(image)
+
+    def topic_name(self, topic_id: Uuid) -> str | None:
+        """The name of a topic; None if neither the metadata nor the controller has told of it."""
+        name = self.metadata.image.topic_name(topic_id)
+        return self._member.requests.new_topics.name(topic_id) if name is None and self._member else name
 
     def _topic_configs(self, topic: str) -> Mapping[str, str]:
         found = self.metadata.image.topics.get(topic)

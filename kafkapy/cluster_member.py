@@ -86,6 +86,7 @@ class ClusterMember:
             ask_controller=self._ask_controller,
             now_ms=clock.now_ms,
         )
+        cache.follow(self.requests.new_topics.image_changed)
 
     @property
     def requests(self) -> ControllerRequests:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -62,17 +61,6 @@ def create(scene: Scene, topic: str) -> None:
     scene.cluster.wait_until_in_sync(topic, timeout=60)
 
 
-def wait_until_all_know(scene: Scene, topic: str) -> None:
-    """Wait until every broker shows the topic, which it has read from ZooKeeper."""
-    for broker in scene.cluster:
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
-        wait_until(partial(_shows, admin, topic), timeout=60)
-
-
-def _shows(admin: AdminClient, topic: str) -> bool:
-    return topic in admin.list_topics(timeout=10).topics
-
-
 def write(scene: Scene, topic: str, count: int = 30) -> None:
     """Write records that two replicas must have, to every partition."""
     failures: list[str] = []
@@ -125,7 +113,6 @@ def test_a_broker_that_is_killed_without_a_quorum_is_replaced_when_there_is_one(
 
 def test_records_are_acknowledged_and_brokers_return_while_no_zookeeper_is_there(scene: Scene) -> None:
     create(scene, "none")
-    wait_until_all_know(scene, "none")
     for server in scene.zookeepers:
         server.kill()
     write(scene, "none")

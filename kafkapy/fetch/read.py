@@ -81,6 +81,9 @@ class FetchParts(Protocol):
     async def blocking(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `call` in a worker thread."""
 
+    def topic_name(self, topic_id: Uuid) -> str | None:
+        """The name of a topic, which `metadata` may not have yet; None if there is none."""
+
 
 class FetchRead:
     """The partitions of a fetch request, and what the last pass read of each."""
@@ -399,7 +402,7 @@ class FetchRead:
 
     def _partition(self, target: FetchTarget) -> Partition:
         if target.topic is None:  # this broker may have heard of the topic since
-            target.topic = self._broker.replicas.topic_name(target.topic_id)
+            target.topic = self._broker.topic_name(target.topic_id)
         if target.topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
         partition = self._broker.replicas.partition(target.topic, target.partition)

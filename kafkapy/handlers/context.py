@@ -37,6 +37,7 @@ from kafkapy.fetch.read import FetchParts
 from kafkapy.groups.coordinator import GroupCoordinator
 from kafkapy.groups.zookeeper_offsets import ZooKeeperOffsets
 from kafkapy.metadata.cache import MetadataCache
+from kafkapy.metadata.image import MetadataImage
 from kafkapy.network.connection import Connection
 from kafkapy.network.inter_broker import InterBroker
 from kafkapy.process.clock import Clock
@@ -83,6 +84,10 @@ class BrokerParts(FetchParts, Protocol):
     @property
     def offline_replicas(self) -> Mapping[tuple[str, int], tuple[int, ...]]:
         """The brokers of each partition whose replicas are offline, as the controller reports them."""
+
+    @property
+    def shown_image(self) -> MetadataImage:
+        """The metadata that clients see: with topics that `metadata` does not have yet."""
 
 
 class Node(NamedTuple):

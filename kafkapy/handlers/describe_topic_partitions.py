@@ -37,7 +37,7 @@ def handle(
     context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> Steps[DescribeTopicPartitionsResponse]:
     """Answer one page."""
-    image, cursor = context.broker.metadata.image, request.cursor
+    image, cursor = context.broker.shown_image, request.cursor
     first_name = "" if cursor is None else cursor.topic_name
     first_partition = 0 if cursor is None else cursor.partition_index
     asked = (yield from counted(topic.name for topic in request.topics)).keys()

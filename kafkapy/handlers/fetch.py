@@ -57,9 +57,7 @@ def handle(context: RequestContext, request: FetchRequest) -> Steps[FetchRespons
     """Read the partitions, and wait if there are too few bytes."""
     broker = context.broker
     try:
-        fetch = yield from broker.fetch_sessions.begin(
-            request, context.api_version, broker.replicas.topic_name
-        )
+        fetch = yield from broker.fetch_sessions.begin(request, context.api_version, broker.topic_name)
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
     if context.api_version < FIRST_VERSION_WITH_BATCHES:

@@ -72,7 +72,7 @@ def handle(
         return _Answer(context, request).about_ids(ids)
     names = dict.fromkeys(topic.name for topic in wanted if topic.name is not None)
     may_create = request.allow_auto_topic_creation and context.broker.config["auto.create.topics.enable"]
-    if may_create and not names.keys() <= context.broker.metadata.image.topics.keys():
+    if may_create and not names.keys() <= context.broker.shown_image.topics.keys():
         return _create(context, request, names)
     return _Answer(context, request).about(names, {})
 
@@ -90,9 +90,10 @@ async def _create(
 
 def _missing(context: RequestContext, names: Collection[str]) -> Steps[list[str]]:
     missing = []
+    topics = context.broker.shown_image.topics
     for name in names:
         yield
-        if name not in context.broker.metadata.image.topics and is_valid(name):
+        if name not in topics and is_valid(name):
             missing.append(name)
     return missing
 
@@ -101,7 +102,7 @@ class _Answer:
     """Builds the response to one request from one image."""
 
     def __init__(self, context: RequestContext, request: MetadataRequest) -> None:
-        self._image = context.broker.metadata.image
+        self._image = context.broker.shown_image
         self._nodes = {node.id: node for node in context.nodes()}
         self._offline = OfflineReplicas(context, self._nodes)
         self._node_id = context.broker.node_id

@@ -434,7 +434,7 @@ class PartitionWrite:
         self, context: RequestContext, request: ProduceRequest, topic: TopicProduceData, index: int
     ) -> Partition:
         if self._version >= FIRST_VERSION_WITH_TOPIC_IDS:
-            name = context.broker.replicas.topic_name(topic.topic_id)
+            name = context.broker.topic_name(topic.topic_id)
             if name is None:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
             self.topic = name

@@ -4,8 +4,8 @@ Versions: 0-8.
 
 Behaviour:
 
-- This broker follows the metadata tree itself. It takes from the request only what is not there: the offline
-  replicas (replicas/controller_requests.py).
+- This broker follows the metadata tree itself. It takes from the request only what is not there, the offline
+  replicas, and what it has not read yet, new topics (replicas/controller_requests.py).
 - A request of an old controller is STALE_CONTROLLER_EPOCH, and one with a controller epoch that the metadata
   tree does not have INVALID_REQUEST. One for an earlier registration of this broker is
   STALE_BROKER_EPOCH.

@@ -11,17 +11,18 @@ the partitions that follow a leader anew.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kafkapy.configs.config import BrokerConfig
-from kafkapy.metadata.image import MetadataImage, Topic
+from kafkapy.metadata.image import MetadataImage
 from kafkapy.network.peers import PeerAddress, Peers
 from kafkapy.replicas.controller_requests import UNKNOWN_BROKER_EPOCH, ControllerRequests
 from kafkapy.replicas.fetcher import FetcherParts, FetchSettings
 from kafkapy.replicas.fetchers import Fetchers
 from kafkapy.replicas.isr_changes import IsrChanges
 from kafkapy.replicas.leader import LeaderParts
+from kafkapy.replicas.new_topics import ReadTopics
 from kafkapy.replicas.replica_manager import ReplicaManager
 
 
@@ -64,7 +65,7 @@ class ClusterReplication:
         *,
         node_id: int,
         image: Callable[[], MetadataImage],
-        read_topics: Callable[[Sequence[str]], Awaitable[dict[str, Topic]]],
+        read_topics: ReadTopics,
         read_controller_epoch: Callable[[], Awaitable[int]],
         peers: Peers,
         address: Callable[[int], PeerAddress | None],
@@ -139,3 +140,4 @@ class ClusterReplication:
         """Fetch and propose no more."""
         await self.fetchers.stop()
         await self.isr_changes.stop()
+        await self.requests.new_topics.stop()

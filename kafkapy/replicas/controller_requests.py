@@ -13,7 +13,8 @@ have is refused: its name could be any path on this broker's disk. Apache Kafka 
                       all partitions of this broker: others that it serves are stopped, unless the metadata
                       assigns them to it. Their logs stay
     StopReplica       fetch no more; or delete the partition with its log, unless the tree keeps it here
-    UpdateMetadata    which replicas are offline. The rest of the metadata comes from the metadata tree
+    UpdateMetadata    which replicas are offline, and which topics are new (new_topics.py). The rest of the
+                      metadata comes from the metadata tree
 
 StopReplica has no topic id. A deletion that arrives late, or a second time, may meet the next topic of the
 name. So a replica is deleted only if the tree does not assign it to this broker any more, or has its topic
@@ -40,7 +41,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -68,6 +69,7 @@ from kafkapy.protocol.types import ZERO_UUID, TopicPartition, Uuid
 from kafkapy.replicas.fetchers import Fetchers
 from kafkapy.replicas.follower import Follower
 from kafkapy.replicas.leader import Leader, LeaderParts
+from kafkapy.replicas.new_topics import TOPICS_AT_ONCE, NewTopics, ReadTopics
 from kafkapy.replicas.partition import Partition
 from kafkapy.replicas.replica_manager import ReplicaManager
 
@@ -86,9 +88,6 @@ CHANGED_AT_ONCE: Final = 50
 
 NAMED_AT_ONCE: Final = 1000
 """How many partitions of a request are looked at in one turn of the event loop."""
-
-TOPICS_AT_ONCE: Final = 64
-"""How many topics are read from the metadata tree at a time."""
 
 logger = logging.getLogger(__name__)
 
@@ -121,7 +120,7 @@ class ControllerRequests:
         *,
         broker_epoch: Callable[[], int],
         image: Callable[[], MetadataImage],
-        read_topics: Callable[[Sequence[str]], Awaitable[dict[str, Topic]]],
+        read_topics: ReadTopics,
         read_controller_epoch: Callable[[], Awaitable[int]],
     ) -> None:
         """Change the roles of the partitions in `replicas`.
@@ -145,6 +144,7 @@ class ControllerRequests:
         """Whether this broker is about to stop: it does not come into sync again."""
         self.offline_replicas: dict[tuple[str, int], tuple[int, ...]] = {}
         """The brokers whose replicas of a partition are offline, as the controller knows it."""
+        self.new_topics = NewTopics(read_topics)
 
     @property
     def controller_epoch(self) -> int:
@@ -435,12 +435,13 @@ class ControllerRequests:
     # --- UpdateMetadata -------------------------------------------------------------------------------------
 
     async def update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
-        """Note the offline replicas."""
+        """Note the offline replicas, and the topics that the image does not have yet."""
         refusal = await self._refusal(request.controller_epoch, request.broker_epoch) or self._fence(
             request.controller_epoch, request.broker_epoch
         )
         if refusal:
             return UpdateMetadataResponse(error_code=refusal)
+        await self._note_new_topics(request)
         offline: dict[TopicPartition, list[int]] = {}
         for count, (key, state) in enumerate(_updates(request), 1):
             if state.offline_replicas and state.leader != EPOCH_DURING_DELETE:
@@ -458,6 +459,18 @@ class ControllerRequests:
             if count % NAMED_AT_ONCE == 0:
                 await asyncio.sleep(0)
         return UpdateMetadataResponse()
+
+    async def _note_new_topics(self, request: UpdateMetadataRequest) -> None:
+        for count, topic in enumerate(request.topic_states, 1):
+            if topic.topic_id != ZERO_UUID and topic.topic_id not in self._image().topics_by_id:
+                for state in topic.partition_states:
+                    if state.leader == EPOCH_DURING_DELETE:
+                        self.new_topics.forget(topic.topic_name)
+                        break
+                    taken = _told(state)
+                    self.new_topics.note(topic.topic_name, topic.topic_id, state.partition_index, taken)
+            if count % TOPICS_AT_ONCE == 0:
+                await asyncio.sleep(0)
 
     async def _refusal(self, controller_epoch: int, broker_epoch: int) -> ErrorCode:
         """The error for a request that need not wait for its turn."""
@@ -502,6 +515,17 @@ def _one_wanted(topic: str, topic_id: Uuid, state: LeaderAndIsrPartitionState) -
         state.leader_recovery_state,
     )
     return _Wanted(TopicPartition(topic, state.partition_index), topic_id, taken, state.is_new)
+
+
+def _told(state: UpdateMetadataPartitionState) -> PartitionState:
+    return PartitionState(
+        state.leader,
+        state.leader_epoch,
+        tuple(state.isr),
+        tuple(state.replicas),
+        controller_epoch=state.controller_epoch,
+        version=state.zk_version,
+    )
 
 
 def _has(topic: Topic, key: TopicPartition) -> bool:

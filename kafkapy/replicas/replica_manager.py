@@ -94,8 +94,6 @@ class ReplicaManager:
         """The image that was applied last."""
         self._on_leadership: list[LeadershipCallback] = []
         self._partitions: dict[tuple[str, int], Partition] = {}
-        self._new_topics: dict[Uuid, str] = {}
-        """The topics of hosted partitions that the image does not have yet, in a cluster."""
         self._to_delete: list[TopicPartition] = []
         """The deleted partitions whose logs are still to be deleted."""
         self._unavailable: dict[tuple[str, int], ErrorCode] = {}
@@ -130,14 +128,6 @@ class ReplicaManager:
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         raise KafkaError(error)
 
-    def topic_name(self, topic_id: Uuid) -> str | None:
-        """The name of a topic; None if neither the image nor a partition here has the id.
-
-        The controller gives a new partition its role as soon as the tree has it. The image may be later: much
-        later, if the tree cannot be reached just then. Producers and followers are not to wait for it.
-        """
-        return self._image.topic_name(topic_id) or self._new_topics.get(topic_id)
-
     async def prepare(self, old: MetadataImage, new: MetadataImage) -> None:
         """Create the logs of new partitions before `apply` would, some at a time.
 
@@ -166,7 +156,6 @@ class ReplicaManager:
         if self._clustered:
             for name in new.changed_topics(old):
                 if (topic := new.topics.get(name)) is not None:
-                    self._new_topics.pop(topic.id, None)
                     self._apply_in_cluster(topic, old.topics.get(name))
             if old.brokers.keys() - new.brokers.keys():
                 self._advance_all()
@@ -304,8 +293,6 @@ class ReplicaManager:
         partition = self._add(key, topic_id, config, Unassigned(), new=new, refilled=refilled)
         self._unavailable.pop(key, None)
         self._to_reopen.pop(key, None)
-        if topic_id not in self._image.topics_by_id and topic_id != ZERO_UUID:
-            self._new_topics[topic_id] = key.topic
         if self.logs.without_files(1):
             self.new_logs.set()
         return partition
@@ -344,7 +331,6 @@ class ReplicaManager:
         partition = self._partitions.pop(key, None)
         if partition is not None:
             partition.close(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            self._new_topics.pop(partition.topic_id or ZERO_UUID, None)
         self._mover.deleted(key)
         self.logs.delete(key)
 

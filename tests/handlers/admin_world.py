@@ -20,7 +20,7 @@ from kafkapy.controller.automatic_topics import AutomaticTopics
 from kafkapy.handlers.context import RequestContext
 from kafkapy.metadata.cache import MetadataCache, open_cluster
 from kafkapy.metadata.embedded import EmbeddedStore
-from kafkapy.metadata.image import MetadataImage
+from kafkapy.metadata.image import MetadataImage, Topic
 from kafkapy.metadata.tree_changes import TreeChanges
 from kafkapy.metadata.znodes import Endpoint
 from kafkapy.process.clock import Clock
@@ -114,6 +114,8 @@ class AdminWorld:
         self.node_id = NODE_ID
         self.clustered = False
         self.offline_replicas: dict[tuple[str, int], tuple[int, ...]] = {}
+        self.new_topics: list[Topic] = []
+        """Those of which only the controller has told."""
         self.log_dir = SimpleNamespace(path=str(path), error=None, files=FileSystem())
         self.replicas = FakeReplicas(self.log_dir)
         self.logs = SimpleNamespace(directories=[self.log_dir], logs={}, moves=SimpleNamespace(copies={}))
@@ -139,6 +141,10 @@ class AdminWorld:
 
     async def blocking(self, call: Callable[..., Any], *args: Any) -> Any:
         return call(*args)
+
+    @property
+    def shown_image(self) -> MetadataImage:
+        return self.metadata.image.with_topics(self.new_topics)
 
     async def ask(self, request: TopMessage, version: int) -> Any:
         """The response to `request`, as a client of this version reads it."""

@@ -141,6 +141,21 @@ class TestMetadata:
         old = await metadata(world, 5)
         assert old[2].error_code == ErrorCode.LEADER_NOT_AVAILABLE
 
+    async def test_a_topic_of_which_only_the_controller_has_told_is_shown_and_not_created_again(
+        self, world: Any, controller: Any
+    ) -> None:
+        world.new_topics = [topic("t", OTHER)]
+        assert [each.leader_id for each in await metadata(world, 9)] == [OTHER]
+        by_id = MetadataRequestTopic(name=None, topic_id=world.new_topics[0].id)
+        (described,) = (await world.ask(MetadataRequest(topics=[by_id]), 12)).topics
+        assert (described.error_code, described.name) == (ErrorCode.NONE, "t")
+        (described,) = (await world.ask(MetadataRequest(topics=None), 9)).topics
+        assert described.name == "t"
+        request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name="t")], response_partition_limit=9)
+        (described,) = (await world.ask(request, 0)).topics
+        assert described.error_code == ErrorCode.NONE
+        assert not controller.requests
+
     async def test_the_brokers_and_the_controller_are_shown(self, world: Any) -> None:
         response = await world.ask(MetadataRequest(topics=[]), 9)
         assert [each.node_id for each in response.brokers] == [THIS, OTHER]

@@ -66,7 +66,7 @@ from kafkapy.protocol.messages.stop_replica import (
     StopReplicaRequest,
     StopReplicaTopicState,
 )
-from kafkapy.protocol.types import TopicPartition
+from kafkapy.protocol.types import TopicPartition, Uuid
 from kafkapy.replicas.cluster_replication import ClusterReplication, ReplicationSettings
 from kafkapy.replicas.controller_requests import EPOCH_DURING_DELETE
 from kafkapy.replicas.fetcher import FetchSettings
@@ -275,6 +275,9 @@ class Node:
     def metadata(self) -> SimpleNamespace:
         """What the node knows of the cluster."""
         return SimpleNamespace(image=self.rig.image)
+
+    def topic_name(self, topic_id: Uuid) -> str | None:
+        return self.rig.image.topic_name(topic_id) or self.requests.new_topics.name(topic_id)
 
     async def blocking(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._pools[0], lambda: call(*args, **kwargs))
@@ -587,6 +590,7 @@ class Rig:
         before, self.image = self.image, image
         for node in self.wire.nodes.values():
             node.replicas.apply(before, image)
+            node.requests.new_topics.image_changed(before, image)
 
     def registered_epoch(self, broker: int) -> int | None:
         found = self.image.brokers.get(broker)

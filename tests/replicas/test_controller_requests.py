@@ -31,6 +31,7 @@ from kafkapy.protocol.messages.update_metadata import (
     UpdateMetadataTopicState,
 )
 from kafkapy.protocol.types import TopicPartition
+from kafkapy.replicas.controller_requests import EPOCH_DURING_DELETE
 from kafkapy.replicas.partition import Partition
 from kafkapy.storage.disk.errors import DiskFullError
 from kafkapy.storage.log.partition_log import PartitionLog
@@ -156,16 +157,37 @@ async def test_a_partition_is_replicated_and_written_by_id_before_the_image_has_
     topic = rig.unseen[TP.topic] = rig.image.topics[TP.topic]
     rig.change(rig.image.with_topics(deleted=[TP.topic]))
     await rig.controller.elect(1)
+    for node in (1, 2):
+        await rig[node].requests.update_metadata(told_of(rig))
     assert (await rig[1].produce(b"a")).error_code == ErrorCode.NONE  # the follower, too, has it
     assert rig[2].offsets[2] == 1
     assert (await produce_by_id(rig[1], topic.id, b"b")).error_code == ErrorCode.NONE
     rig.change(rig.image.with_topics([topic]))
+    assert rig[1].requests.new_topics.name(topic.id) is None
     assert (await rig[1].produce(b"c")).error_code == ErrorCode.NONE
     # The next topic of the name is not the one whose partition is here.
     rig.change(rig.image.with_topics([replace(topic, id=id_of("the next"))]))
     assert (await produce_by_id(rig[1], topic.id, b"d")).error_code == ErrorCode.UNKNOWN_TOPIC_ID
     assert (await produce_by_id(rig[1], id_of("the next"), b"d")).error_code == ErrorCode.UNKNOWN_TOPIC_ID
     assert rig[1].offsets[2] == 3
+
+
+def told_of(rig: Rig, leader: int | None = None) -> UpdateMetadataRequest:
+    """What the controller tells of TP; with a leader of its own if that is given."""
+    state = rig.controller.states[TP]
+    partition = UpdateMetadataPartitionState(
+        partition_index=TP.partition,
+        leader=state.leader if leader is None else leader,
+        leader_epoch=state.leader_epoch,
+        isr=list(state.isr),
+        replicas=list(state.replicas),
+        zk_version=state.version,
+        controller_epoch=rig.controller.epoch,
+    )
+    topic = UpdateMetadataTopicState(
+        topic_name=TP.topic, topic_id=id_of(TP.topic), partition_states=[partition]
+    )
+    return UpdateMetadataRequest(controller_epoch=rig.controller.epoch, topic_states=[topic])
 
 
 async def produce_by_id(node: Node, topic_id: bytes, value: bytes) -> PartitionProduceResponse:
@@ -176,18 +198,18 @@ async def produce_by_id(node: Node, topic_id: bytes, value: bytes) -> PartitionP
     return answer
 
 
-async def test_a_topic_is_forgotten_with_its_replica_if_the_image_has_never_had_it(
+async def test_a_topic_of_which_only_the_controller_has_told_is_shown_until_it_is_deleted(
     tmp_path: Path, rigs: list[Rig]
 ) -> None:
     rigs.append(rig := Rig(tmp_path))
     rig.controller.create((1, 2), configs={})
-    topic = rig.unseen[TP.topic] = rig.image.topics[TP.topic]
     rig.change(rig.image.with_topics(deleted=[TP.topic]))
-    await rig.controller.elect(1)
-    assert rig[1].replicas.topic_name(topic.id) == TP.topic
-    del rig.unseen[TP.topic]
-    await rig[1].requests.stop_replica(rig.controller.stop_request(delete=True))
-    assert rig[1].replicas.topic_name(topic.id) is None
+    requests = rig[1].requests
+    await requests.update_metadata(told_of(rig, leader=2))
+    (shown,) = requests.new_topics.added_to(rig.image).topics.values()
+    assert (shown.name, shown.id, shown.partitions[0].leader) == (TP.topic, id_of(TP.topic), 2)
+    await requests.update_metadata(told_of(rig, leader=EPOCH_DURING_DELETE))
+    assert requests.new_topics.added_to(rig.image) is rig.image
 
 
 async def test_settings_change_with_the_image(tmp_path: Path, rigs: list[Rig]) -> None:
