@@ -19,11 +19,15 @@ import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.Future;
+import kafka.api.ConsumerMetadataRequest;
 import kafka.api.FetchRequestBuilder;
 import kafka.api.PartitionOffsetRequestInfo;
+import kafka.cluster.Broker;
+import kafka.common.ErrorMapping;
 import kafka.common.OffsetAndMetadata;
 import kafka.common.OffsetMetadataAndError;
 import kafka.common.TopicAndPartition;
+import kafka.javaapi.ConsumerMetadataResponse;
 import kafka.javaapi.FetchResponse;
 import kafka.javaapi.OffsetCommitRequest;
 import kafka.javaapi.OffsetCommitResponse;
@@ -133,29 +137,48 @@ public class Client08 {
         return response.offsets(place.topic(), place.partition());
     }
 
-    private static void commit(String[] address, TopicAndPartition place, long offset, String group) {
-        BlockingChannel channel = channel(address);
+    private static void commit(String[] address, TopicAndPartition place, long offset, String group) throws Exception {
         for (short version = 0; version < 2; version++) {
+            BlockingChannel channel = offsetManager(address, group + version, version);
             OffsetAndMetadata committed = new OffsetAndMetadata(offset + version, "by hand", -1L);
             channel.send(new OffsetCommitRequest(
                 group + version, Collections.singletonMap(place, committed), 1, CLIENT, version).underlying());
             OffsetCommitResponse response = OffsetCommitResponse.readFrom(channel.receive().buffer());
+            channel.disconnect();
             if (response.hasError())
                 throw new IllegalStateException("error " + response.errors());
         }
-        channel.disconnect();
     }
 
-    private static void committed(String[] address, TopicAndPartition place, String group) {
-        BlockingChannel channel = channel(address);
+    private static void committed(String[] address, TopicAndPartition place, String group) throws Exception {
         for (short version = 0; version < 2; version++) {
+            BlockingChannel channel = offsetManager(address, group + version, version);
             channel.send(new OffsetFetchRequest(
                 group + version, Collections.singletonList(place), version, 1, CLIENT).underlying());
             Map<TopicAndPartition, OffsetMetadataAndError> offsets =
                 kafka.javaapi.OffsetFetchResponse.readFrom(channel.receive().buffer()).offsets();
+            channel.disconnect();
             OUT.println(offsets.get(place).offset());
         }
-        channel.disconnect();
+    }
+
+    /** A connection to the broker that takes the group's offsets: any for version 0, which has them in ZooKeeper. */
+    private static BlockingChannel offsetManager(String[] address, String group, short version) throws Exception {
+        long end = System.currentTimeMillis() + TIMEOUT_MS;
+        while (version > 0) {
+            BlockingChannel channel = channel(address);
+            channel.send(new ConsumerMetadataRequest(group, ConsumerMetadataRequest.CurrentVersion(), 1, CLIENT));
+            ConsumerMetadataResponse response = ConsumerMetadataResponse.readFrom(channel.receive().buffer());
+            channel.disconnect();
+            if (response.errorCode() == ErrorMapping.NoError()) {
+                Broker found = response.coordinator();
+                return channel(new String[] {found.host(), Integer.toString(found.port())});
+            }
+            if (System.currentTimeMillis() > end)
+                throw new IllegalStateException("no coordinator: error " + response.errorCode());
+            Thread.sleep(100);
+        }
+        return channel(address);
     }
 
     private static BlockingChannel channel(String[] address) {
