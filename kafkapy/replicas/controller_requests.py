@@ -461,16 +461,19 @@ class ControllerRequests:
         return UpdateMetadataResponse()
 
     async def _note_new_topics(self, request: UpdateMetadataRequest) -> None:
-        for count, topic in enumerate(request.topic_states, 1):
-            if topic.topic_id != ZERO_UUID and topic.topic_id not in self._image().topics_by_id:
-                for state in topic.partition_states:
-                    if state.leader == EPOCH_DURING_DELETE:
-                        self.new_topics.forget(topic.topic_name)
-                        break
-                    taken = _told(state)
-                    self.new_topics.note(topic.topic_name, topic.topic_id, state.partition_index, taken)
-            if count % TOPICS_AT_ONCE == 0:
-                await asyncio.sleep(0)
+        count = 0
+        for topic in request.topic_states:
+            if topic.topic_id == ZERO_UUID or topic.topic_id in self._image().topics_by_id:
+                continue
+            for state in topic.partition_states:
+                if state.leader == EPOCH_DURING_DELETE:
+                    self.new_topics.forget(topic.topic_name)
+                    break
+                taken = _told(state)
+                self.new_topics.note(topic.topic_name, topic.topic_id, state.partition_index, taken)
+                count += 1
+                if count % NAMED_AT_ONCE == 0:
+                    await asyncio.sleep(0)
 
     async def _refusal(self, controller_epoch: int, broker_epoch: int) -> ErrorCode:
         """The error for a request that need not wait for its turn."""
