@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable
+from dataclasses import replace
 from types import GeneratorType
 from typing import Any
 
@@ -53,7 +54,7 @@ class Dispatcher:
         if header.api_key != ApiKey.API_VERSIONS:
             return None
         endpoint = handlers.endpoint(ApiKey.API_VERSIONS)
-        return header._replace(api_version=0), endpoint, unsupported_version(clustered=self._broker.clustered)
+        return replace(header, api_version=0), endpoint, unsupported_version(clustered=self._broker.clustered)
 
     def call(
         self, connection: Connection, header: RequestHeader, endpoint: handlers.Endpoint, request: Any

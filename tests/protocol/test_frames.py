@@ -22,7 +22,7 @@ def test_a_request_header_is_read_back_with_the_place_of_the_body() -> None:
         frame = frames.encode_request(MetadataRequest(), version, correlation_id=77, client_id="ж-client")
         assert struct.unpack(">i", frame[:4])[0] == len(frame) - 4
         header, body = frames.parse_request_header(memoryview(frame)[4:])
-        assert header == (ApiKey.METADATA, version, 77, "ж-client")
+        assert header == frames.RequestHeader(ApiKey.METADATA, version, 77, "ж-client")
         assert codec.decode_from(MetadataRequest, frame[4:], body, version)[1] == len(frame) - 4
 
 
@@ -45,7 +45,9 @@ def test_controlled_shutdown_version_0_has_no_client_id() -> None:
 def test_a_version_that_does_not_exist_yet_still_has_a_readable_header() -> None:
     frame = frames.encode_request(ApiVersionsRequest(), 3, correlation_id=4, client_id="new")
     frame = frame[:6] + struct.pack(">h", 99) + frame[8:]
-    assert frames.parse_request_header(frame[4:])[0] == (ApiKey.API_VERSIONS, 99, 4, "new")
+    assert frames.parse_request_header(frame[4:])[0] == frames.RequestHeader(
+        ApiKey.API_VERSIONS, 99, 4, "new"
+    )
 
 
 def test_an_api_versions_response_never_has_header_tags() -> None:
