@@ -231,16 +231,13 @@ def crc_is_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool:
     return end <= len(buffer) and crc32c(memoryview(buffer)[position + CRC_FROM : end]) == header.crc
 
 
-def stamp_batch(
-    buffer: bytearray | memoryview, header: BatchHeader, base_offset: int, leader_epoch: int
-) -> BatchHeader:
-    """Set the base offset and leader epoch of the batch that begins `buffer`.
+def stamp_batch(buffer: bytearray | memoryview, base_offset: int, leader_epoch: int) -> BatchHeader:
+    """Set the base offset and leader epoch of the batch that fills `buffer`.
 
     Returns its header as it is then. The CRC covers neither.
     """
-    length = header.batch_length
-    _STAMP.pack_into(buffer, 0, base_offset, length, leader_epoch)
-    return header_of((base_offset, length, leader_epoch, *header[3:]))
+    _STAMP.pack_into(buffer, 0, base_offset, len(buffer) - LOG_OVERHEAD, leader_epoch)
+    return header_of(HEADER.unpack_from(buffer))
 
 
 def set_max_timestamp(

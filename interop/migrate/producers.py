@@ -28,7 +28,7 @@ def check_duplicates_are_known(bootstrap_servers: str, data: Path) -> int:
             if not folder.is_dir() or topic.startswith("__") or not partition.isdecimal():
                 continue
             for header, batch in _last_batches(folder).values():
-                stamp_batch(batch, header, base_offset=0, leader_epoch=-1)  # as the client sent it
+                stamp_batch(batch, base_offset=0, leader_epoch=-1)  # as the client sent it
                 sent = PartitionProduceData(index=int(partition), records=bytes(batch))
                 request = ProduceRequest(
                     acks=-1, timeout_ms=5000, topic_data=[TopicProduceData(name=topic, partition_data=[sent])]

@@ -145,7 +145,7 @@ class PreparedBatches:
         They get `log_append_time` too, if it is set. This can be repeated.
         """
         for batch in self.batches:
-            header = batch.header = stamp_batch(batch.buffer, batch.header, next_offset, leader_epoch)
+            header = batch.header = stamp_batch(batch.buffer, next_offset, leader_epoch)
             if log_append_time != NO_TIMESTAMP:
                 set_max_timestamp(batch.buffer, 0, TimestampType.LOG_APPEND_TIME, log_append_time)
                 batch.header = read_header(batch.buffer)

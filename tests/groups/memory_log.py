@@ -87,7 +87,7 @@ class MemoryLog:
             return self.error
         if len(batch) > self.largest:
             return ErrorCode.MESSAGE_TOO_LARGE
-        header = stamp_batch(batch, header, self.ends[partition], leader_epoch=0)
+        header = stamp_batch(batch, self.ends[partition], leader_epoch=0)
         self.ends[partition] = header.next_offset
         if self.hold:
             self._appended = bytes(batch)

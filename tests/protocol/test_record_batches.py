@@ -154,7 +154,7 @@ def test_headers_are_listed_up_to_the_batch_that_ends_early() -> None:
 
 def test_stamping_leaves_the_crc_valid() -> None:
     buffer = memoryview(bytearray(7) + build_batch(SOME))[7:]
-    header = stamp_batch(buffer, read_header(buffer), base_offset=2**40, leader_epoch=17)
+    header = stamp_batch(buffer, base_offset=2**40, leader_epoch=17)
     assert header == read_header(buffer)
     assert (header.base_offset, header.partition_leader_epoch) == (2**40, 17)
     assert crc_is_valid(buffer, 0, header)

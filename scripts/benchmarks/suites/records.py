@@ -44,7 +44,7 @@ def _produce(batch: bytearray) -> None:
     header = read_header(batch)
     assert crc_is_valid(batch, 0, header)
     walk_batch(batch, 0, header, max_decompressed=MAX_DECOMPRESSED)
-    stamp_batch(batch, header, base_offset=0, leader_epoch=7)
+    stamp_batch(batch, base_offset=0, leader_epoch=7)
 
 
 def main(options: Sequence[str]) -> int:
