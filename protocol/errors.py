@@ -7,6 +7,7 @@ Source: Kafka's `org.apache.kafka.common.protocol.Errors`.
 """
 
 from enum import IntEnum
+from typing import Final
 
 
 class ErrorCode(IntEnum):
@@ -153,6 +154,12 @@ class ErrorCode(IntEnum):
         """Whether Kafka's clients retry the request on their own (`RetriableException`)."""
         return self in _RETRIABLE
 
+
+NONE: Final = ErrorCode.NONE
+"""For what every request does: to look up a member in its Enum takes longer than to call a function.
+
+That is so in CPython 3.11.
+"""
 
 _RETRIABLE = frozenset(
     {

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kafkapy.coordination.topic_log import Done
 from kafkapy.metadata.cache import MetadataCache
 from kafkapy.process.cold_reads import Provide
-from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.errors import NONE, ErrorCode, KafkaError
 from kafkapy.protocol.records import BatchHeader
 from kafkapy.replicas.partition import Partition
 from kafkapy.replicas.replica_manager import ReplicaManager
@@ -24,7 +24,7 @@ from kafkapy.storage.damage.damage import DamagedOffsetsError
 from kafkapy.storage.disk.errors import NotReadyError, TransientStorageError
 from kafkapy.storage.log.marker_batch import prepare_marker
 from kafkapy.storage.log.markers import TransactionMarker
-from kafkapy.storage.log.validate import AppendOrigin, PreparedBatches, prepare_built
+from kafkapy.storage.log.validate import COORDINATOR, PreparedBatches, prepare_built
 from kafkapy.storage.log.verification import Verification
 
 if TYPE_CHECKING:
@@ -158,11 +158,9 @@ class LocalTopicLog:
         now_ms: int,
         verification: Verification | None,
     ) -> ErrorCode | None:
-        info = target.append(
-            prepared, origin=AppendOrigin.COORDINATOR, now_ms=now_ms, verification=verification
-        )
-        if partition not in self._waiting and target.is_committed(info.last_offset + 1):
-            return ErrorCode.NONE
+        info = target.append(prepared, origin=COORDINATOR, now_ms=now_ms, verification=verification)
+        if info.last_offset < target.log.high_watermark and partition not in self._waiting:
+            return NONE
         return None
 
     def when_committed(self, partition: int, done: Done) -> None:

@@ -45,7 +45,7 @@ from kafkapy.coordination.timers import Cancellable, Timers
 from kafkapy.coordination.topic_log import Done, TopicLog
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.process.clock import Clock
-from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
+from kafkapy.protocol.errors import NONE, DecodeError, ErrorCode, KafkaError
 from kafkapy.protocol.plain_batch import KeyValue, build_plain_batch
 from kafkapy.protocol.records import HEADER_SIZE, BatchHeader
 from kafkapy.storage.disk.errors import is_exhausted
@@ -119,6 +119,10 @@ class PartitionState(Enum):
     ACTIVE = "active"
     FAILED = "failed"
     """The partition could not be read or written. It is read again later."""
+
+
+_ACTIVE: Final = PartitionState.ACTIVE
+"""For every request (see `kafkapy.protocol.errors.NONE`)."""
 
 
 @dataclass(slots=True)
@@ -305,7 +309,7 @@ class CoordinatorRuntime(Generic[T]):
     def require_active(self, key: str) -> None:
         """Raise KafkaError COORDINATOR_LOAD_IN_PROGRESS or NOT_COORDINATOR unless it is active."""
         state = self._state_of(key)
-        if state is not PartitionState.ACTIVE:
+        if state is not _ACTIVE:
             loading = state is PartitionState.LOADING
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else ErrorCode.NOT_COORDINATOR)
 
@@ -435,7 +439,7 @@ class CoordinatorRuntime(Generic[T]):
             outcome: ErrorCode | None = ErrorCode.MESSAGE_TOO_LARGE
         else:
             outcome = self._log.append(partition.index, header, batch, verification=verification)
-        if outcome is ErrorCode.NONE:
+        if outcome is NONE:
             if committed is not None and not partition.is_unloaded:
                 committed(0, len(records))
             return outcome

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from enum import Enum
+from typing import Final
 
 from kafkapy.coordination.timers import Cancellable
 from kafkapy.groups.classic.member import JoinReply, Member, Protocols, protocol_bytes
@@ -41,6 +42,10 @@ class GroupState(Enum):
     STABLE = "Stable"
     DEAD = "Dead"
 
+
+_EMPTY: Final = GroupState.EMPTY
+_COMPLETING_REBALANCE: Final = GroupState.COMPLETING_REBALANCE
+"""For every commit (see `kafkapy.protocol.errors.NONE`)."""
 
 _PREVIOUS = {
     GroupState.EMPTY: {GroupState.PREPARING_REBALANCE},
@@ -345,7 +350,7 @@ class ClassicGroup(Group):
         Raises:
             KafkaError: the commit is refused.
         """
-        if self.state is GroupState.EMPTY and generation < 0:
+        if generation < 0 and self.state is _EMPTY:
             return
         if generation < 0 and not member_id and group_instance_id is None:
             if in_transaction:
@@ -354,7 +359,7 @@ class ClassicGroup(Group):
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         self.require_member(member_id, group_instance_id)
         self.require_generation(generation)
-        if self.state is GroupState.COMPLETING_REBALANCE and not in_transaction:
+        if self.state is _COMPLETING_REBALANCE and not in_transaction:
             # The member knows the new generation from JoinGroup, but not its assignment in it.
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
 
