@@ -33,6 +33,7 @@ from typing import Any, Final
 from kafkapy.coordination.answer import Answer
 from kafkapy.coordination.commit_deadlines import CommitDeadlines
 from kafkapy.coordination.errors import TOO_LARGE, coordinator_error, describe
+from kafkapy.coordination.pending_write import PendingWrite
 from kafkapy.coordination.runtime import CoordinatorRuntime, TransactionalProducer
 from kafkapy.coordination.timers import Timers
 from kafkapy.coordination.topic_log import Done, TopicLog
@@ -556,17 +557,17 @@ class GroupCoordinator:
         return group
 
     def commit_offsets(
-        self, group_id: str, commits: Mapping[TopicPartition, EncodedOffset], done: Done
-    ) -> None:
+        self, group_id: str, commits: Mapping[TopicPartition, EncodedOffset]
+    ) -> ErrorCode | PendingWrite[Any]:
         """Store offsets that `check_commit` accepted.
 
-        `done` is called once, with the error for the client.
+        Returns NONE if they are stored at once, and otherwise the outcome for `report_commit`.
         """
-        outcome = self._writes.commit(group_id, commits)
-        if outcome is ErrorCode.NONE:
-            done(outcome)
-        else:
-            self._deadlines.report(outcome, lambda error: done(error and _commit_error(error)))
+        return self._writes.commit(group_id, commits)
+
+    def report_commit(self, outcome: ErrorCode | PendingWrite[Any], done: Done) -> None:
+        """Call `done` once, with the error of a commit for the client, when the outcome is known."""
+        self._deadlines.report(outcome, lambda error: done(error and _commit_error(error)))
 
     def commit_offsets_in_transaction(
         self,
@@ -579,8 +580,7 @@ class GroupCoordinator:
 
         They count once the transaction commits. `done` is called once, with the error for the client.
         """
-        outcome = self._writes.commit_in_transaction(group_id, producer, commits)
-        self._deadlines.report(outcome, lambda error: done(error and _commit_error(error)))
+        self.report_commit(self._writes.commit_in_transaction(group_id, producer, commits), done)
 
     def end_transaction(
         self, partition: int, producer_id: int, producer_epoch: int, marker: TransactionMarker, done: Done

@@ -33,9 +33,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Awaitable, Iterable, Mapping
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from kafkapy.coordination.answer import Answer
+from kafkapy.coordination.pending_write import PendingWrite
 from kafkapy.groups.committed_offset import (
     NO_EXPIRY,
     EncodedOffset,
@@ -43,12 +44,13 @@ from kafkapy.groups.committed_offset import (
     encode_plain,
     encode_plain_tail,
 )
+from kafkapy.groups.coordinator import GroupCoordinator
 from kafkapy.groups.offsets import partitions_of
 from kafkapy.groups.zookeeper_offsets import ZooKeeperOffsets
 from kafkapy.handlers.context import RequestContext
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.process.turns import Steps, at_once
-from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.errors import NONE, ErrorCode, KafkaError
 from kafkapy.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -157,10 +159,9 @@ def _store(context: RequestContext, request: OffsetCommitRequest) -> Steps[Store
     for asked in request.topics:
         if response.topics:
             yield
-        results: list[OffsetCommitResponsePartition] = []
-        response.topics.append(
-            OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id, partitions=results)
-        )
+        answer = OffsetCommitResponseTopic()
+        answer.name, answer.topic_id, results = asked.name, asked.topic_id, answer.partitions
+        response.topics.append(answer)
         partitions = asked.partitions
         topic = image.topics_by_id.get(asked.topic_id) if by_id else image.topics.get(asked.name)
         if topic is None:
@@ -205,12 +206,24 @@ def _store(context: RequestContext, request: OffsetCommitRequest) -> Steps[Store
         return (yield from _refused_by_group(response, refusal))
     if not commits:
         return response
+    outcome = groups.commit_offsets(request.group_id, commits)
+    return response if outcome is NONE else _when_stored(groups, outcome, image, commits, response)
+
+
+def _when_stored(
+    groups: GroupCoordinator,
+    outcome: ErrorCode | PendingWrite[Any],
+    image: MetadataImage,
+    commits: Commits,
+    response: OffsetCommitResponse,
+) -> Stored:
+    """Answer when the outcome of a write is known."""
     stored: Answer[OffsetCommitResponse] = Answer()
 
     def done(error: ErrorCode) -> None:
         stored(at_once(_failed(response, image, dict.fromkeys(commits, error))) if error else response)
 
-    groups.commit_offsets(request.group_id, commits, done)
+    groups.report_commit(outcome, done)
     return stored.result()
 
 
@@ -222,6 +235,7 @@ def _commit_in_parts(
     response: OffsetCommitResponse,
 ) -> Steps[Stored]:
     """Write very many offsets in parts, each checked against the group's present state."""
+    groups = context.broker.groups
     stored: Answer[OffsetCommitResponse] = Answer()
     errors: dict[TopicPartition, ErrorCode] = {}
     waiting = 1
@@ -248,7 +262,7 @@ def _commit_in_parts(
 
         is_first = False
         waiting += 1
-        context.broker.groups.commit_offsets(request.group_id, part, done)
+        groups.report_commit(groups.commit_offsets(request.group_id, part), done)
         yield
     one_less()
     return stored.result()

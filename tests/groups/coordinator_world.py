@@ -74,17 +74,16 @@ class Cluster:
         self.groups.check_commit(group, "", None, -1)
         answers: list[ErrorCode] = []
         now = self.clock.now_ms()
-        self.groups.commit_offsets(
-            group,
-            {key: encode_offset(offset, 3, "m", now) for key, offset in offsets},
-            answers.append,
+        outcome = self.groups.commit_offsets(
+            group, {key: encode_offset(offset, 3, "m", now) for key, offset in offsets}
         )
+        self.groups.report_commit(outcome, answers.append)
         return answers
 
     def commit_to(self, topic: Topic, key: TopicPartition, offset: int) -> None:
         """Commit an offset of this very topic."""
         committed = encode_offset(offset, 3, "m", self.clock.now_ms(), topic_id=topic.id)
-        self.groups.commit_offsets("g", {key: committed}, lambda _: None)
+        self.groups.commit_offsets("g", {key: committed})
 
     def committed(self, group: str = "g") -> dict[TopicPartition, int]:
         return {key: decode_offset(each).offset for key, each in self.groups.offsets.of_group(group).items()}

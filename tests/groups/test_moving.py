@@ -66,7 +66,7 @@ class Two:
         self.first.check_commit("g", "", None, -1)
         answers: list[ErrorCode] = []
         committed = encode_offset(offset, 3, "m", self.clock.now_ms())
-        self.first.commit_offsets("g", {T0: committed}, answers.append)
+        self.first.report_commit(self.first.commit_offsets("g", {T0: committed}), answers.append)
         return answers
 
     def join(self, member_id: str = "") -> Any:
@@ -272,7 +272,8 @@ class TestDeadlines:
         log.hold = True
         answers: list[ErrorCode] = []
         groups.check_commit("g", "", None, -1)
-        groups.commit_offsets("g", {T0: encode_offset(1, 0, "", 0)}, answers.append)
+        outcome = groups.commit_offsets("g", {T0: encode_offset(1, 0, "", 0)})
+        groups.report_commit(outcome, answers.append)
         timers.advance(60)
         assert not answers
         log.release()

@@ -49,7 +49,7 @@ class Cluster:
 
     def commit(self, key: TopicPartition, offset: int, group: str = "g") -> None:
         self.groups.check_commit(group, "", None, -1)
-        self.groups.commit_offsets(group, {key: self._offset(offset)}, _succeed)
+        assert self.groups.commit_offsets(group, {key: self._offset(offset)}) is ErrorCode.NONE
 
     def commit_in(self, producer_id: int, key: TopicPartition, offset: int, group: str = "g") -> None:
         self.groups.check_commit_in_transaction(group, "", None, -1)

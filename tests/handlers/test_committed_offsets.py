@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import kafkapy
-from kafkapy.coordination.topic_log import Done
+from kafkapy.coordination.pending_write import PendingWrite
 from kafkapy.groups.coordinator import GroupCoordinator
 from kafkapy.handlers.offset_commit import OFFSETS_AT_ONCE
 from kafkapy.protocol.errors import ErrorCode
@@ -293,11 +293,10 @@ def test_the_error_of_a_part_is_that_of_its_partitions(
     ids = {"t": create_topic(client, "t", count)}
     store = GroupCoordinator.commit_offsets
 
-    def fail_second(self: GroupCoordinator, group_id: str, commits: Any, done: Done) -> None:
+    def fail_second(self: GroupCoordinator, group_id: str, commits: Any) -> ErrorCode | PendingWrite[Any]:
         if TopicPartition("t", OFFSETS_AT_ONCE) in commits:
-            done(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        else:
-            store(self, group_id, commits, done)
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return store(self, group_id, commits)
 
     monkeypatch.setattr(GroupCoordinator, "commit_offsets", fail_second)
     answered = commit(client, "g", {("t", index): 5 for index in range(count + 1)}, version, topic_ids=ids)
