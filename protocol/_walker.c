@@ -728,8 +728,34 @@ static PyObject *blank(PyObject *Py_UNUSED(module), PyObject *class)
     return PyType_GenericAlloc((PyTypeObject *)class, 0);
 }
 
+PyDoc_STRVAR(blanks_doc, "blanks(class, count) -> a list of so many objects, each as `blank` makes it.\n\n"
+                         "The twin of codec.blanks_purely.");
+
+static PyObject *blanks(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 2) {
+        PyErr_SetString(PyExc_TypeError, "blanks takes a class and a count");
+        return NULL;
+    }
+    Py_ssize_t count = PyLong_AsSsize_t(args[1]);
+    if (count < 0 && PyErr_Occurred())
+        return NULL;
+    PyObject *list = PyList_New(count < 0 ? 0 : count);
+    if (list == NULL)
+        return NULL;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *object = blank(module, args[0]);
+        if (object == NULL || PyList_SetItem(list, i, object) < 0) {
+            Py_DECREF(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
 static PyMethodDef module_methods[] = {
     {"blank", blank, METH_O, blank_doc},
+    {"blanks", (PyCFunction)(void (*)(void))blanks, METH_FASTCALL, blanks_doc},
     {"find_time", find_time, METH_VARARGS, find_time_doc},
     {"follow_lengths", follow_lengths, METH_VARARGS, follow_lengths_doc},
     {"lay_out_plain_batch", (PyCFunction)(void (*)(void))lay_out_plain_batch, METH_FASTCALL, lay_out_plain_batch_doc},

@@ -90,16 +90,20 @@ class DecoderSource:
         self._emit(f"pos += {sum(SIZES[code] for code in codes)}")
 
     def _struct(self, struct: Struct, path: str) -> str:
+        """Emit the reads of a struct; return the variable that holds it."""
         variable = self._variable()
         self.classes.add(struct.class_name)
         self._emit(f"{variable} = new({struct.class_name})")
+        self._fields(struct, variable, path)
+        return variable
+
+    def _fields(self, struct: Struct, variable: str, path: str) -> None:
         for field in struct.absent(self.version):
             self._default(field, f"{variable}.{field.name}")
         for field in struct.untagged(self.version):
             self._field(field, f"{variable}.{field.name}", f"{path}.{field.name}", tagged=False)
         if self.flexible:
             self._tags(struct, variable, path)
-        return variable
 
     def _default(self, field: Field, target: str) -> None:
         if field.default_is_null:
@@ -204,12 +208,12 @@ class DecoderSource:
         self._null(target, path, flexible=flexible, nullable=nullable)
 
     def _struct_elements(self, struct: Struct, target: str, path: str) -> None:
-        elements = f"{self._variable()}s"
-        self._emit(f"{target} = {elements} = []")
-        with self._block("for _ in range(n):"):
-            element = self._struct(struct, path)
+        element = self._variable()
+        self.classes.add(struct.class_name)
+        self._emit(f"{target} = {element}s = new_list({struct.class_name}, n)")
+        with self._block(f"for {element} in {element}s:"):
+            self._fields(struct, element, path)
             self._flush()
-            self._emit(f"{elements}.append({element})")
 
     def _fixed_elements(self, code: str, target: str) -> None:
         name = f"array_{code}"

@@ -127,6 +127,22 @@ def test_a_blank_message_has_no_field_until_it_is_set(blank: Callable[[type[obje
     assert message.group_id == "g"
 
 
+LISTS = [codec.blanks_purely, *([] if codec.blanks is codec.blanks_purely else [codec.blanks])]
+
+
+@pytest.mark.parametrize("blanks", LISTS)
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_as_many_blank_messages_are_made_as_are_asked_for(
+    blanks: Callable[[type[object], int], list[Any]], count: int
+) -> None:
+    messages = blanks(OffsetCommitRequest, count)
+    assert [type(message) for message in messages] == [OffsetCommitRequest] * count
+    assert len({id(message) for message in messages}) == count
+    assert not any(hasattr(each, name) for each in messages for name in OffsetCommitRequest.__slots__)
+    with pytest.raises(TypeError):
+        blanks(dict, 1)
+
+
 @pytest.mark.parametrize("blank", BLANKS)
 @pytest.mark.parametrize("wrong", [dict, TopicPartition, OffsetCommitRequest(), 7], ids=repr)
 def test_only_objects_that_python_builds_alone_can_be_blank(
