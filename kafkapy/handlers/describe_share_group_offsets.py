@@ -7,6 +7,7 @@ Behaviour:
 - The start offset and leader epoch come from the share coordinator. The start offset is -1 if nobody has read
   from the partition yet, or if it cannot be found out.
 - Without a list of topics, all share partitions of the group are shown: none, if there is no such group.
+- Partitions of an empty group id are INVALID_GROUP_ID. Apache Kafka answers UNKNOWN_SERVER_ERROR.
 
 Version notes:
 
@@ -16,7 +17,7 @@ Version notes:
 from __future__ import annotations
 
 from kafkapy.handlers.context import RequestContext
-from kafkapy.protocol.errors import KafkaError
+from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsResponse,
@@ -41,6 +42,8 @@ async def handle(
             if group.topics is None:
                 groups.runtime.require_active(group.group_id)
                 answer.topics = await offsets.describe_all(group.group_id, turns)
+            elif not group.group_id:
+                raise KafkaError(ErrorCode.INVALID_GROUP_ID)
             else:
                 answer.topics = await offsets.describe(group.group_id, group.topics, turns)
         except KafkaError as error:

@@ -32,6 +32,7 @@ from kafkapy.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteT
 from kafkapy.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
 )
 from kafkapy.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkapy.protocol.messages.incremental_alter_configs import (
@@ -147,6 +148,14 @@ def start_offset(client: RawClient, group: str = "g") -> tuple[int, int]:
     assert answer.error_code == 0, answer
     ((found,),) = [topic.partitions for topic in answer.topics]
     return found.start_offset, found.lag
+
+
+def test_partitions_of_no_group_are_refused(client: RawClient) -> None:
+    create_topic(client, "t")
+    topic = DescribeShareGroupOffsetsRequestTopic(topic_name="t", partitions=[0])
+    group = DescribeShareGroupOffsetsRequestGroup(group_id="", topics=[topic])
+    (answer,) = client.ask(DescribeShareGroupOffsetsRequest(groups=[group]), 1).groups
+    assert (answer.error_code, answer.topics) == (ErrorCode.INVALID_GROUP_ID, [])
 
 
 def test_a_member_is_given_records_once_it_accepts_them(client: RawClient) -> None:
