@@ -13,8 +13,7 @@ from interop.conftest import MakeTopic
 from interop.share_groups.conftest import MakeGroup
 from interop.share_groups.test_share_consumers import produce
 from interop.share_groups.workers import Said, Worker
-from interop.support.java_programs import compiled
-from interop.support.kafka_jars import TOOL_FLAGS, kafka_jars
+from interop.support.kafka_jars import program_command
 from interop.support.waiting import wait_until
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
@@ -31,7 +30,7 @@ class Holder:
         """It renews the lock for so many seconds."""
         arguments = [bootstrap_servers, group, topic, str(renewing)]
         self._process = subprocess.Popen(
-            ["java", *TOOL_FLAGS, *compiled(PROGRAM, kafka_jars()), *arguments],
+            [*program_command(PROGRAM), *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,

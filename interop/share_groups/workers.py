@@ -7,8 +7,7 @@ import threading
 from pathlib import Path
 from typing import NamedTuple
 
-from interop.support.java_programs import compiled
-from interop.support.kafka_jars import TOOL_FLAGS, kafka_jars
+from interop.support.kafka_jars import program_command
 
 PROGRAM = Path(__file__).with_name("ShareWorker.java")
 
@@ -27,9 +26,8 @@ class Worker:
     """A process; a context manager that lets it leave the group."""
 
     def __init__(self, bootstrap_servers: str, group: str, topic: str, *properties: str) -> None:
-        command = ["java", *TOOL_FLAGS, *compiled(PROGRAM, kafka_jars())]
         self._process = subprocess.Popen(
-            [*command, bootstrap_servers, group, topic, *properties],
+            [*program_command(PROGRAM), bootstrap_servers, group, topic, *properties],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -2,22 +2,18 @@
 
 The next session starts with it in half the time.
 
-The tests start some forty sessions in Java processes of their own. Java silently ignores an archive that does
-not fit the class path (class data sharing, dynamic archives of Java 13 and later).
+The tests start some forty sessions in Java processes of their own.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
+from interop.support.class_archive import ClassArchive
 from interop.support.kafkapy_process import KafkapyProcess
-from interop.support.locked import locked
 from interop.support.maven import CACHE
 
 
@@ -25,32 +21,22 @@ def shared_classes() -> str:
     """The flags of a Java that uses the archive, which the first call makes."""
     import pyspark
 
-    java = os.path.realpath(shutil.which("java") or "java")
-    spark = Path(pyspark.__file__).parent
-    made_by = Path(__file__).read_text()
-    digest = hashlib.sha256(f"{java} {spark} {pyspark.__version__} {made_by}".encode()).hexdigest()[:16]
-    archive = CACHE / "spark" / f"classes-{digest}.jsa"
-    with locked(archive):
-        if not archive.exists():
-            _make(archive)
-    return f"-XX:SharedArchiveFile={archive} -Xshare:auto -Xlog:cds*=off"
+    spark, made_by = Path(pyspark.__file__).parent, Path(__file__).read_text()
+    archive = ClassArchive(CACHE / "spark", spark, pyspark.__version__, made_by)
+    archive.make(_run)
+    return " ".join(archive.flags())
 
 
-def _make(archive: Path) -> None:
-    """Run a session to its end, at which Java writes the archive."""
-    with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
-        made = Path(folder, archive.name)
-        options = f"{os.environ['SPARK_SUBMIT_OPTS']} -XX:ArchiveClassesAtExit={made} -Xlog:cds*=off"
-        # Its output ends when Java has ended, which is later than Python.
-        subprocess.run(
-            [sys.executable, "-m", "interop.spark.class_archive", folder],
-            env={**os.environ, "SPARK_SUBMIT_OPTS": options},
-            cwd=Path(__file__).resolve().parents[2],
-            capture_output=True,
-            check=True,
-        )
-        if made.exists():
-            made.rename(archive)
+def _run(folder: Path, flags: tuple[str, ...]) -> None:
+    """Run a session to its end."""
+    # Its output ends when Java has ended, which is later than Python.
+    subprocess.run(
+        [sys.executable, "-m", "interop.spark.class_archive", str(folder)],
+        env={**os.environ, "SPARK_SUBMIT_OPTS": " ".join((os.environ["SPARK_SUBMIT_OPTS"], *flags))},
+        cwd=Path(__file__).resolve().parents[2],
+        capture_output=True,
+        check=True,
+    )
 
 
 def main(folder: str) -> None:

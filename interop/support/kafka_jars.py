@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import shutil
 import tempfile
 from pathlib import Path
 
+from interop.support.class_archive import ClassArchive
 from interop.support.java_programs import compiled
 from interop.support.maven import CACHE, Coordinates, copy_jars
 
@@ -52,15 +50,17 @@ def connect_jars() -> Path:
 
 
 def java_command(release: str = RELEASE, *flags: str) -> list[str]:
-    """Return the start of a command line for a main class of `release`."""
-    flags = flags or (*TOOL_FLAGS, *shared_classes(release))
+    """Return the start of a command line for a main class of `release`.
+
+    Without `flags`, those of a tool.
+    """
+    flags = flags or _tool_flags(release)
     return [*_java(release, flags), "-cp", f"{kafka_jars(release)}/*"]
 
 
 def program_command(source: Path, *flags: str, release: str = RELEASE) -> list[str]:
     """The start of a command line that runs a Java program of the tests as a tool."""
-    flags = (*TOOL_FLAGS, *shared_classes(release), *flags)
-    return [*_java(release, flags), *compiled(source, kafka_jars(release))]
+    return [*_java(release, (*_tool_flags(release), *flags)), *compiled(source, kafka_jars(release))]
 
 
 def streams_command(source: Path, *flags: str) -> list[str]:
@@ -73,20 +73,18 @@ def connect_command(*flags: str) -> list[str]:
     return [*_java(RELEASE, (*TOOL_FLAGS, *flags)), "-cp", f"{connect_jars()}/*"]
 
 
-def class_archive(release: str = RELEASE) -> Path:
-    """Return the path of the archive of `release`'s classes for this Java (class data sharing)."""
-    java = os.path.realpath(shutil.which("java") or "java")
-    digest = hashlib.sha256(f"{java} {kafka_jars(release)}".encode()).hexdigest()[:16]
-    return CACHE / "kafka" / release / f"classes-{digest}.jsa"
+def class_archive(release: str = RELEASE) -> ClassArchive:
+    """Return the archive of `release`'s classes."""
+    return ClassArchive(CACHE / "kafka" / release, kafka_jars(release))
 
 
 def shared_classes(release: str = RELEASE) -> tuple[str, ...]:
-    """Return the flags to use the archive, if kafka_process.archive_classes has made it.
+    """Return the flags to use the archive, if kafka_process.archive_classes has made it."""
+    return class_archive(release).flags()
 
-    A tool then takes half the time. Java silently ignores an archive that does not fit.
-    """
-    archive = class_archive(release)
-    return (f"-XX:SharedArchiveFile={archive}", "-Xlog:cds*=off") if archive.exists() else ()
+
+def _tool_flags(release: str) -> tuple[str, ...]:
+    return (*TOOL_FLAGS, *shared_classes(release))
 
 
 def _java(release: str, flags: tuple[str, ...]) -> list[str]:

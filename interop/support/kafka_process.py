@@ -12,14 +12,13 @@ again, it keeps the data and the address.
 from __future__ import annotations
 
 import subprocess
-import tempfile
 import time
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Self
 
 from interop.support.kafka_jars import RELEASE, TOOL_FLAGS, class_archive, java_command, shared_classes
-from interop.support.locked import locked
 from interop.support.probe import wait_until_it_answers
 from interop.support.server_process import ServerProcess, ServerStartError
 from tests.ports import free_ports
@@ -121,19 +120,16 @@ class KafkaProcess(ServerProcess):
             raise ServerStartError(run.stdout + run.stderr)
 
 
+@cache
 def archive_classes(release: str = RELEASE) -> None:
-    """Make the archive of the classes that a broker uses, if it does not exist."""
-    archive = class_archive(release)
-    if archive.exists():
-        return
-    with locked(archive):
-        if archive.exists():
-            return
-        with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
-            made = Path(folder, archive.name)
-            flags = (*TOOL_FLAGS, f"-XX:ArchiveClassesAtExit={made}", "-Xlog:cds*=off")
-            KafkaProcess(Path(folder, "broker"), release=release, heap="512m", jvm_flags=flags).start().stop(
-                60
-            )
-            if made.exists():
-                made.rename(archive)
+    """Make the archive of the classes that a broker uses, if it does not exist.
+
+    A process tries it once.
+    """
+
+    def run(folder: Path, flags: tuple[str, ...]) -> None:
+        flags = (*TOOL_FLAGS, *flags)
+        broker = KafkaProcess(folder / "broker", release=release, heap="512m", jvm_flags=flags)
+        broker.start(timeout=180).stop(timeout=60)
+
+    class_archive(release).make(run)

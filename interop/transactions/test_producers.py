@@ -19,8 +19,7 @@ from kafka import TopicPartition as KafkaTopicPartition
 from kafka.structs import OffsetAndMetadata
 
 from interop.conftest import MakeTopic
-from interop.support.java_programs import compiled
-from interop.support.kafka_jars import RELEASE, TOOL_FLAGS, kafka_jars
+from interop.support.kafka_jars import RELEASE, program_command
 from interop.support.maven import JarsUnavailableError
 from interop.support.waiting import wait_until
 
@@ -169,7 +168,7 @@ def java() -> Callable[..., list[str]]:
 
     def command(program: str, release: str) -> list[str]:
         try:
-            return ["java", *TOOL_FLAGS, *compiled(HERE / f"{program}.java", kafka_jars(release))]
+            return program_command(HERE / f"{program}.java", release=release)
         except JarsUnavailableError as problem:
             pytest.skip(f"Apache Kafka is not available: {problem}")
 
