@@ -463,7 +463,8 @@ class ControllerRequests:
     async def _note_new_topics(self, request: UpdateMetadataRequest) -> None:
         count = 0
         for topic in request.topic_states:
-            if topic.topic_id == ZERO_UUID or topic.topic_id in self._image().topics_by_id:
+            is_known = topic.topic_id == ZERO_UUID or topic.topic_id in self._image().topics_by_id
+            if is_known or not is_valid(topic.topic_name):
                 continue
             for state in topic.partition_states:
                 if state.leader == EPOCH_DURING_DELETE:

@@ -15,6 +15,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
@@ -87,7 +88,7 @@ class NewTopics:
         topics = [
             Topic(name, told.topic_id, tuple(told.states[index] for index in range(len(told.states))))
             for name, told in self._told.items()
-            if max(told.states) == len(told.states) - 1
+            if told.states.keys() == set(range(len(told.states)))
         ]
         return image.with_topics(topics) if topics else image
 
@@ -100,16 +101,22 @@ class NewTopics:
 
     async def _look(self) -> None:
         """Forget the topics that the tree does not have."""
-        while self._told:
-            await asyncio.sleep(LOOK_SECONDS)
-            names = list(self._told)[:TOPICS_AT_ONCE]
-            try:
-                found = await self._read_topics(names)
-            except MetadataStoreError as error:
-                logger.error("new topics cannot be looked up: %s; this is retried", error)
-                continue
-            for name in names:
-                told, topic = self._told.get(name), found.get(name)
-                if told is not None and (topic is None or topic.id != told.topic_id):
-                    self.forget(name)
-        self._looking = None
+        try:
+            while self._told:
+                await asyncio.sleep(LOOK_SECONDS)
+                names = iter(list(self._told))
+                while some := list(islice(names, TOPICS_AT_ONCE)):
+                    await self._look_for(some)
+        finally:
+            self._looking = None
+
+    async def _look_for(self, names: Sequence[str]) -> None:
+        try:
+            found = await self._read_topics(names)
+        except MetadataStoreError as error:
+            logger.error("new topics cannot be looked up: %s; this is retried", error)
+            return
+        for name in names:
+            told, topic = self._told.get(name), found.get(name)
+            if told is not None and (topic is None or topic.id != told.topic_id):
+                self.forget(name)

@@ -210,6 +210,10 @@ async def test_a_topic_of_which_only_the_controller_has_told_is_shown_until_it_i
     assert (shown.name, shown.id, shown.partitions[0].leader) == (TP.topic, id_of(TP.topic), 2)
     await requests.update_metadata(told_of(rig, leader=EPOCH_DURING_DELETE))
     assert requests.new_topics.added_to(rig.image) is rig.image
+    of_a_bad_name = told_of(rig)
+    of_a_bad_name.topic_states[0].topic_name = "../t"
+    await requests.update_metadata(of_a_bad_name)
+    assert requests.new_topics.added_to(rig.image) is rig.image
 
 
 async def test_settings_change_with_the_image(tmp_path: Path, rigs: list[Rig]) -> None:

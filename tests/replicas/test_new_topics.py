@@ -55,6 +55,8 @@ async def test_a_topic_is_known_until_the_image_has_it(known: NewTopics) -> None
     known.note("t", ID, 1, STATE)
     assert known.name(ID) == "t"
     assert known.added_to(image) is image  # how many partitions it has is not known yet
+    known.note("odd", OTHER_ID, -1, STATE)
+    known.note("odd", OTHER_ID, 1, STATE)
     known.note("t", ID, 0, STATE)
     known.note("t", ID, 0, STATE._replace(leader=2))
     assert known.added_to(image).topics == {"t": Topic("t", ID, (STATE._replace(leader=2), STATE))}
