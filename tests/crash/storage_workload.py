@@ -58,8 +58,8 @@ class Model:
     leader_epoch: int = 0
     """The leader epoch in the cluster's metadata; it never falls, even if the log is truncated."""
     sequence: int = 0
-    boundaries: list[int] = field(default_factory=lambda: [0])
-    """Where batches begin, and the end."""
+    boundaries: dict[int, int] = field(default_factory=lambda: {0: 0})
+    """Where batches begin, and the end, each with the sequence number that follows."""
     contents: dict[int, set[bytes]] = field(default_factory=dict)
     """Values ever appended at an offset."""
     start: int = 0
@@ -229,7 +229,7 @@ class Workload:
         )
         model.sequence += len(values)
         model.end = info.last_offset + 1
-        model.boundaries.append(model.end)
+        model.boundaries[model.end] = model.sequence
         model.unflushed.append(Batch(batch, info.first_offset))
 
     def _settle(self, model: Model, flushed: int) -> None:
@@ -294,15 +294,17 @@ class Workload:
         offset = self._chance.choice(
             [each for each in model.boundaries if each >= model.start] or [model.start]
         )
-        model.boundaries = [each for each in model.boundaries if each <= offset]
+        model.boundaries = {each: after for each, after in model.boundaries.items() if each <= offset}
         model.flushed = min(model.flushed, offset)
         model.last_flushed, model.unflushed = None, []
         self._promise()
         log.truncate_to(offset)
         model.end = log.log_end_offset
+        # As a client whose batches are gone. The log may have forgotten what is below its start offset, and a
+        # recovery remembers it.
+        model.sequence = model.boundaries[model.end]
         entry = log.producers.get(PRODUCER)
-        if entry is not None:  # otherwise go on: a producer does not return to 0 in the same epoch
-            model.sequence = entry.last_sequence + 1
+        assert entry is None or entry.last_sequence + 1 == model.sequence
 
 
 def promised_at(promises: list[tuple[int, Promises]], operations: int) -> Promises:
