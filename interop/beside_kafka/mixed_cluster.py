@@ -270,12 +270,17 @@ class MixedCluster:
         )
 
     def wait_for_in_sync(self, topic: str, replicas: Sequence[int], partition: int = 0) -> None:
-        """Wait until the brokers of these replicas show that they alone are in sync."""
+        """Wait until the brokers of these replicas show that they alone are in sync.
+
+        An Apache Kafka that has asked a frozen controller asks the next one 30 s later. It may have to: a
+        kafkapy that becomes controller after an Apache Kafka takes brokers that have started meanwhile out
+        of the in-sync replicas, and these come back.
+        """
         for number in replicas:
             self._wait_for_in_sync(number, topic, sorted(replicas), partition)
 
     def _wait_for_in_sync(self, number: int, topic: str, wanted: list[int], partition: int) -> None:
-        wait_until(lambda: self.in_sync(topic, partition, number=number)[1] == wanted)
+        wait_until(lambda: self.in_sync(topic, partition, number=number)[1] == wanted, timeout=90)
 
     def children(self, path: str) -> list[str]:
         """The names of the nodes below a node of the cluster's tree."""
