@@ -159,7 +159,7 @@ class LocalTopicLog:
         verification: Verification | None,
     ) -> ErrorCode | None:
         info = target.append(prepared, origin=COORDINATOR, now_ms=now_ms, verification=verification)
-        if info.last_offset < target.log.high_watermark and partition not in self._waiting:
+        if partition not in self._waiting and target.is_committed(info.last_offset + 1):
             return NONE
         return None
 

@@ -296,6 +296,8 @@ class Persister:
             response = await self._ask(leader, request, seconds=self._seconds)
         except PeerError as error:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from None
+        if not response.results:  # a coordinator answers so if there is no group id
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
         result = response.results[0].partitions[0]
         if result.error_code:
             raise KafkaError(ErrorCode(result.error_code), result.error_message)

@@ -168,8 +168,7 @@ class ShareCoordinator:
         Raises:
             KafkaError: it is refused, or cannot be written.
         """
-        state = self._state(key)
-        self._require_partition(key)
+        state = self.summary(key)
         await self._written(key, states.initialization(state, request, now_ms=self._clock.now_ms()))
 
     async def read(self, key: ShareKey, leader_epoch: int) -> ShareState:
@@ -202,9 +201,7 @@ class ShareCoordinator:
         Raises:
             KafkaError: it is refused, or cannot be written.
         """
-        state = self._state(key)
-        self._require_partition(key)
-        if state is not None:
+        if self.summary(key) is not None:
             await self._written(key, None)
 
     def summary(self, key: ShareKey) -> ShareState | None:

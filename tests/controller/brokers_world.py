@@ -6,7 +6,7 @@ Each has its own session, and notes what the controller tells it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ from kafkapy.controller.topic_plans import NewTopic
 from kafkapy.metadata.cache import MetadataCache, open_cluster
 from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
+from kafkapy.metadata.store import Operation, OutcomeUnknownError
 from kafkapy.metadata.tree_changes import TreeChanges
 from kafkapy.metadata.znodes import Endpoint
 from kafkapy.network.peers import PeerAddress, PeerError
@@ -143,6 +144,8 @@ class Member:
         self.replicas = Replicas(lambda: self.epoch)
         self.cache = MetadataCache()
         self.config = BrokerConfig(settings, clustered=True)
+        self.loses_answer: Callable[[Sequence[Operation]], bool | None] = lambda operations: None
+        """Whether a change is made to which the answer is lost; None if it is answered."""
 
     @property
     def image(self) -> MetadataImage:
@@ -156,11 +159,22 @@ class Member:
     def controller(self) -> Controller:
         return self.admin.active_controller()
 
-    async def open_store(self) -> EmbeddedStore:
-        return await EmbeddedStore.open(self.world.path / "metadata.db", sync=False)
+    def _make_unreliable(self) -> None:
+        multi = self.store.multi
+
+        async def unreliable(operations: Sequence[Operation]) -> list[str | int | None]:
+            is_made = self.loses_answer(operations)
+            if is_made is None:
+                return await multi(operations)
+            if is_made:
+                await multi(operations)
+            raise OutcomeUnknownError("the connection was lost")
+
+        self.store.multi = unreliable  # type: ignore[method-assign]
 
     async def start(self) -> None:
-        self.store = await self.open_store()
+        self.store = await EmbeddedStore.open(self.world.path / "metadata.db", sync=False)
+        self._make_unreliable()
         changes = TreeChanges(self.store)
         await changes.watch()
         image = await open_cluster(self.store, shared=True)

@@ -14,7 +14,7 @@ from kafkapy.controller.topic_plans import MorePartitions, NewTopic
 from kafkapy.metadata import znodes
 from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.metadata.image import NO_LEADER, read_image
-from kafkapy.metadata.store import Create, MetadataStore, Operation, OutcomeUnknownError
+from kafkapy.metadata.store import Create, MetadataStore, Operation
 from kafkapy.metadata.znodes import LeaderAndIsr, ReplicaAssignment
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -377,26 +377,17 @@ async def test_a_connection_lost_between_registration_and_election_does_not_end_
 ) -> None:
     monkeypatch.setattr(cluster_admin, "RETRY_SECONDS", 0.01)
 
+    left = 2
+
+    def loses_answer(operations: Sequence[Operation]) -> bool | None:
+        nonlocal left
+        if not left or all(operation.path != path for operation in operations):
+            return None
+        left -= 1
+        return is_made
+
     def prepare(member: Member) -> None:
-        open_store, lost = member.open_store, 2
-
-        async def open_unreliable() -> EmbeddedStore:
-            store = await open_store()
-            multi = store.multi
-
-            async def unreliable(operations: Sequence[Operation]) -> list[str | int | None]:
-                nonlocal lost
-                if not lost or all(operation.path != path for operation in operations):
-                    return await multi(operations)
-                lost -= 1
-                if is_made:
-                    await multi(operations)
-                raise OutcomeUnknownError("the connection was lost")
-
-            monkeypatch.setattr(store, "multi", unreliable)
-            return store
-
-        monkeypatch.setattr(member, "open_store", open_unreliable)
+        member.loses_answer = loses_answer
 
     world.prepare = prepare
     await world.start(1)

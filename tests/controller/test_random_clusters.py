@@ -13,9 +13,8 @@ import pytest
 from kafkapy.controller import admin as cluster_admin
 from kafkapy.controller.elections import ElectionType
 from kafkapy.controller.topic_plans import MorePartitions, NewTopic
-from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.metadata.image import NO_LEADER, MetadataImage, PartitionState, read_image
-from kafkapy.metadata.store import MetadataStoreError, Operation, OutcomeUnknownError
+from kafkapy.metadata.store import MetadataStoreError, Operation
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.alter_partition import (
     AlterPartitionRequest,
@@ -93,7 +92,7 @@ class Chaos:
 
         member.cache.follow(check)
         self._check_leadership(member)
-        self._make_unreliable(member)
+        member.loses_answer = self._loses_answer
 
     def _check_leadership(self, member: Member) -> None:
         """Let a broker that started anew lead only in later epochs than it led in before."""
@@ -114,25 +113,11 @@ class Chaos:
 
         member.replicas.leader_and_isr = checked  # type: ignore[method-assign]
 
-    def _make_unreliable(self, member: Member) -> None:
+    def _loses_answer(self, operations: Sequence[Operation]) -> bool | None:
         """Let the store fail now and then, before it has made a change or after it."""
-        open_store = member.open_store
-
-        async def open_unreliable() -> EmbeddedStore:
-            store = await open_store()
-            multi = store.multi
-
-            async def unreliable(operations: Sequence[Operation]) -> list[str | int | None]:
-                if not self.store_fails or self.chance.random() > 0.05:
-                    return await multi(operations)
-                if self.chance.random() < 0.5:
-                    await multi(operations)
-                raise OutcomeUnknownError("the connection was lost")
-
-            store.multi = unreliable  # type: ignore[method-assign]
-            return store
-
-        member.open_store = open_unreliable  # type: ignore[method-assign]
+        if not self.store_fails or self.chance.random() > 0.05:
+            return None
+        return self.chance.random() < 0.5
 
     async def step(self) -> None:
         members = self.world.members

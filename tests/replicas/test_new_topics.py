@@ -95,7 +95,7 @@ async def test_the_tree_is_not_asked_for_what_the_image_has_in_time(tree: Tree, 
     known.image_changed(MetadataImage(), MetadataImage().with_topics([Topic("t", ID, (STATE,))]))
     known.note("u", OTHER_ID, 0, STATE)
     known.forget("u")
-    await asyncio.sleep(5 * LOOK)
+    await until(lambda: all(task.get_name() != "kafkapy-new-topics" for task in asyncio.all_tasks()))
     assert not tree.asked
     known.note("v", ID, 0, STATE)
     await until(lambda: tree.asked == 1)
