@@ -166,23 +166,19 @@ class Leader:
         messages = initialize_share_group_state
         wanted = messages.PartitionData(partition=partition, state_epoch=epoch, start_offset=start)
         topic = messages.InitializeStateData(topic_id=self.topic_id, partitions=[wanted])
-        request = messages.InitializeShareGroupStateRequest(group_id=self.group, topics=[topic])
-        self.broker.ask(label, request, 0)
+        self._ask(label, messages.InitializeShareGroupStateRequest, topic)
 
     def read(self, label: str, epoch: int, partition: int = 0) -> None:
         messages = read_share_group_state
         wanted = messages.PartitionData(partition=partition, leader_epoch=epoch)
         topic = messages.ReadStateData(topic_id=self.topic_id, partitions=[wanted])
-        request = messages.ReadShareGroupStateRequest(group_id=self.group, topics=[topic])
-        self.broker.ask(label, request, 0)
+        self._ask(label, messages.ReadShareGroupStateRequest, topic)
 
     def summarize(self, label: str, epoch: int, partition: int = 0) -> None:
         messages = read_share_group_state_summary
         wanted = messages.PartitionData(partition=partition, leader_epoch=epoch)
         topic = messages.ReadStateSummaryData(topic_id=self.topic_id, partitions=[wanted])
-        request = messages.ReadShareGroupStateSummaryRequest(group_id=self.group, topics=[topic])
-        for version in self.broker.versions(messages.ReadShareGroupStateSummaryRequest):
-            self.broker.ask(f"{label}, v{version}", request, version)
+        self._ask(label, messages.ReadShareGroupStateSummaryRequest, topic)
 
     def write(
         self, label: str, start: int, batches: Sequence[tuple[int, int, int, int]] = (), **fields: Any
@@ -190,27 +186,31 @@ class Leader:
         """Write batches: first and last offset, delivery state and delivery count."""
         messages = write_share_group_state
         given = {"partition": 0, "state_epoch": 1, "leader_epoch": 1, "delivery_complete_count": 0, **fields}
-        for version in self.broker.versions(messages.WriteShareGroupStateRequest):
-            wanted = messages.PartitionData(
-                start_offset=start,
-                state_batches=[
-                    messages.StateBatch(
-                        first_offset=first, last_offset=last, delivery_state=state, delivery_count=count
-                    )
-                    for first, last, state, count in batches
-                ],
-                **given,
-            )
-            topic = messages.WriteStateData(topic_id=self.topic_id, partitions=[wanted])
-            request = messages.WriteShareGroupStateRequest(group_id=self.group, topics=[topic])
-            self.broker.ask(f"{label}, v{version}", request, version)
+        wanted = messages.PartitionData(
+            start_offset=start,
+            state_batches=[
+                messages.StateBatch(
+                    first_offset=first, last_offset=last, delivery_state=state, delivery_count=count
+                )
+                for first, last, state, count in batches
+            ],
+            **given,
+        )
+        topic = messages.WriteStateData(topic_id=self.topic_id, partitions=[wanted])
+        self._ask(label, messages.WriteShareGroupStateRequest, topic)
 
     def delete(self, label: str, partition: int = 0) -> None:
         messages = delete_share_group_state
         topic = messages.DeleteStateData(
             topic_id=self.topic_id, partitions=[messages.PartitionData(partition=partition)]
         )
-        self.broker.ask(label, messages.DeleteShareGroupStateRequest(group_id=self.group, topics=[topic]), 0)
+        self._ask(label, messages.DeleteShareGroupStateRequest, topic)
+
+    def _ask(self, label: str, request: Any, topic: Any) -> None:
+        """Ask about one topic, in every version."""
+        for version in self.broker.versions(request):
+            asked = request(group_id=self.group, topics=[topic])
+            self.broker.ask(f"{label}, v{version}", asked, version)
 
 
 def test_states_of_share_partitions(pair: Pair) -> None:

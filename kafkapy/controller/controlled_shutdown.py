@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from itertools import islice
-from typing import Final
 
 from kafkapy.controller import partition_states, replica_states
 from kafkapy.controller.context import PartitionStatus, Replica
+from kafkapy.controller.isr_changes import UNKNOWN_EPOCH
 from kafkapy.controller.leader_election import elect_for_shutdown
 from kafkapy.controller.state_changes import StateChanges
 from kafkapy.controller.state_commits import PARTITIONS_AT_ONCE, StateCommits
@@ -24,9 +24,6 @@ from kafkapy.protocol.messages.controlled_shutdown import (
 from kafkapy.protocol.types import TopicPartition
 
 logger = logging.getLogger(__name__)
-
-UNKNOWN_BROKER_EPOCH: Final = -1
-"""The epoch in a request that does not have one: it is not compared."""
 
 
 async def hand_over(commits: StateCommits, request: ControlledShutdownRequest) -> ControlledShutdownResponse:
@@ -41,7 +38,7 @@ async def hand_over(commits: StateCommits, request: ControlledShutdownRequest) -
     broker = context.brokers.get(request.broker_id)
     if broker is None:
         raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE)
-    if request.broker_epoch not in (UNKNOWN_BROKER_EPOCH, broker.epoch):
+    if request.broker_epoch not in (UNKNOWN_EPOCH, broker.epoch):
         raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)
     logger.info("broker %d is shutting down", broker.id)
     context.shutting_down.add(broker.id)

@@ -41,6 +41,7 @@ from kafkapy.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from kafkapy.protocol.messages.list_groups import ListGroupsRequest
+from kafkapy.protocol.messages.share_fetch import FetchPartition, FetchTopic, ShareFetchRequest
 from kafkapy.protocol.messages.share_group_describe import ShareGroupDescribeRequest
 from kafkapy.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -156,6 +157,16 @@ def test_partitions_of_no_group_are_refused(client: RawClient) -> None:
     group = DescribeShareGroupOffsetsRequestGroup(group_id="", topics=[topic])
     (answer,) = client.ask(DescribeShareGroupOffsetsRequest(groups=[group]), 1).groups
     assert (answer.error_code, answer.topics) == (ErrorCode.INVALID_GROUP_ID, [])
+
+
+def test_records_for_no_group_are_refused(client: RawClient, caplog: pytest.LogCaptureFixture) -> None:
+    topic = FetchTopic(topic_id=create_topic(client, "t"), partitions=[FetchPartition(partition_index=0)])
+    request = ShareFetchRequest(
+        group_id="", member_id="m", share_session_epoch=0, max_wait_ms=100, max_records=1, topics=[topic]
+    )
+    ((found,),) = [each.partitions for each in client.ask(request, 1).responses]
+    assert found.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert "cannot be loaded: INVALID_REQUEST" in caplog.text
 
 
 def test_a_member_is_given_records_once_it_accepts_them(client: RawClient) -> None:
