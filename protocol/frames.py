@@ -96,11 +96,19 @@ def response_parts(api_key: int, api_version: int, correlation_id: int, response
     size = len(first)
     if parts:
         size += sum(len(part) if isinstance(part, bytes) else part.nbytes for part in parts)
+    return [_response_head(api_key, api_version, correlation_id, size) + first, *parts]
+
+
+def response_frame(api_key: int, api_version: int, correlation_id: int, body: bytes) -> bytes:
+    """Return the complete frame of a response that is encoded already."""
+    return _response_head(api_key, api_version, correlation_id, len(body)) + body
+
+
+def _response_head(api_key: int, api_version: int, correlation_id: int, nbytes: int) -> bytes:
+    """The size and the header of a response whose body has so many bytes."""
     if api_version >= _FLEXIBLE_FROM[api_key] and api_key != _API_VERSIONS:
-        head = _SIZE_CORRELATION_ID_AND_NO_TAGS.pack(size + 5, correlation_id)
-    else:
-        head = _SIZE_AND_CORRELATION_ID.pack(size + 4, correlation_id)
-    return [head + first, *parts]
+        return _SIZE_CORRELATION_ID_AND_NO_TAGS.pack(nbytes + 5, correlation_id)
+    return _SIZE_AND_CORRELATION_ID.pack(nbytes + 4, correlation_id)
 
 
 def encode_request(

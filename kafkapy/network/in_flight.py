@@ -160,7 +160,7 @@ class RequestsInFlight:
                 request, _ = decode_from(endpoint.request_class, frame, body, version, budget=VALUES_AT_ONCE)
             except OverBudgetError:
                 connection.keep_frame()
-                response = self._handle_long(header, endpoint, frame, body)
+                response: Any = self._handle_long(header, endpoint, frame, body)
             else:
                 response = self._shared.dispatcher.call(connection, header, endpoint, request)
         except DecodeError as error:
@@ -168,7 +168,7 @@ class RequestsInFlight:
             return
         if response is None:
             return
-        if type(response) is endpoint.response_class:
+        if type(response) is endpoint.response_class or type(response) is list:
             self._answer_now(header, endpoint, response)
         else:
             waiting = _Request(header, endpoint, len(frame))
@@ -192,7 +192,7 @@ class RequestsInFlight:
         return await response if isinstance(response, Awaitable) else response
 
     def _answer_now(self, header: RequestHeader, endpoint: Endpoint, response: Any) -> None:
-        is_long = holds_more(response, VALUES_AT_ONCE)
+        is_long = type(response) is not list and holds_more(response, VALUES_AT_ONCE)
         if not self._requests and not is_long:
             self._connection.send(header, response)
             return
@@ -263,7 +263,7 @@ class RequestsInFlight:
                 self._connection, request.header, request.endpoint, error
             )
         is_expected = response is not None and response is request.expected
-        is_encoded = is_expected or request.encoding
+        is_encoded = is_expected or request.encoding or type(response) is list
         if isinstance(response, Pipelined):
             self._await(request, response)
         elif not is_encoded and response is not None and holds_more(response, VALUES_AT_ONCE):

@@ -15,8 +15,9 @@ import pytest
 from kafkapy.network import connection, in_flight
 from kafkapy.network.answers import Pipelined
 from kafkapy.network.in_flight import MAX_PIPELINED
+from kafkapy.protocol.codec import encode
 from kafkapy.protocol.errors import ErrorCode, KafkaError
-from kafkapy.protocol.frames import decode_response, encode_request, response_parts
+from kafkapy.protocol.frames import decode_response, encode_request, response_frame, response_parts
 from kafkapy.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkapy.protocol.messages.metadata import MetadataRequest
@@ -101,6 +102,34 @@ def test_pipelined_answers_keep_the_order_of_their_requests(
         assert has_no_answer(client)
         waiting.answer(0)
         assert correlation_ids(client, 4) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_an_answer_that_is_encoded_already_keeps_the_order_too(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, waits: bool
+) -> None:
+    waiting, encoded = Waiting(harness, pipelined=True), Waiting(harness)
+
+    def handle(context: Any, request: Any) -> Any:
+        if not context.correlation_id:
+            return waiting.handle(context, request)
+        body = encode(HeartbeatResponse(), 4)
+        parts = [response_frame(ApiKey.HEARTBEAT, 4, context.correlation_id, body)]
+        if not waits:
+            return parts
+        future = encoded.handle(context, request)
+        future.set_result(parts)
+        return future
+
+    serve_api(monkeypatch, ApiKey.HEARTBEAT, handle)
+    with RawClient(harness.address) as client:
+        client.send(heartbeat(3))
+        assert correlation_ids(client, 1) == [3]
+        client.send(heartbeat(0) + heartbeat(1) + heartbeat(2))
+        eventually(lambda: len(waiting.futures) == 1, "the first request is handled")
+        assert has_no_answer(client)
+        waiting.answer(0)
+        assert correlation_ids(client, 3) == [0, 1, 2]
 
 
 def test_a_request_may_be_pipelined_after_a_first_part(

@@ -66,6 +66,15 @@ def test_a_response_header_has_tags_in_flexible_versions(version: int, header: i
     assert frames.decode_response(ApiKey.METADATA, version, part[4:]) == (3, response)
 
 
+@pytest.mark.parametrize(
+    ("key", "version"), [(ApiKey.METADATA, 8), (ApiKey.METADATA, 9), (ApiKey.API_VERSIONS, 3)]
+)
+def test_a_response_that_is_encoded_already_has_the_same_frame(key: ApiKey, version: int) -> None:
+    response = MetadataResponse(cluster_id="c") if key == ApiKey.METADATA else ApiVersionsResponse()
+    body = codec.encode(response, version)
+    assert [frames.response_frame(key, version, 3, body)] == frames.response_parts(key, version, 3, response)
+
+
 class Slice:
     """A stand-in for records that stay in a file."""
 
