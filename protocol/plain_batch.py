@@ -90,8 +90,12 @@ def build_plain_batch(
     """
     attributes = (TRANSACTIONAL if transactional else 0) | (CONTROL if control else 0)
     batch = memoryview(_lay_out(pairs, timestamp, producer_id, producer_epoch, attributes))
-    write_crc(batch)
-    return header_of(HEADER.unpack_from(batch)), batch
+    crc, count = write_crc(batch), len(pairs)
+    fields = (
+        0, len(batch) - LOG_OVERHEAD, NO_PARTITION_LEADER_EPOCH, MAGIC, crc, attributes, count - 1,
+        timestamp, timestamp, producer_id, producer_epoch, NO_SEQUENCE, count,
+    )  # fmt: skip
+    return header_of(fields), batch
 
 
 def lay_out_plain_batch_purely(

@@ -256,9 +256,11 @@ def set_max_timestamp(
     write_crc(memoryview(buffer)[position : position + header.size])
 
 
-def write_crc(batch: memoryview) -> None:
-    """Set the CRC of the batch that fills `batch`."""
-    _UINT32.pack_into(batch, _CRC_AT, crc32c(batch[CRC_FROM:]))
+def write_crc(batch: memoryview) -> int:
+    """Set the CRC of the batch that fills `batch`, and return it."""
+    crc: int = crc32c(batch[CRC_FROM:])
+    _UINT32.pack_into(batch, _CRC_AT, crc)
+    return crc
 
 
 # --- building -----------------------------------------------------------------------------------------------
