@@ -333,7 +333,7 @@ class FileSystem:
         if len(buffers) > _MAX_BUFFERS:
             first = self.write_at(file, buffers[:_MAX_BUFFERS], position)
             return first + self.write_at(file, buffers[_MAX_BUFFERS:], position + first)
-        total = sum(map(len, buffers))
+        total = len(buffers[0]) if len(buffers) == 1 else sum(map(len, buffers))
         written = os.pwritev(file.fd, buffers, position)
         while written < total:
             rest = memoryview(b"".join(buffers))[written:]
