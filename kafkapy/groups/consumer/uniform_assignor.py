@@ -1,7 +1,8 @@
 """The uniform assignor: members get equal shares, and keep what they have.
 
 Balance comes first: where all members subscribe to the same topics, their numbers of partitions differ by at
-most one. Then stickiness: only the partitions move that must. Members who subscribe to different topics are
+most one. Then stickiness: only the partitions move that must, and members that keep theirs are left alone.
+Members who subscribe to different topics are
 balanced as far as their subscriptions allow (`uneven_subscriptions.py`).
 
 Source: Apache Kafka's UniformAssignor, UniformHomogeneousAssignmentBuilder.
@@ -9,7 +10,10 @@ Source: Apache Kafka's UniformAssignor, UniformHomogeneousAssignmentBuilder.
 
 from __future__ import annotations
 
-from kafkapy.assignors import Assignment, Assignor, GroupSpec, Topics
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import islice
+
+from kafkapy.assignors import Assignment, Assignor, GroupSpec, MemberSpec, Topics
 from kafkapy.groups.consumer.uneven_subscriptions import assign_uneven
 from kafkapy.protocol.types import Uuid
 
@@ -30,38 +34,48 @@ class UniformAssignor(Assignor):
 
 def _assign_even(group: GroupSpec, topics: Topics) -> Assignment:
     subscribed = next(iter(group.members.values())).topic_ids
-    owned: dict[Uuid, set[int]] = {topic: set() for topic in subscribed}
-    for member in group.members.values():
-        for topic, partitions in member.assigned.items():
-            if topic in owned:
-                owned[topic].update(partitions)
-    free = [
-        (topic, partition)
-        for topic in sorted(subscribed)
-        for partition in range(topics[topic].num_partitions)
-        if partition not in owned[topic]
-    ]
     total = sum(topics[topic].num_partitions for topic in subscribed)
     quota, extra = divmod(total, len(group.members))
-    assignment: dict[str, dict[Uuid, set[int]]] = {}
+    assignment: dict[str, Mapping[Uuid, Collection[int]]] = {}
     wanting: list[tuple[str, int]] = []
     for member_id, member in group.members.items():
-        left = quota + (extra > 0)
+        share = quota + (extra > 0)
         extra = max(extra - 1, 0)
-        kept = assignment[member_id] = {}
-        for topic in sorted(member.assigned):
-            if topic not in owned:
-                continue
-            count = topics[topic].num_partitions
-            before = sorted(each for each in member.assigned[topic] if each < count)
-            kept[topic] = set(before[:left])
-            free += [(topic, partition) for partition in before[left:]]
-            left -= len(kept[topic])
-        if left:
+        kept = assignment[member_id] = _kept(member, share, topics)
+        if left := share - sum(map(len, kept.values())):
             wanting.append((member_id, left))
-    given = 0
+    free = _free(assignment, sorted(subscribed), topics)
     for member_id, left in wanting:
-        for topic, partition in free[given : given + left]:
-            assignment[member_id].setdefault(topic, set()).add(partition)
-        given += left
+        own = {topic: set(partitions) for topic, partitions in assignment[member_id].items()}
+        for topic, partition in islice(free, left):
+            own.setdefault(topic, set()).add(partition)
+        assignment[member_id] = own
     return assignment
+
+
+def _kept(member: MemberSpec, share: int, topics: Topics) -> Mapping[Uuid, frozenset[int]]:
+    """What a member keeps of what it has: the same object, unless it has to give something up."""
+    assigned = member.assigned
+    if sum(map(len, assigned.values())) <= share and all(
+        topic in member.topic_ids and max(partitions, default=-1) < topics[topic].num_partitions
+        for topic, partitions in assigned.items()
+    ):
+        return assigned
+    kept: dict[Uuid, frozenset[int]] = {}
+    for topic in sorted(member.topic_ids & assigned.keys()):
+        existing = sorted(each for each in assigned[topic] if each < topics[topic].num_partitions)
+        kept[topic] = frozenset(existing[:share])
+        share -= len(kept[topic])
+    return kept
+
+
+def _free(
+    assignment: Mapping[str, Mapping[Uuid, Collection[int]]], order: Iterable[Uuid], topics: Topics
+) -> Iterator[tuple[Uuid, int]]:
+    """The partitions that nobody has, found when the first one is wanted."""
+    taken: dict[Uuid, set[int]] = {topic: set() for topic in order}
+    for assigned in assignment.values():
+        for topic, partitions in assigned.items():
+            taken[topic].update(partitions)
+    for topic, owned in taken.items():
+        yield from ((topic, each) for each in range(topics[topic].num_partitions) if each not in owned)

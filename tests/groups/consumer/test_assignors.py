@@ -107,6 +107,17 @@ def test_uniform_keeps_everything_if_nothing_changed() -> None:
         assert assign(UniformAssignor(), group(subscriptions, before), known) == before
 
 
+def test_uniform_leaves_members_alone_that_keep_their_share() -> None:
+    all_topics = {0, 1}
+    before = assign(UniformAssignor(), group(dict.fromkeys("abcd", all_topics)), topics(8, 4))
+    left = group(dict.fromkeys("abc", all_topics), before)
+    fewer = topics(8, 1)  # three for each of the three
+    after = UniformAssignor().assign(left, fewer)
+    assert after["a"] is left.members["a"].assigned
+    assert after["b"] is left.members["b"].assigned
+    assert [size(target) for target in assign(UniformAssignor(), left, fewer).values()] == [3, 3, 3]
+
+
 def test_uniform_balances_members_who_subscribe_to_different_topics() -> None:
     spec = group({"a": {0}, "b": {0, 1}, "c": {1}})
     sizes = Counter(
