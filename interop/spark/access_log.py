@@ -85,8 +85,8 @@ Fingerprint = dict[str, int]
 
 def fingerprint_columns() -> list[Column]:
     """Return aggregates that are equal if the rows are the same, in any order."""
-    number = f.expr("bigint(regexp_extract(decode(value, 'utf-8'), '([0-9]+)$', 1))")
-    content = f.xxhash64("key", "value", f.to_json("headers"))
+    number = f.expr("bigint(substring_index(decode(value, 'utf-8'), ' ', -1))")
+    content = f.xxhash64("key", "value", "headers")
     return [
         f.count("*").alias("rows"),
         f.min(number).alias("first"),
