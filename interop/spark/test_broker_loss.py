@@ -138,9 +138,12 @@ def stream(spark: SparkSession, servers: str, folder: Path) -> StreamingQuery:
 
 
 def reach(query: StreamingQuery, pipeline: PipelineThread, offsets: int) -> None:
-    """Wait until both have committed so many offsets."""
-    wait_until(lambda: pipeline.position() >= offsets, timeout=DEADLINE)
-    wait_until(lambda: position_of(query) >= offsets, timeout=DEADLINE)
+    """Wait until both have committed so many offsets.
+
+    They do so once a second, and to ask Spark costs several milliseconds.
+    """
+    wait_until(lambda: pipeline.position() >= offsets, timeout=DEADLINE, pause=0.25)
+    wait_until(lambda: position_of(query) >= offsets, timeout=DEADLINE, pause=0.25)
 
 
 def position_of(query: StreamingQuery) -> int:
