@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+SPARK_FILES, SPARK_WORKERS = "interop/spark/", 2
+
 settings.register_profile("kafkapy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("kafkapy")
 
@@ -37,6 +39,26 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Let two workers run the files with Spark: each worker that runs one starts a session and warms it up.
+
+    The others run the other files first, and those two run them last.
+    """
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _assign_work_unit(self, node: Any) -> None:
+            own = self.nodes.index(node) < SPARK_WORKERS
+            for file in self.workqueue:
+                if file.startswith(SPARK_FILES) == own:
+                    self.workqueue.move_to_end(file, last=False)
+                    break
+            super()._assign_work_unit(node)
+
+    return Scheduling(config, log) if config.option.dist == "loadfile" else None
 
 
 @pytest.hookimpl(optionalhook=True)
