@@ -23,17 +23,17 @@ RETRY_SECONDS: Final = 0.25
 logger = logging.getLogger(__name__)
 
 
-class Synced(Protocol):
+class Syncable(Protocol):
     """A flush whose file the queue may sync."""
 
-    def synced(self, seconds: float) -> None:
-        """Note, on the loop, that the file is synced, and how long that took."""
+    seconds: float
+    """How long its sync took."""
 
     def not_synced(self, code: int) -> None:
         """Note, in a thread, that its sync or an earlier one failed with this errno."""
 
 
-F = TypeVar("F", bound=Synced)
+F = TypeVar("F", bound=Syncable)
 
 
 class FlushThreads(Generic[F]):
@@ -102,7 +102,7 @@ class FlushThreads(Generic[F]):
         """Hand back the flushes that the queue has done."""
         for flush, seconds in queue.take():
             try:
-                flush.synced(seconds)
+                flush.seconds = seconds
                 self._ended(flush)
             except Exception:
                 logger.exception("A flush could not be completed")

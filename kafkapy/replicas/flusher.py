@@ -68,12 +68,6 @@ class Flush:
         self.seconds = 0.0
         """How long it took there."""
 
-    def synced(self, seconds: float) -> None:
-        """Note that the ticket's only file is synced."""
-        self.seconds = seconds
-        # If another sync has failed, this one may have succeeded because dirty pages were dropped.
-        self.error = self.ticket.log_directory.error
-
     def not_synced(self, code: int) -> None:
         """Note that the sync, or an earlier one in the directory, has failed with this errno."""
         self.error = error = self.ticket.sync_failed(code)
@@ -227,7 +221,8 @@ class Flusher:
     def _ended(self, flush: Flush) -> None:
         """Take back a flush from its thread."""
         self._flushing -= 1
-        partition, error = flush.partition, flush.error
+        # If another sync has failed, this one may have succeeded because dirty pages were dropped.
+        partition, error = flush.partition, flush.error or self._log_directory.error
         self._known.discard(partition)
         if flush.seconds > SLOW_SECONDS:
             self._was_slow(flush)

@@ -24,14 +24,12 @@ class Work:
     """A flush that notes what becomes of it."""
 
     def __init__(self) -> None:
+        self.seconds = 0.0
         self.told: list[str] = []
         self.threads: list[threading.Thread] = []
 
     def run(self) -> None:
         self._note("run")
-
-    def synced(self, seconds: float) -> None:
-        self._note("synced")
 
     def not_synced(self, code: int) -> None:
         self._note(f"not synced: {code}")
@@ -72,7 +70,8 @@ async def test_a_plain_sync_is_handed_back_on_the_loop(tmp_path: Path) -> None:
         threads.put(other)
         await until(lambda: "ended" in plain.told and "ended" in other.told)
     threads.close()
-    assert plain.told == ["synced", "ended"]
+    assert plain.told == ["ended"]
+    assert plain.seconds > 0
     assert set(plain.threads) == {threading.current_thread()}
     assert other.told == ["run", "ended"]
     assert other.threads[0].name == "kafkapy-flush"
@@ -122,3 +121,18 @@ async def test_a_sync_that_ends_in_an_offline_directory_counts_for_nothing(parti
     with pytest.raises(KafkaError):
         await waiting
     assert partition.log.high_watermark == committed
+
+
+async def test_nor_does_a_sync_that_python_runs(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.create(topic("events", 1))
+    partition = world.replicas.partition("events", 0)
+    world.files.hold()
+    waiting = partition.watch_commit(append(partition), SECONDS)
+    await until(lambda: world.files.waiting == 1)
+    partition.log.log_directory.failed("compacting", OSError("the disk is gone"))
+    world.files.let_go()
+    with pytest.raises(KafkaError):
+        await waiting
+    assert partition.log.high_watermark == partition.log.flushed_offset == 0
+    world.close()
