@@ -10,8 +10,9 @@ One thread at a time syncs a partition, and several threads sync several partiti
 simultaneous syncs. Appends that arrive during a partition's sync share the next one. A ticket is prepared
 when a thread is free, as late as possible, and so covers as many appends as possible.
 
-Partitions that ask in one iteration of the event loop form a group, and groups take turns: the 200 partitions
-of one request delay another partition by no more than one of their flushes.
+Partitions that ask in one iteration of the event loop, with no end of a flush in between, form a group, and
+groups take turns: the 200 partitions of one request delay another partition by no more than one of their
+flushes.
 
 A failed sync is final: after an error the kernel may drop the dirty pages and report success the next time
 ("fsyncgate"). So the log directory goes offline at once, and no more syncs are begun there. All other errors
@@ -95,10 +96,10 @@ class Flusher:
         self._log_directory = log_directory
         self._damaged = damaged
         self._loop = asyncio.get_running_loop()
-        self._groups: deque[dict[Partition, None]] = deque()
+        self._groups: deque[deque[Partition]] = deque()
         """The groups of partitions that ask for a flush. No group is empty."""
-        self._newest: dict[Partition, None] | None = None
-        """The group of partitions that ask in this iteration of the loop."""
+        self._newest: deque[Partition] | None = None
+        """The group of partitions that have asked since `_go_on`. If it is empty, it is not in `_groups`."""
         self._known: set[Partition] = set()
         """The partitions that ask or are being synced."""
         self._to_retry: dict[Partition, None] = {}
@@ -107,8 +108,8 @@ class Flusher:
         self._reported = False
         """Whether the log says that flushes fail, and not yet that they succeed again."""
         self._threads = new_threads(self._run, self._ended)
-        self._flushing = 0
-        """The number of flushes in threads, at most one per thread."""
+        self._idle = 0
+        """The number of threads that have no flush."""
         self._draining: list[asyncio.Future[None]] = []
         self._complain_at = 0.0
         """The time of the loop from which on the log tells of a slow disk again."""
@@ -120,6 +121,7 @@ class Flusher:
             RuntimeError: no thread can be started.
         """
         self._threads.start_one()
+        self._idle += 1
 
     def request(self, partition: Partition) -> None:
         """Flush `partition`, and call `partition.flushed()` then.
@@ -129,11 +131,11 @@ class Flusher:
         if partition in self._known:
             return
         self._known.add(partition)
-        if self._newest is None:
-            self._newest = {}
+        if not self._newest:
+            self._newest = deque()
             self._groups.append(self._newest)
-            self._loop.call_soon(self._start)
-        self._newest[partition] = None
+            self._loop.call_soon(self._go_on)
+        self._newest.append(partition)
 
     async def drain(self) -> None:
         """Wait until every flush requested so far has succeeded or failed."""
@@ -153,15 +155,14 @@ class Flusher:
 
     # --- on the event loop ----------------------------------------------------------------------------------
 
-    def _start(self) -> None:
-        """End the iteration of the loop in which the first partition asked."""
-        self._newest = None
-        self._go_on()
-
     def _go_on(self) -> None:
-        """Give each free thread a flush."""
-        while self._groups and self._has_free_thread():
-            partition = self._next()
+        """Give each free thread a flush; partitions that ask from now on form another group."""
+        self._newest = None
+        while self._groups and (self._idle or self._start_another()):
+            group = self._groups.popleft()
+            partition = group.popleft()
+            if group:
+                self._groups.append(group)
             try:
                 flush = self._prepare(partition)
             except Exception as error:
@@ -172,18 +173,16 @@ class Flusher:
                     self._known.discard(partition)
                     self._succeeded(partition)
                 else:
-                    self._flushing += 1
+                    self._idle -= 1
                     self._threads.put(flush, flush.ticket.only_file)
-        if not self._known:
+        if self._draining and not self._known:
             for drained in self._draining:
                 if not drained.done():
                     drained.set_result(None)
             self._draining.clear()
 
-    def _has_free_thread(self) -> bool:
-        """Whether a thread is free; if all are busy, another one is started if possible."""
-        if self._flushing < len(self._threads):
-            return True
+    def _start_another(self) -> bool:
+        """Start another thread if possible; return whether one was started."""
         if len(self._threads) == THREADS:
             return False
         try:
@@ -191,24 +190,13 @@ class Flusher:
         except Exception as error:
             if not len(self._threads):
                 for group in self._groups:
-                    self._to_retry |= group
-                    self._known -= group.keys()
+                    self._to_retry |= dict.fromkeys(group)
+                    self._known.difference_update(group)
                 self._groups.clear()
                 self._newest = None
                 self._retry_later(error)
             return False
         return True
-
-    def _next(self) -> Partition:
-        """The next partition to flush."""
-        group = self._groups.popleft()
-        partition = next(iter(group))
-        del group[partition]
-        if group:
-            self._groups.append(group)
-        elif group is self._newest:
-            self._newest = None
-        return partition
 
     def _prepare(self, partition: Partition) -> Flush | None:
         """Prepare a flush; None if nothing is left to sync in this directory."""
@@ -220,7 +208,7 @@ class Flusher:
 
     def _ended(self, flush: Flush) -> None:
         """Take back a flush from its thread."""
-        self._flushing -= 1
+        self._idle += 1
         # If another sync has failed, this one may have succeeded because dirty pages were dropped.
         partition, error = flush.partition, flush.error or self._log_directory.error
         self._known.discard(partition)

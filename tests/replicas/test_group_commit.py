@@ -20,6 +20,8 @@ from kafkapy.replicas import flusher
 from kafkapy.replicas.flusher import THREADS
 from kafkapy.replicas.partition import Partition
 from kafkapy.storage.disk.files import File
+from kafkapy.storage.log.flush import FlushTicket
+from kafkapy.storage.log.partition_log import PartitionLog
 from tests.replicas.held_files import HeldFiles, until
 from tests.replicas.test_replica_manager import World, append, topic
 from tests.storage.log_harness import Fault, names
@@ -141,6 +143,28 @@ async def test_many_partitions_of_one_request_keep_no_other_waiting(
     (place,) = [place for place, path in enumerate(logs) if "/other-0/" in path]
     assert len(logs) == 201
     assert place <= 2 * THREADS
+
+
+async def test_what_is_requested_while_flushes_are_prepared_is_not_forgotten(
+    tmp_path: Path, worlds: list[World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by those who learn within the preparation that a partition is damaged."""
+    worlds.append(world := World(tmp_path, dirs=("one",)))
+    damaged, other, later = partitions(world, "events", 3)
+    prepare, waiting = PartitionLog.prepare_flush, list[asyncio.Future[bool]]()
+
+    def prepare_flush(log: PartitionLog) -> FlushTicket | None:
+        if log is damaged.log:
+            waiting.append(other.watch_commit(append(other), SECONDS))
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE)
+        return prepare(log)
+
+    monkeypatch.setattr(PartitionLog, "prepare_flush", prepare_flush)
+    append(damaged)
+    loop = asyncio.get_running_loop()
+    loop.call_soon(lambda: waiting.append(later.watch_commit(append(later), SECONDS)))
+    await until(lambda: len(waiting) == 2)
+    assert all(await asyncio.gather(*waiting))
 
 
 async def test_a_deleted_partition_that_asked_for_a_flush_takes_nothing_offline(
