@@ -33,7 +33,7 @@ from kafkapy.protocol.records import HEADER_SIZE, NO_TIMESTAMP
 from kafkapy.storage.damage.policy import DamagePolicy, DamageTruncatesError
 from kafkapy.storage.disk.checkpoints import LEADER_EPOCHS
 from kafkapy.storage.disk.errors import StorageError
-from kafkapy.storage.disk.files import release_all
+from kafkapy.storage.disk.files import File, release_all
 from kafkapy.storage.log.append import AppendInfo, append, roll
 from kafkapy.storage.log.flush import FlushTicket
 from kafkapy.storage.log.invariants import check_log
@@ -180,27 +180,24 @@ class PartitionLog(LogState):
             StorageError: a file cannot be opened; nothing has changed.
         """
         self._require_complete()
-        try:
-            return self._prepare_flush()
-        except (OSError, MemoryError, *DAMAGE) as error:
-            raise self.translated("preparing a flush of", error) from error
-
-    def _prepare_flush(self) -> FlushTicket | None:
         unsynced, active, end_offset = self.unsynced, self.segments.active, self.log_end_offset
         has_more = bool(unsynced)
         if self.abandoned or (end_offset <= self.flushed_offset and not has_more):
             return None
-        self.make_files()
-        files = unsynced.open_segments() if has_more else []
+        files: list[File] = []
         try:
+            if self.new_files is not None:
+                self.make_files()
+            if has_more:
+                files = unsynced.open_segments()
             files.append(active.file.acquire())
-        except BaseException:
+            ticket = FlushTicket(self.log_directory, end_offset, self.generation, files)
+            self.reader.remember(end_offset, active, active.size)
+            if has_more:
+                ticket.cover(unsynced.take())
+        except (OSError, MemoryError, *DAMAGE) as error:
             release_all(files)
-            raise
-        ticket = FlushTicket(self.log_directory, end_offset, self.generation, files)
-        if has_more:
-            ticket.cover(unsynced.take())
-        self.reader.remember(end_offset, active, active.size)
+            raise self.translated("preparing a flush of", error) from error
         self.ticket = ticket
         return ticket
 
