@@ -90,11 +90,13 @@ class LogDirectory:
         "on_failure",
         "path",
         "syncs_at_once",
+        "syncs_plainly",
     )
 
     def __init__(self, path: str, *, files: FileSystem, clock: Clock, durability: Durability) -> None:
         self.path = path
         self.files = files
+        self.syncs_plainly = files.syncs_plainly
         self.clock = clock
         self.durable = durability == "fsync"
         self.check_on_first_read = True

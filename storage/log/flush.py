@@ -68,7 +68,7 @@ class FlushTicket:
         """The open file whose sync is all that there is to do; NO_FILE if there is more."""
         if self.taken is None and len(self.files) == 1:
             directory = self.log_directory
-            if directory.files.syncs_plainly and not directory.syncs_at_once:
+            if directory.syncs_plainly and not directory.syncs_at_once:
                 return self.files[0].fd
         return NO_FILE
 
