@@ -2,7 +2,7 @@
 
 A timer costs one list append. Timers are grouped in slots of `TICK` seconds and fire at the end of their
 slot: at most one tick late, and never early. The event loop has only one timer, for the earliest slot. A
-cancelled timer stays in its slot until most timers there are cancelled. Then all slots are swept, so that a
+cancelled timer stays in its slot. Whenever the number of timers has doubled, all slots are swept, so that a
 client which requests long waits again and again takes no memory. To schedule and cancel a timer takes 0.6 µs,
 against 2.4 µs with uvloop's `loop.call_later`. Source of the design: Apache Kafka's TimingWheel.
 
@@ -24,7 +24,7 @@ STALL_SECONDS: Final = 0.1
 """A timer that is later than this shows a stall of the loop, the process or the machine."""
 MAX_REPRIEVE_SECONDS: Final = 1.0
 SWEEP_FROM: Final = 10_000
-"""The number of cancelled timers below which slots are not swept."""
+"""The number of timers below which slots are not swept."""
 
 logger = logging.getLogger(__name__)
 
@@ -32,10 +32,9 @@ logger = logging.getLogger(__name__)
 class Timer:
     """A scheduled call, which may be cancelled at any time."""
 
-    __slots__ = ("_call", "_timers")
+    __slots__ = ("_call",)
 
-    def __init__(self, timers: Timers, call: Callable[[], object]) -> None:
-        self._timers = timers
+    def __init__(self, call: Callable[[], object]) -> None:
         self._call: Callable[[], object] | None = call
 
     def cancel(self) -> None:
@@ -43,9 +42,7 @@ class Timer:
 
         Does nothing if the timer has fired.
         """
-        if self._call is not None:
-            self._call = None
-            self._timers.one_cancelled()
+        self._call = None
 
     @property
     def is_pending(self) -> bool:
@@ -69,8 +66,8 @@ class Timers:
         """A heap of the keys of `_slots`."""
         self._size = 0
         """The number of timers in the slots, cancelled ones included."""
-        self._cancelled = 0
-        """The number of cancelled timers, at most."""
+        self._sweep_at = SWEEP_FROM
+        """The number of timers at which the slots are swept."""
         self._armed: tuple[int, asyncio.TimerHandle] | None = None
         self._reprieved = False
         """Whether a stall was found: timers that have waited once more fire the next time."""
@@ -80,7 +77,9 @@ class Timers:
 
         Its exceptions are logged.
         """
-        timer = Timer(self, call)
+        if self._size >= self._sweep_at:
+            self._sweep()
+        timer = Timer(call)
         self._size += 1
         slot = int((self._loop.time() + seconds) / TICK) + 1
         timers = self._slots.get(slot)
@@ -93,18 +92,6 @@ class Timers:
             self._arm()
         return timer
 
-    def one_cancelled(self) -> None:
-        """Count a cancelled timer, and sweep the slots if most timers are cancelled."""
-        self._cancelled += 1
-        if self._cancelled > SWEEP_FROM and self._cancelled * 2 > self._size:
-            slots = {}
-            for slot, timers in self._slots.items():
-                pending = [timer for timer in timers if timer.is_pending]
-                if pending:
-                    slots[slot] = pending
-            self._slots, self._order, self._cancelled = slots, sorted(slots), 0
-            self._size = sum(map(len, slots.values()))
-
     def close(self) -> None:
         """Drop all timers."""
         if self._armed is not None:
@@ -112,6 +99,17 @@ class Timers:
             self._armed = None
         self._slots.clear()
         self._order.clear()
+
+    def _sweep(self) -> None:
+        """Drop the cancelled timers."""
+        slots = {}
+        for slot, timers in self._slots.items():
+            pending = [timer for timer in timers if timer.is_pending]
+            if pending:
+                slots[slot] = pending
+        self._slots, self._order = slots, sorted(slots)
+        self._size = sum(map(len, slots.values()))
+        self._sweep_at = max(SWEEP_FROM, 2 * self._size)
 
     def _arm(self) -> None:
         if self._armed is not None:
