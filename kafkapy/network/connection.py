@@ -349,6 +349,8 @@ class Connection:
 
     def go_on(self) -> None:
         """Continue handling and reading, unless something else still mutes the connection."""
+        if self._reading and not self._stalled:
+            return  # Nothing has stopped.
         if self.closed or self._resuming or self._is_muted():
             return
         if self._stalled:
