@@ -369,7 +369,6 @@ class PartitionWrite:
         "_acks",
         "_end_offset",
         "_max_decompressed",
-        "_partition",
         "_place",
         "_prepared",
         "_records",
@@ -380,6 +379,7 @@ class PartitionWrite:
         "answer",
         "is_heavy",
         "is_message_set",
+        "partition",
         "slow_bytes",
         "topic",
     )
@@ -400,7 +400,8 @@ class PartitionWrite:
         self.is_message_set = False
         """Whether the records are a message set, from a client that knows no record batches."""
         self._prepared: PreparedBatches | None = None
-        self._partition: Partition | None = None
+        self.partition: Partition | None = None
+        """The partition of the batch; None if the batch was refused, or there is none."""
         self._end_offset = -1
         self._verification: Verification | None = None
         self._term = 0
@@ -412,16 +413,16 @@ class PartitionWrite:
         """The bytes whose validation takes long. Many small batches may take long together."""
         self.answer = PartitionProduceResponse(index=data.index, base_offset=-1, current_leader=NO_LEADER)
         try:
-            self._partition = self._find(context, request, topic, data.index)
+            self.partition = self._find(context, request, topic, data.index)
             records = self._records
             if isinstance(records, memoryview):
                 self.is_message_set = self._version < FIRST_VERSION_WITH_BATCHES and holds_messages(records)
                 if self.is_message_set:
                     self.is_heavy, self.slow_bytes = is_heavy_message_set(records), len(records)
                 else:
-                    self.is_heavy, self.slow_bytes = effort(records, self._partition.log.config)
+                    self.is_heavy, self.slow_bytes = effort(records, self.partition.log.config)
                 # Files are created in a thread too: a request may be the first for many partitions.
-                self.is_heavy |= self._partition.log.new_files is not None
+                self.is_heavy |= self.partition.log.new_files is not None
                 if request.transactional_id is None and is_transactional(records):
                     raise KafkaError(
                         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
@@ -450,7 +451,7 @@ class PartitionWrite:
     @property
     def is_settled(self) -> bool:
         """Whether the batch is validated, or there is no batch."""
-        return self._prepared is not None or self._partition is None
+        return self._prepared is not None or self.partition is None
 
     def settle(self, now_ms: int, most: int | None = None) -> bool:
         """Validate the batch, and create the log's files if they are missing.
@@ -472,20 +473,20 @@ class PartitionWrite:
         return True
 
     def _prepare(self, now_ms: int, max_decompressed: int) -> None:
-        if self._partition is None:
+        if self.partition is None:
             return
         if self._records is None:
             raise KafkaError(ErrorCode.INVALID_RECORD, "There is no record batch.")
-        if (files := self._partition.log.new_files) is not None:
+        if (files := self.partition.log.new_files) is not None:
             with contextlib.suppress(OSError, MemoryError):  # the append meets the error again
                 files.make()
-        config = self._partition.log.config
+        config = self.partition.log.config
         if self.is_message_set:
             self._prepared = prepare_messages(
                 self._records, config=config, now_ms=now_ms, max_decompressed=max_decompressed
             )
             if self._prepared is None:
-                self._partition = None  # There is nothing to append, which is no error.
+                self.partition = None  # There is nothing to append, which is no error.
             return
         if self._version < FIRST_VERSION_WITH_ZSTD and codec_of(self._records) == Compression.ZSTD:
             raise KafkaError(
@@ -520,12 +521,12 @@ class PartitionWrite:
     def begin_verification(self, now_ms: int) -> bool:
         """Whether the coordinator is to be asked before the batch is appended."""
         assert self._prepared is not None
-        if self._partition is None:
+        if self.partition is None:
             return False
         header = self._prepared.batches[0].header
         self._verification = None
         try:
-            self._verification = self._partition.begin_verification(
+            self._verification = self.partition.begin_verification(
                 header.producer_id,
                 header.producer_epoch,
                 header.base_sequence,
@@ -538,10 +539,10 @@ class PartitionWrite:
 
     def begin_verification_again(self, now_ms: int) -> bool:
         """Whether the coordinator is to be asked again: a marker was written meanwhile."""
-        if self._partition is None or self._verification is None:
+        if self.partition is None or self._verification is None:
             return False
         producer_id, _ = self.producer
-        if self._partition.log.producers.is_verifying(producer_id, self._verification):
+        if self.partition.log.producers.is_verifying(producer_id, self._verification):
             return False
         return self.begin_verification(now_ms)
 
@@ -557,11 +558,11 @@ class PartitionWrite:
 
     def append(self, now_ms: int) -> None:
         """Append the batch, unless it was refused."""
-        if self._prepared is None or self._partition is None:
+        if self._prepared is None or self.partition is None:
             return
         try:
-            self._refused.check(self._place, self._prepared.batches[0].header, self._partition.log.producers)
-            info = self._partition.append(
+            self._refused.check(self._place, self._prepared.batches[0].header, self.partition.log.producers)
+            info = self.partition.append(
                 self._prepared,
                 origin=CLIENT,
                 now_ms=now_ms,
@@ -571,26 +572,20 @@ class PartitionWrite:
         except KafkaError as error:
             self._refuse(error)
             return
-        self._end_offset, self._term = info.last_offset + 1, self._partition.term
+        self._end_offset, self._term = info.last_offset + 1, self.partition.term
         self.answer.base_offset = info.first_offset
         self.answer.log_append_time_ms = info.log_append_time
         self.answer.log_start_offset = info.log_start_offset
 
     def is_acknowledged(self) -> bool:
         """Whether the batch is acknowledged or refused, so that the answer need not wait for it."""
-        if self._partition is None:
+        if self.partition is None:
             return True
         try:
-            return self._partition.is_acknowledged(self._end_offset, self._acks, self._term)
+            return self.partition.is_acknowledged(self._end_offset, self._acks, self._term)
         except KafkaError as error:
             self._fail(error)
             return True
-
-    @property
-    def partition(self) -> Partition:
-        """The partition to which the batch was appended."""
-        assert self._partition is not None
-        return self._partition
 
     def give_up(self) -> None:
         """Set the error for a batch that was not acknowledged before the request's timeout."""
@@ -610,9 +605,9 @@ class PartitionWrite:
     def _fail(self, error: KafkaError) -> None:
         answer = self.answer
         answer.base_offset = -1
-        if self._partition is not None:
-            answer.log_start_offset = self._partition.log.log_start_offset
-        self._partition = None
+        if self.partition is not None:
+            answer.log_start_offset = self.partition.log.log_start_offset
+        self.partition = None
         answer.error_code = error.code
         if error.code is ErrorCode.KAFKA_STORAGE_ERROR and self._version < FIRST_VERSION_WITH_STORAGE_ERROR:
             # Older clients do not know the code and would not retry.

@@ -174,7 +174,7 @@ class Flusher:
                     self._succeeded(partition)
                 else:
                     self._idle -= 1
-                    self._threads.put(flush, flush.ticket.only_file)
+                    self._threads.put(flush, flush.ticket.only_file())
         if self._draining and not self._known:
             for drained in self._draining:
                 if not drained.done():

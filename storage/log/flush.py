@@ -63,7 +63,6 @@ class FlushTicket:
         self.snapshots = taken.snapshots
         self.names_sync = self.log_directory.names.ask()
 
-    @property
     def only_file(self) -> int:
         """The open file whose sync is all that there is to do; NO_FILE if there is more."""
         if self.taken is None and len(self.files) == 1:

@@ -104,7 +104,7 @@ async def test_a_failed_plain_sync_takes_the_directory_offline(
 ) -> None:
     assert await partition.watch_commit(append(partition), SECONDS)
     committed = partition.log.high_watermark
-    monkeypatch.setattr(FlushTicket, "only_file", unsyncable)
+    monkeypatch.setattr(FlushTicket, "only_file", lambda _: unsyncable)
     with pytest.raises(KafkaError) as refused:
         await partition.watch_commit(append(partition), SECONDS)
     assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
