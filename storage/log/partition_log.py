@@ -35,7 +35,7 @@ from kafkapy.storage.disk.checkpoints import LEADER_EPOCHS
 from kafkapy.storage.disk.errors import StorageError
 from kafkapy.storage.disk.files import File, release_all
 from kafkapy.storage.log.append import AppendInfo, append, roll
-from kafkapy.storage.log.flush import FlushTicket
+from kafkapy.storage.log.flush import FlushTicket, UnsyncedFiles
 from kafkapy.storage.log.invariants import check_log
 from kafkapy.storage.log.log_reader import LogRead, TimestampOffset
 from kafkapy.storage.log.log_state import DAMAGE, LogState
@@ -185,6 +185,7 @@ class PartitionLog(LogState):
         if self.abandoned or (end_offset <= self.flushed_offset and not has_more):
             return None
         files: list[File] = []
+        taken: UnsyncedFiles | None = None
         try:
             if self.new_files is not None:
                 self.make_files()
@@ -194,8 +195,10 @@ class PartitionLog(LogState):
             ticket = FlushTicket(self.log_directory, end_offset, self.generation, files)
             self.reader.remember(end_offset, active, active.size)
             if has_more:
-                ticket.cover(unsynced.take())
+                taken = unsynced.take()
+                ticket.cover(taken)
         except (OSError, MemoryError, *DAMAGE) as error:
+            unsynced.put_back(taken)
             release_all(files)
             raise self.translated("preparing a flush of", error) from error
         self.ticket = ticket

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kafkapy.storage.disk.errors import StorageError
+from kafkapy.storage.disk.shared_sync import SharedSync
 from kafkapy.storage.log.log_config import LogConfig
 from tests.storage.log_harness import IO_ERROR, START_MS, Fault, Logs, append, batch, fill, names, offsets
 
@@ -55,6 +56,27 @@ def test_a_flush_covers_closed_segments_with_their_indexes_and_the_new_names(tmp
         "events-0/00000000000000000005.log",
         "events-0/00000000000000000005.snapshot",
     ]
+
+
+def test_a_flush_that_cannot_be_prepared_leaves_its_files_to_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs = Logs(tmp_path)
+    append(logs.log, batch(b"a"))
+    synced(logs)
+    asked = iter([MemoryError])
+
+    def ask(self: SharedSync) -> int:
+        for error in asked:
+            raise error
+        return original(self)
+
+    original = SharedSync.ask
+    monkeypatch.setattr(SharedSync, "ask", ask)
+    with pytest.raises(StorageError):
+        logs.log.prepare_flush()
+    logs.log.flush()
+    assert {"events-0", "events-0/partition.metadata"} < set(synced(logs))
 
 
 def test_creating_partitions_syncs_nothing(tmp_path: Path) -> None:
