@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, ConsumerGroupDescription, NewTopic
 
 from interop.cluster.java_at_work import JavaAtWork
 from interop.cluster.librdkafka_at_work import LibrdkafkaAtWork
@@ -53,9 +53,14 @@ def leader(cluster: ClusterProcesses, clients: list[WorkingClients]) -> int:
 
 
 def coordinator(cluster: ClusterProcesses, clients: list[WorkingClients]) -> int:
+    """The coordinator of the first clients' group, as soon as it has loaded the group."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
     group = clients[0].group
-    return int(admin.describe_consumer_groups([group])[group].result(30).coordinator.id)
+
+    def describe() -> ConsumerGroupDescription:
+        return admin.describe_consumer_groups([group])[group].result(30)
+
+    return int(wait_until(describe, ignoring=KafkaException).coordinator.id)
 
 
 def controller(cluster: ClusterProcesses, _clients: list[WorkingClients]) -> int:
