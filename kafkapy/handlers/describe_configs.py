@@ -11,6 +11,8 @@ Behaviour:
   - a group, or a subscription to metrics of clients, by its name, whether it exists or not;
   - this broker's loggers, by the broker's id, with their levels.
 - `configuration_keys` picks settings. Null or an empty list asks for all.
+- A topic of which only the controller has told this broker is described when its settings are read, some
+  milliseconds later; after a second it is UNKNOWN_TOPIC_OR_PARTITION.
 - A resource that is named twice is answered once. So a broker's id may be written in one way only: with "01"
   and " 1" a small request would ask for all settings thousands of times.
 - Of the groups and subscriptions that set nothing, which need not exist, 1,000 are described in one answer.
@@ -27,6 +29,8 @@ Version notes:
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable
 from typing import Final
 
 from kafkapy.configs import loggers as broker_loggers
@@ -53,21 +57,54 @@ Each takes 30 KB on its way to the client, and a dozen bytes in the request.
 """
 
 
-def handle(context: RequestContext, request: DescribeConfigsRequest) -> Steps[DescribeConfigsResponse]:
+LOOKS, LOOK_SECONDS = 50, 0.02
+"""How often, and at which distance, the image is looked at for a new topic: for a second."""
+
+
+Resources = dict[tuple[int, str], DescribeConfigsResource]
+
+
+def handle(
+    context: RequestContext, request: DescribeConfigsRequest
+) -> Steps[DescribeConfigsResponse | Awaitable[DescribeConfigsResponse]]:
     """Answer each resource on its own."""
-    resources: dict[tuple[int, str], DescribeConfigsResource] = {}
+    read, shown = context.broker.metadata.image.topics, context.broker.shown_image.topics
+    resources: Resources = {}
+    unread: list[str] = []
     for resource in request.resources:
         yield
-        resources.setdefault((resource.resource_type, resource.resource_name), resource)
+        kind, name = resource.resource_type, resource.resource_name
+        resources.setdefault((kind, name), resource)
+        if kind == ResourceType.TOPIC and name in shown and name not in read:
+            unread.append(name)
+    if unread:
+        return _describe_when_read(context, request, resources, unread)
+    return (yield from _describe(context, request, resources))
+
+
+async def _describe_when_read(
+    context: RequestContext, request: DescribeConfigsRequest, resources: Resources, unread: list[str]
+) -> DescribeConfigsResponse:
+    metadata = context.broker.metadata
+    for _ in range(LOOKS):
+        if metadata.image.topics.keys() >= set(unread):
+            break
+        await asyncio.sleep(LOOK_SECONDS)
+    return await context.broker.turns.finish(_describe(context, request, resources))
+
+
+def _describe(
+    context: RequestContext, request: DescribeConfigsRequest, resources: Resources
+) -> Steps[DescribeConfigsResponse]:
     results = []
     without_settings = 0
     for resource in resources.values():
         yield
         if not _may_be_unknown(context, resource):
-            results.append(_describe(context, request, resource))
+            results.append(_result(context, request, resource))
         elif without_settings < MOST_WITHOUT_SETTINGS:
             without_settings += 1
-            results.append(_describe(context, request, resource))
+            results.append(_result(context, request, resource))
         else:
             results.append(_one_too_many(resource))
     return DescribeConfigsResponse(results=results)
@@ -92,7 +129,7 @@ def _one_too_many(resource: DescribeConfigsResource) -> DescribeConfigsResult:
     )
 
 
-def _describe(
+def _result(
     context: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
 ) -> DescribeConfigsResult:
     result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)

@@ -13,6 +13,7 @@ import pytest
 
 from kafkapy.controller.automatic_topics import AutomaticTopics
 from kafkapy.coordination.partitioning import partition_of
+from kafkapy.handlers import describe_configs
 from kafkapy.metadata.image import NO_LEADER, Broker, PartitionState, Topic
 from kafkapy.metadata.znodes import Endpoint
 from kafkapy.process.clock import Clock
@@ -53,8 +54,8 @@ from tests.groups.memory_log import MemoryLog, coordinator
 OFFSETS = MemoryLog.topic
 THIS, OTHER, UNREACHABLE, DEAD = 1, 2, 3, 4
 """Brokers: UNREACHABLE is alive, and lacks the client's listener."""
-BROKER = 4
-"""The type of a resource of settings."""
+TOPIC, BROKER = 2, 4
+"""The types of resources of settings."""
 
 
 def broker(broker_id: int, listener: str = "PLAINTEXT") -> Broker:
@@ -306,6 +307,27 @@ class TestSettings:
             ErrorCode.INVALID_REQUEST,
             "Unexpected broker id, expected 1 or empty string, but received 2",
         )
+
+    async def test_a_new_topics_settings_are_described_when_they_are_read(self, world: Any) -> None:
+        new = replace(topic("t", OTHER), configs={"retention.ms": "5"})
+        world.new_topics = [new]
+        resource = DescribeConfigsResource(resource_type=TOPIC, resource_name="t")
+        asked = asyncio.create_task(world.ask(DescribeConfigsRequest(resources=[resource]), 4))
+        await asyncio.sleep(0.05)
+        assert not asked.done()
+        publish(world, new)
+        (result,) = (await asked).results
+        assert result.error_code == ErrorCode.NONE
+        assert {each.name: each.value for each in result.configs}["retention.ms"] == "5"
+
+    async def test_a_new_topic_that_is_not_read_is_unknown(
+        self, world: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(describe_configs, "LOOKS", 2)
+        world.new_topics = [topic("t", OTHER)]
+        resource = DescribeConfigsResource(resource_type=TOPIC, resource_name="t")
+        (result,) = (await world.ask(DescribeConfigsRequest(resources=[resource]), 4)).results
+        assert result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     async def test_another_brokers_settings_are_changed_by_that_broker(self, world: Any) -> None:
         config = AlterableConfig(name="log.retention.ms", value="5")
