@@ -60,7 +60,6 @@ Each takes 30 KB on its way to the client, and a dozen bytes in the request.
 LOOKS, LOOK_SECONDS = 50, 0.02
 """How often, and at which distance, the image is looked at for a new topic: for a second."""
 
-
 Resources = dict[tuple[int, str], DescribeConfigsResource]
 
 
@@ -70,24 +69,24 @@ def handle(
     """Answer each resource on its own."""
     read, shown = context.broker.metadata.image.topics, context.broker.shown_image.topics
     resources: Resources = {}
-    unread: list[str] = []
+    unread: set[str] = set()
     for resource in request.resources:
         yield
         kind, name = resource.resource_type, resource.resource_name
         resources.setdefault((kind, name), resource)
-        if kind == ResourceType.TOPIC and name in shown and name not in read:
-            unread.append(name)
+        if kind == ResourceType.TOPIC and name not in read and name in shown:
+            unread.add(name)
     if unread:
         return _describe_when_read(context, request, resources, unread)
     return (yield from _describe(context, request, resources))
 
 
 async def _describe_when_read(
-    context: RequestContext, request: DescribeConfigsRequest, resources: Resources, unread: list[str]
+    context: RequestContext, request: DescribeConfigsRequest, resources: Resources, unread: set[str]
 ) -> DescribeConfigsResponse:
     metadata = context.broker.metadata
     for _ in range(LOOKS):
-        if metadata.image.topics.keys() >= set(unread):
+        if metadata.image.topics.keys() >= unread:
             break
         await asyncio.sleep(LOOK_SECONDS)
     return await context.broker.turns.finish(_describe(context, request, resources))

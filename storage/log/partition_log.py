@@ -187,8 +187,7 @@ class PartitionLog(LogState):
         files: list[File] = []
         taken: UnsyncedFiles | None = None
         try:
-            if self.new_files is not None:
-                self.make_files()
+            self.make_files()
             if has_more:
                 files = unsynced.open_segments()
             files.append(active.file.acquire())
@@ -197,10 +196,12 @@ class PartitionLog(LogState):
             if has_more:
                 taken = unsynced.take()
                 ticket.cover(taken)
-        except (OSError, MemoryError, *DAMAGE) as error:
+        except BaseException as error:
             unsynced.put_back(taken)
             release_all(files)
-            raise self.translated("preparing a flush of", error) from error
+            if isinstance(error, (OSError, MemoryError, *DAMAGE)):
+                raise self.translated("preparing a flush of", error) from error
+            raise
         self.ticket = ticket
         return ticket
 

@@ -2,8 +2,8 @@
 
 Balance comes first: where all members subscribe to the same topics, their numbers of partitions differ by at
 most one. Then stickiness: only the partitions move that must, and members that keep theirs are left alone.
-Members who subscribe to different topics are
-balanced as far as their subscriptions allow (`uneven_subscriptions.py`).
+Members who subscribe to different topics are balanced as far as their subscriptions allow
+(`uneven_subscriptions.py`).
 
 Source: Apache Kafka's UniformAssignor, UniformHomogeneousAssignmentBuilder.
 """

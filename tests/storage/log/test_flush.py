@@ -58,13 +58,14 @@ def test_a_flush_covers_closed_segments_with_their_indexes_and_the_new_names(tmp
     ]
 
 
+@pytest.mark.parametrize(("failure", "raised"), [(MemoryError, StorageError), (RuntimeError, RuntimeError)])
 def test_a_flush_that_cannot_be_prepared_leaves_its_files_to_the_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: type[Exception], raised: type[Exception]
 ) -> None:
     logs = Logs(tmp_path)
     append(logs.log, batch(b"a"))
     synced(logs)
-    asked = iter([MemoryError])
+    asked = iter([failure])
 
     def ask(self: SharedSync) -> int:
         for error in asked:
@@ -73,7 +74,7 @@ def test_a_flush_that_cannot_be_prepared_leaves_its_files_to_the_next(
 
     original = SharedSync.ask
     monkeypatch.setattr(SharedSync, "ask", ask)
-    with pytest.raises(StorageError):
+    with pytest.raises(raised):
         logs.log.prepare_flush()
     logs.log.flush()
     assert {"events-0", "events-0/partition.metadata"} < set(synced(logs))
