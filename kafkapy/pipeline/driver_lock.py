@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.java_classes import java_class
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.state import State
 
@@ -35,8 +36,7 @@ def driver_lock(definition: PipelineDefinition, state: State, spark: SparkSessio
         return
     from py4j.protocol import Py4JError
 
-    jvm = spark._jvm
-    file = jvm.java.io.RandomAccessFile(f"{state.root}/jvm.lock", "rw")
+    file = java_class(spark, "java.io.RandomAccessFile")(f"{state.root}/jvm.lock", "rw")
     try:
         deadline = time.monotonic() + _PATIENCE
         while file.getChannel().tryLock() is None:

@@ -98,12 +98,14 @@ def _inferred(texts: DataFrame) -> SparkType:
     from pyspark.sql import functions as f
 
     from kafkapy.pipeline.formats.json_parsing import READER_OPTIONS, wrapped
+    from kafkapy.pipeline.java_classes import java_class
 
     options = {**READER_OPTIONS, "mode": "DROPMALFORMED", "dropFieldIfAllNull": "true"}
     # DataFrameReader.json(Dataset<String>). Python has it for RDDs, whose rows go through Python workers.
     spark = texts.sparkSession
     wrapped_texts = texts.select(wrapped(f.col("_text")))
-    dataset = getattr(wrapped_texts._jdf, "as")(spark._jvm.org.apache.spark.sql.Encoders.STRING())
+    encoders = java_class(spark, "org.apache.spark.sql.Encoders")
+    dataset = getattr(wrapped_texts._jdf, "as")(encoders.STRING())
     reader = spark.read.options(**options)._jreader
     with _case_sensitive(spark):
         outer = json.loads(reader.json(dataset).schema().json())

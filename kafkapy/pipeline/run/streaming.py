@@ -131,15 +131,19 @@ class Streaming:
 
     def _look(self, query: StreamingQuery) -> None:
         """Updates the offsets from the progress that Spark reports after each batch."""
-        told = query.lastProgress
-        if told is None or told.batchId == self._told or told.numInputRows == 0:
+        if self._batches.last == self._told:
             return
-        self._told = told.batchId
-        (source,) = told.sources
-        end = _offsets(source.endOffset)
-        latest = _offsets(source.latestOffset) or self._ends()
+        # `query.lastProgress` makes an object of each field, with a hundred calls of Java.
+        told = query._jsq.lastProgress()
+        report = {} if told is None else json.loads(told.json())
+        if report.get("batchId", self._told) == self._told or report["numInputRows"] == 0:
+            return
+        self._told = report["batchId"]
+        (source,) = report["sources"]
+        end = _offsets(source.get("endOffset"))
+        latest = _offsets(source.get("latestOffset")) or self._ends()
         self._lag = sum(max(offset - end.get(partition, 0), 0) for partition, offset in latest.items())
-        self._tell(last=told.batchId)
+        self._tell(last=self._told)
         self._publish(end)
 
     def _ends(self) -> dict[int, int]:
@@ -192,10 +196,10 @@ class Streaming:
             self._published = False
 
 
-def _offsets(text: str | None) -> dict[int, int]:
+def _offsets(value: object) -> dict[int, int]:
     """The offset of each partition from the Kafka source's `{"topic": {"0": 12}}`.
 
     For a batch that is run again, Spark omits some offsets.
     """
-    value = json.loads(text) if text and text.startswith("{") else {}
-    return {int(partition): offset for one in value.values() for partition, offset in one.items()}
+    topics = value.values() if isinstance(value, dict) else ()
+    return {int(partition): offset for one in topics for partition, offset in one.items()}

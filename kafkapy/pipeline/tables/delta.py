@@ -19,6 +19,7 @@ from typing import ClassVar, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
+from kafkapy.pipeline.java_classes import java_class
 from kafkapy.pipeline.tables.batch import Batch
 from kafkapy.pipeline.tables.delta_log import DeltaLog
 from kafkapy.pipeline.tables.evolution import AddedColumn
@@ -44,7 +45,7 @@ class DeltaTable(Table):
         return f"delta.{quoted(self.location)}"
 
     def exists(self) -> bool:
-        tables = self.spark._jvm.io.delta.tables.DeltaTable
+        tables = java_class(self.spark, "io.delta.tables.DeltaTable")
         return bool(tables.isDeltaTable(self.spark._jsparkSession, self.location))
 
     def upsert(self, rows: DataFrame, keys: Sequence[str]) -> None:

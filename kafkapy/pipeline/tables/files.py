@@ -10,17 +10,20 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from kafkapy.pipeline.java_classes import java_class
+
 
 class Files:
     """The folder at `location`; paths are relative to it."""
 
     def __init__(self, spark: SparkSession, location: str) -> None:
-        self._jvm = spark._jvm
-        self._base = self._jvm.org.apache.hadoop.fs.Path(location)
+        self._new_path = java_class(spark, "org.apache.hadoop.fs.Path")
+        self._new_text = java_class(spark, "java.lang.String")
+        self._base = self._new_path(location)
         self._filesystem = self._base.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
 
     def _path(self, name: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(self._base, name) if name else self._base
+        return self._new_path(self._base, name) if name else self._base
 
     def uri(self, name: str) -> str:
         return str(self._path(name).toString())
@@ -55,7 +58,7 @@ class Files:
     def read_text(self, name: str) -> str:
         stream = self._filesystem.open(self._path(name))
         try:
-            return str(self._jvm.java.lang.String(stream.readAllBytes(), "UTF-8"))
+            return str(self._new_text(stream.readAllBytes(), "UTF-8"))
         finally:
             stream.close()
 

@@ -29,6 +29,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
+from kafkapy.pipeline.java_classes import java_class
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.tables.batch import Batch
 from kafkapy.pipeline.tables.evolution import AddedColumn
@@ -113,7 +114,7 @@ class IcebergTable(Table):
 
     def _loaded(self, session: SparkSession) -> Any:
         """Iceberg's Java object for the table."""
-        spark3_util = session._jvm.org.apache.iceberg.spark.Spark3Util
+        spark3_util = java_class(session, "org.apache.iceberg.spark.Spark3Util")
         return spark3_util.loadIcebergTable(session._jsparkSession, self._in_catalog(session))
 
     # -- exactly once
