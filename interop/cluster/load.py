@@ -186,7 +186,7 @@ class _Consuming(_Client):
                 "enable.auto.commit": False,
                 "check.crcs": True,
                 **RECONNECT,
-                **_told(logger, "cgrp,fetch,metadata"),
+                **_told(logger, "cgrp,metadata"),
                 **settings,
             }
         )
