@@ -19,11 +19,14 @@ JARS_CACHE = CACHE / "spark" / "ivy"
 # A session lives for minutes and runs everything a few times: what C2 compiles costs more than it saves.
 # Hadoop runs `chmod` for many of the files that it writes, and VFORK starts a program for a third less.
 SHORT_LIFE = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Djdk.lang.Process.launchMechanism=VFORK"
-os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{SHORT_LIFE} -XX:ReservedCodeCacheSize=240m {TEMPORARY_FILES}")
+MEMORY = "-Xms1g -Xmn400m -XX:ReservedCodeCacheSize=240m"  # a heap that grows slowly is collected often
+os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{SHORT_LIFE} {MEMORY} {TEMPORARY_FILES}")
 SMALL = {
     "spark.driver.memory": "1g",
     "spark.jars.ivy": str(JARS_CACHE),
     "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",  # which would plan a query of a few rows several times
+    "spark.sql.ui.explainMode": "simple",  # each query is described for a page that nobody sees
     "spark.ui.enabled": "false",
     "spark.databricks.delta.snapshotPartitions": "2",  # of 50, each a task for each version of a table
 }
