@@ -6,6 +6,7 @@ It tries again, for some time, or prints one line at once.
 from __future__ import annotations
 
 import itertools
+import json
 import threading
 from collections import deque
 from pathlib import Path
@@ -17,7 +18,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from kafkapy.pipeline import Pipeline, PipelineError
 from kafkapy.pipeline.run import streaming
 from kafkapy.pipeline.run.batches import WrittenBatch
-from kafkapy.pipeline.run.progress import Progress
+from kafkapy.pipeline.run.progress import BatchReport, Progress
 from kafkapy.pipeline.run.stopping import Stopping
 from kafkapy.pipeline.run.streaming import Streaming
 from kafkapy.pipeline.state import State
@@ -39,9 +40,39 @@ class NoBatches:
 class Notes(Progress):
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self.batches: list[BatchReport] = []
 
     def note(self, line: str) -> None:
         self.lines.append(line)
+
+    def batch(self, report: BatchReport) -> None:
+        self.batches.append(report)
+
+
+class Query:
+    """One that writes a batch during the third look, tells of it at the fifth, and ends at the eighth."""
+
+    isActive = False  # noqa: N815
+
+    def __init__(self, batches: NoBatches) -> None:
+        self._batches = batches
+        self._looks = self.asked = 0
+        self._jsq = self  # PySpark's own object, and Spark's
+
+    def awaitTermination(self, seconds: float) -> bool:  # noqa: N802
+        self._looks += 1
+        if self._looks == 3:
+            self._batches.last = 0
+            self._batches.written.append(WrittenBatch(0, 7, 0, 0.1))
+        return self._looks == 8
+
+    def lastProgress(self) -> Any:  # noqa: N802
+        self.asked += 1
+        return self if self._looks >= 5 else None
+
+    def json(self) -> str:
+        offsets = {"endOffset": {"orders": {"0": 7}}, "latestOffset": {"orders": {"0": 9, "1": 3}}}
+        return json.dumps({"batchId": 0, "numInputRows": 7, "sources": [offsets]})
 
 
 @pytest.fixture
@@ -85,6 +116,16 @@ def test_a_batch_that_was_written_renews_patience(
     stream.run(begin)
     assert len(notes.lines) == 51
     assert (stream.batches, stream.rows, stream.dead_letters) == (51, 255, 51)
+
+
+def test_spark_is_asked_for_its_progress_only_after_a_batch(
+    run: tuple[Streaming, Any, Notes, Stopping],
+) -> None:
+    stream, batches, notes, _ = run
+    query = Query(batches)
+    stream.run(lambda write: query)
+    assert query.asked == 3
+    assert [(each.batch, each.lag) for each in notes.batches] == [(0, 2 + 3)]
 
 
 def test_what_a_batch_refuses_ends_the_run_at_once(run: tuple[Streaming, Any, Notes, Stopping]) -> None:
