@@ -50,7 +50,7 @@ class Notes(Progress):
 
 
 class Query:
-    """One that writes a batch during the third look, tells of it at the fifth, and ends at the eighth."""
+    """It writes a batch at the third look, tells of it at the fifth, and ends at the eighth."""
 
     isActive = False  # noqa: N815
 
