@@ -10,6 +10,8 @@ from interop.beside_kafka.conftest import StartMixed
 from interop.beside_kafka.mixed_cluster import KAFKA, KAFKAPY, MixedCluster
 from interop.beside_kafka.records import numbered, read, wait_until_equal, write
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def shared_cluster(start_mixed: StartMixed) -> MixedCluster:

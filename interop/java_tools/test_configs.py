@@ -11,6 +11,8 @@ from interop.conftest import MakeTopic
 from interop.java_tools.tools import ToolError, tool, tools, write_json
 from interop.support.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 NODE = ("--entity-type", "brokers", "--entity-name", "1")
 ALL = ("--entity-type", "brokers", "--entity-default")
 CONNECTIONS = "connection_creation_rate"

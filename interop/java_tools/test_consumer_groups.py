@@ -19,7 +19,7 @@ from interop.java_tools.tools import command, consume, tool
 from interop.support.records import text_records
 from interop.support.waiting import wait_until
 
-pytestmark = [pytest.mark.capability("groups"), pytest.mark.capability("group admin")]
+pytestmark = [pytest.mark.capability("groups"), pytest.mark.capability("group admin"), pytest.mark.slow]
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import pytest
 
 from interop.migrate.migration import depart, import_and_check, kafka
 
-pytestmark = pytest.mark.jvm
+pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("killed", [False, True], ids=["stopped", "killed"])

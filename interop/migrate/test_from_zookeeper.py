@@ -11,7 +11,7 @@ import pytest
 
 from interop.migrate.migration import depart, import_and_check, kafka_with
 
-pytestmark = pytest.mark.jvm
+pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
 
 def test_a_stopped_zookeeper_directory_of_3_9_opens_here_with_its_settings(

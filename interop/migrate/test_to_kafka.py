@@ -27,7 +27,7 @@ from interop.migrate.migration import (
 )
 from interop.migrate.producers import check_duplicates_are_known, check_new_producer_id_is_unused
 
-pytestmark = pytest.mark.jvm
+pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
 
 def test_a_stopped_directory_goes_to_4_3_and_back_with_more_in_it(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from interop.kafka_python.client import consume, poll, produce
 from interop.old_clients.writers_and_readers import comparable, kafka_python_of
 from interop.support.records import Received, Record, text_records
 
+pytestmark = pytest.mark.slow
+
 VERSIONS = sorted(BROKER_API_VERSIONS)
 NEWEST = VERSIONS[-1]
 FIRST_WITH = {"none": (0, 8, 0), "gzip": (0, 8, 0), "snappy": (0, 8, 0), "lz4": (0, 8, 2), "zstd": (2, 1)}

@@ -21,6 +21,8 @@ from interop.support.waiting import wait_until
 from interop.support.zookeeper_process import ZooKeeperProcess
 from interop.zookeeper.conftest import StartBroker
 
+pytestmark = pytest.mark.slow
+
 RELEASE = "2.8.2"
 """The last release whose tools take --zookeeper for topics."""
 
