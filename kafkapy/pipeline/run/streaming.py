@@ -132,11 +132,13 @@ class Streaming:
     def _look(self, query: StreamingQuery) -> None:
         """Updates the offsets from the progress that Spark reports after each batch."""
         if self._batches.last == self._told:
-            return
+            return  # Spark has told of every batch.
         # `query.lastProgress` makes an object of each field, with a hundred calls of Java.
         told = query._jsq.lastProgress()
-        report = {} if told is None else json.loads(told.json())
-        if report.get("batchId", self._told) == self._told or report["numInputRows"] == 0:
+        if told is None:
+            return
+        report = json.loads(told.json())
+        if report["batchId"] == self._told or report["numInputRows"] == 0:
             return
         self._told = report["batchId"]
         (source,) = report["sources"]

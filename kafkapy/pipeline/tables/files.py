@@ -17,8 +17,8 @@ class Files:
     """The folder at `location`; paths are relative to it."""
 
     def __init__(self, spark: SparkSession, location: str) -> None:
+        self._spark = spark
         self._new_path = java_class(spark, "org.apache.hadoop.fs.Path")
-        self._new_text = java_class(spark, "java.lang.String")
         self._base = self._new_path(location)
         self._filesystem = self._base.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
 
@@ -58,7 +58,7 @@ class Files:
     def read_text(self, name: str) -> str:
         stream = self._filesystem.open(self._path(name))
         try:
-            return str(self._new_text(stream.readAllBytes(), "UTF-8"))
+            return str(java_class(self._spark, "java.lang.String")(stream.readAllBytes(), "UTF-8"))
         finally:
             stream.close()
 
