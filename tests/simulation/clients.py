@@ -49,7 +49,8 @@ from tests.simulation.world import World
 TIMEOUT: Final = 1.5
 """Seconds after which a request is given up, and sent again."""
 
-BACKOFF: Final = 0.05
+BACKOFF: Final = 0.1
+"""Seconds before another try: what Kafka's clients begin with (`retry.backoff.ms`)."""
 
 PAUSE: Final = 0.4
 """The longest that a producer waits between two batches."""
