@@ -196,12 +196,14 @@ class ClusterMember:
     async def _read_topics(self, names: Sequence[str]) -> dict[str, Topic]:
         """Topics as the tree has them, without leaders; those marked for deletion are left out."""
         kinds = (znodes.topic_path, znodes.topic_config_path, znodes.delete_topic_path)
+        await self._store.sync()
         nodes = await self._store.nodes([kind(name) for kind in kinds for name in names])
         marked = {name for name in names if znodes.delete_topic_path(name) in nodes}
         topics = (_topic(nodes, name) for name in names if name not in marked)
         return {topic.name: topic for topic in topics if topic is not None}
 
     async def _read_controller_epoch(self) -> int:
+        await self._store.sync()
         return int((await self._store.get(znodes.CONTROLLER_EPOCH)).data)
 
 

@@ -161,6 +161,9 @@ class EmbeddedStore(MetadataStore):
 
         return await self._submit(run)
 
+    async def sync(self) -> None:
+        """Nothing: all sessions share one tree."""
+
     async def watch(self, path: str, watcher: TreeWatcher) -> None:
         watch = _TreeWatch(self._session_id, asyncio.get_running_loop(), path, watcher)
         await self._submit(lambda tree: self._shared.watch_tree(watch))

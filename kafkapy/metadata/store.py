@@ -186,6 +186,14 @@ class MetadataStore(ABC):
         """All nodes below `paths` by their full paths, parents before children."""
 
     @abstractmethod
+    async def sync(self) -> None:
+        """Let later reads show everything that any session had changed before this call.
+
+        Without it they may show less: a ZooKeeper of an ensemble learns of the changes a little later than
+        others. What this session has changed is shown in any case.
+        """
+
+    @abstractmethod
     async def watch(self, path: str, watcher: TreeWatcher) -> None:
         """Call `watcher` for each node created, changed or deleted at `path` or below it.
 

@@ -406,6 +406,9 @@ class ZooKeeperStore(MetadataStore):
                     await asyncio.sleep(0)  # let requests run
         return nodes
 
+    async def sync(self) -> None:
+        await self._read(lambda: self._client.sync_async(self._absolute("/")))
+
     async def watch(self, path: str, watcher: TreeWatcher) -> None:
         def heard(event: WatchedEvent) -> None:
             if event.type in _EVENTS:

@@ -7,7 +7,8 @@ an error code of its own.
 
 Controllers write the metadata tree before they tell brokers. So a controller epoch that the tree does not
 have yet is nobody's, and would let this broker refuse every controller. A partition that the tree does not
-have is refused: its name could be any path on this broker's disk. Apache Kafka takes both.
+have is refused: its name could be any path on this broker's disk. Apache Kafka takes both. To find what the
+controller had written, the tree is read after a `MetadataStore.sync`: this broker's ZooKeeper may be behind.
 
     LeaderAndIsr      open the partitions, and lead them or follow their leaders. A request of type FULL names
                       all partitions of this broker: others that it serves are stopped, unless the metadata

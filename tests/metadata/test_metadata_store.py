@@ -195,6 +195,13 @@ async def test_an_ephemeral_node_has_no_children(store: MetadataStore) -> None:
         await store.create("/e/child")
 
 
+async def test_after_a_sync_a_session_sees_what_another_one_has_changed(open_session: OpenSession) -> None:
+    store, other = await open_session(), await open_session()
+    await other.create("/controller_epoch", b"1")
+    await store.sync()
+    assert (await store.get("/controller_epoch")).data == b"1"
+
+
 async def test_a_closed_session_refuses_work(open_session: OpenSession) -> None:
     store = await open_session()
     await store.close()

@@ -19,6 +19,7 @@ from kafkapy.replicas.partition import Partition
 from kafkapy.storage.log.producers import ProducerStates, ProducerUpdates
 from kafkapy.storage.log.validate import AppendOrigin, PreparedBatch
 from tests.simulation.disk import SimulatedDisk
+from tests.simulation.metadata_tree import MemoryStore
 
 Bug = Callable[[], AbstractContextManager[Any]]
 
@@ -131,6 +132,15 @@ def forgets_sequences_of_the_leader() -> AbstractContextManager[Any]:
     return mock.patch.object(ProducerStates, "prepare", prepare)
 
 
+def believes_a_server_that_is_behind() -> AbstractContextManager[Any]:
+    """A broker refuses what the controller has written and its own ZooKeeper does not know yet."""
+
+    async def sync(self: MemoryStore) -> None:
+        """Wait for nothing."""
+
+    return mock.patch.object(MemoryStore, "sync", sync)
+
+
 BUGS_OF_ONE_BROKER: Final[tuple[Bug, ...]] = (
     acknowledges_before_the_sync,
     never_syncs_names,
@@ -142,6 +152,7 @@ BUGS_OF_THREE_BROKERS: Final[tuple[Bug, ...]] = (
     does_not_compare_epochs,
     follows_on_before_its_sync,
     forgets_sequences_of_the_leader,
+    believes_a_server_that_is_behind,
 )
 
 BUGS_OF_CONTROLLERS: Final[tuple[Bug, ...]] = (obeys_old_controllers,)

@@ -1,8 +1,12 @@
 """A metadata tree in memory, with sessions that may lose their connection or expire.
 
 It keeps the contract of `MetadataStore` (the tests of the contract run against it) and knows neither disk nor
-threads. `MemoryTree` is the server, `MemoryStore` a broker's session. Between them is a line, which carries
-calls in order in each direction. `DirectLine` carries them at once.
+threads. `MemoryTree` is what has been decided, `MemoryServer` one of the servers, which may know less, and
+`MemoryStore` a broker's session with a server. Between these two is a line, which carries calls in order in
+each direction. `DirectLine` carries them at once.
+
+A server behaves as one of an ensemble of ZooKeepers: it learns of changes in their order, and later than the
+one whose session made them. It answers reads from what it knows, unless the session asked it to `sync`.
 
 A session behaves as one with ZooKeeper (kafkapy/metadata/zookeeper.py). If the connection is lost, a change
 that was not answered fails with OutcomeUnknownError, a read is sent again, and with the next connection the
@@ -14,7 +18,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from kafkapy.metadata.store import (
@@ -90,61 +95,19 @@ class _Watch(NamedTuple):
     call: Callable[[Any], None]
 
 
-class MemoryTree:
-    """The nodes, and who watches them."""
+class _Change(NamedTuple):
+    nodes: dict[str, _TreeNode | None]
+    """The nodes that are other ones now; None if one is gone."""
+    events: list[WatchEvent]
+    cause: int
+    """The session that made the change."""
 
-    def __init__(self, note: Callable[..., None] = lambda *_: None) -> None:
+
+class _Nodes:
+    """The nodes as one place knows them."""
+
+    def __init__(self) -> None:
         self._nodes: dict[str, _TreeNode] = {"/": _TreeNode(b"", 0, 0)}
-        self._zxid = 0
-        self._last_session = 0
-        self._note = note
-        self.created: list[Callable[[str], None]] = []
-        """Called with the path of each node that is created."""
-        self._stores: dict[int, MemoryStore] = {}
-        self._data: dict[str, list[_Watch]] = {}
-        self._names: dict[str, list[_Watch]] = {}
-
-    def begin(self, store: MemoryStore) -> int:
-        """Begin a session of `store`; return its number."""
-        self._last_session += 1
-        self._stores[self._last_session] = store
-        return self._last_session
-
-    def is_alive(self, session: int) -> bool:
-        """Whether a session has neither ended nor expired."""
-        return session in self._stores
-
-    def end(self, session: int) -> None:
-        """End a session, or let it expire: its ephemeral nodes and watchers are gone."""
-        store = self._stores.pop(session, None)
-        if store is None:
-            return
-        for watches in (self._data, self._names):
-            for path in list(watches):
-                watches[path] = [each for each in watches[path] if each.session is not store]
-        owned = sorted(path for path, node in self._nodes.items() if node.owner == session)
-        if owned:
-            self.multi([Delete(path) for path in owned], 0)
-
-    def multi(self, operations: Sequence[Operation], session: int) -> list[str | int | None]:
-        """Apply all operations or none, and tell those who watch."""
-        self._zxid += 1
-        changed: dict[str, _TreeNode | None] = {}
-        events: list[WatchEvent] = []
-        results = [self._apply(operation, session, changed, events) for operation in operations]
-        for path, node in changed.items():
-            if node is None:
-                self._nodes.pop(path, None)
-            else:
-                self._nodes[path] = node
-        for event in events:
-            if event.type is not EventType.CHILDREN:
-                self._note("tree", event.type.value, event.path, session)
-            if event.type is EventType.CREATED:
-                for call in self.created:
-                    call(event.path)
-        self._tell(events, session)
-        return results
 
     def read(self, path: str) -> Node | None:
         split_path(path) if path != "/" else None
@@ -162,11 +125,140 @@ class MemoryTree:
         below = [each for each in self._nodes if each.startswith(prefix) and each != "/"]
         return {each: self._nodes[each].shown() for each in sorted(below, key=split_path)}
 
+    def _take(self, changed: Mapping[str, _TreeNode | None]) -> None:
+        for path, node in changed.items():
+            if node is None:
+                self._nodes.pop(path, None)
+            else:
+                self._nodes[path] = node
+
+
+class MemoryServer(_Nodes):
+    """A server with its sessions: it tells them what it learns."""
+
+    def __init__(self, later: Callable[[Call], object]) -> None:
+        """`later` calls after the time that a change needs to come here."""
+        super().__init__()
+        self._later = later
+        self._coming: deque[_Change] = deque()
+        self._is_moving = False
+        self._stores: dict[int, MemoryStore] = {}
+        self._data: dict[str, list[_Watch]] = {}
+        self._names: dict[str, list[_Watch]] = {}
+
+    def begin(self, session: int, store: MemoryStore) -> None:
+        self._stores[session] = store
+
+    def end(self, session: int) -> None:
+        store = self._stores.pop(session, None)
+        for watches in (self._data, self._names):
+            for path in list(watches):
+                watches[path] = [each for each in watches[path] if each.session is not store]
+
     def watch(self, names: bool, path: str, store: MemoryStore, watcher: Watcher | None) -> None:
         if watcher is not None:
             (self._names if names else self._data).setdefault(path, []).append(_Watch(store, watcher))
 
-    # --- changes --------------------------------------------------------------------------------------------
+    def learn(self, change: _Change) -> None:
+        """Take a change, some time after those before it."""
+        self._coming.append(change)
+        self._move()
+
+    def catch_up(self) -> None:
+        """Take everything that was changed."""
+        while self._coming:
+            self._take_next()
+
+    def _move(self) -> None:
+        if self._coming and not self._is_moving:
+            self._is_moving = True
+            self._later(self._arrive)
+
+    def _arrive(self) -> None:
+        self._is_moving = False
+        if self._coming:
+            self._take_next()
+        self._move()
+
+    def _take_next(self) -> None:
+        change = self._coming.popleft()
+        self._take(change.nodes)
+        for number, store in list(self._stores.items()):
+            if number != change.cause:
+                store.tell_trees(change.events)
+        for event in change.events:
+            once: list[_Watch] = []
+            if event.type is not EventType.CHILDREN:
+                once += self._data.pop(event.path, ())
+            if event.type in (EventType.CHILDREN, EventType.DELETED):
+                once += self._names.pop(event.path, ())
+            for watch in once:
+                watch.session.tell(watch.call, event)
+
+
+class MemoryTree(_Nodes):
+    """The nodes as they have been decided, and the servers."""
+
+    def __init__(
+        self,
+        note: Callable[..., None] = lambda *_: None,
+        *,
+        servers: int = 1,
+        later: Callable[[Call], object] = lambda call: call(),
+    ) -> None:
+        """`later` calls after the time that a change needs to come to a server."""
+        super().__init__()
+        self._zxid = 0
+        self._last_session = 0
+        self._note = note
+        self.created: list[Callable[[str], None]] = []
+        """Called with the path of each node that is created."""
+        self._servers = [MemoryServer(later) for _ in range(servers)]
+        self._sessions: dict[int, MemoryServer] = {}
+
+    def server(self) -> MemoryServer:
+        """A server for the next session."""
+        return self._servers[self._last_session % len(self._servers)]
+
+    def begin(self, server: MemoryServer, store: MemoryStore) -> int:
+        """Begin a session of `store`; return its number."""
+        self._last_session += 1
+        self._sessions[self._last_session] = server
+        server.begin(self._last_session, store)
+        return self._last_session
+
+    def is_alive(self, session: int) -> bool:
+        """Whether a session has neither ended nor expired."""
+        return session in self._sessions
+
+    def end(self, session: int) -> None:
+        """End a session, or let it expire: its ephemeral nodes and watchers are gone."""
+        server = self._sessions.pop(session, None)
+        if server is None:
+            return
+        server.end(session)
+        owned = sorted(path for path, node in self._nodes.items() if node.owner == session)
+        if owned:
+            self.multi([Delete(path) for path in owned], 0)
+
+    def multi(self, operations: Sequence[Operation], session: int) -> list[str | int | None]:
+        """Apply all operations or none, and let the servers learn of it."""
+        self._zxid += 1
+        changed: dict[str, _TreeNode | None] = {}
+        events: list[WatchEvent] = []
+        results = [self._apply(operation, session, changed, events) for operation in operations]
+        self._take(changed)
+        for event in events:
+            if event.type is not EventType.CHILDREN:
+                self._note("tree", event.type.value, event.path, session)
+            if event.type is EventType.CREATED:
+                for call in self.created:
+                    call(event.path)
+        for server in self._servers:
+            server.learn(_Change(changed, events, session))
+        if session in self._sessions:  # it is answered when its server knows
+            self._sessions[session].catch_up()
+        return results
 
     def _apply(
         self,
@@ -227,19 +319,6 @@ class MemoryTree:
             assert isinstance(operation, Check)
         return None
 
-    def _tell(self, events: list[WatchEvent], cause: int) -> None:
-        for number, store in list(self._stores.items()):
-            if number != cause:
-                store.tell_trees(events)
-        for event in events:
-            once: list[_Watch] = []
-            if event.type is not EventType.CHILDREN:
-                once += self._data.pop(event.path, ())
-            if event.type in (EventType.CHILDREN, EventType.DELETED):
-                once += self._names.pop(event.path, ())
-            for watch in once:
-                watch.session.tell(watch.call, event)
-
 
 class _Request:
     """A request that is not answered yet."""
@@ -251,10 +330,11 @@ class _Request:
 
 
 class MemoryStore(MetadataStore):
-    """A session with a tree."""
+    """A session with a server of a tree."""
 
     def __init__(self, tree: MemoryTree, line: Line) -> None:
         self._tree = tree
+        self._server = tree.server()
         self._line = line
         self._closed = False
         self.is_connected = True
@@ -265,7 +345,7 @@ class MemoryStore(MetadataStore):
         """Whether the host has no power: nothing is sent to the tree any more."""
         self._waiting: dict[_Request, None] = {}
         self._trees: list[tuple[str, TreeWatcher]] = []
-        self._session = tree.begin(self)
+        self._session = tree.begin(self._server, self)
 
     @property
     def session_id(self) -> int:
@@ -279,41 +359,44 @@ class MemoryStore(MetadataStore):
 
     async def get(self, path: str, watcher: Watcher | None = None) -> Node:
         def run() -> Node:
-            node = self._tree.read(path)
+            node = self._server.read(path)
             if node is None:
                 raise NoNodeError(path)
-            self._tree.watch(False, path, self, watcher)
+            self._server.watch(False, path, self, watcher)
             return node
 
         return await self._ask(run)
 
     async def exists(self, path: str, watcher: Watcher | None = None) -> NodeStat | None:
         def run() -> NodeStat | None:
-            node = self._tree.read(path)
-            self._tree.watch(False, path, self, watcher)
+            node = self._server.read(path)
+            self._server.watch(False, path, self, watcher)
             return None if node is None else node.stat
 
         return await self._ask(run)
 
     async def children(self, path: str, watcher: Watcher | None = None) -> list[str]:
         def run() -> list[str]:
-            names = self._tree.children(path)
-            self._tree.watch(True, path, self, watcher)
+            names = self._server.children(path)
+            self._server.watch(True, path, self, watcher)
             return names
 
         return await self._ask(run)
 
     async def nodes(self, paths: Sequence[str]) -> dict[str, Node]:
         def run() -> dict[str, Node]:
-            return {path: node for path in paths if (node := self._tree.read(path)) is not None}
+            return {path: node for path in paths if (node := self._server.read(path)) is not None}
 
         return await self._ask(run)
 
     async def subtree(self, *paths: str) -> dict[str, Node]:
         def run() -> dict[str, Node]:
-            return {name: node for path in paths for name, node in self._tree.subtree(path).items()}
+            return {name: node for path in paths for name, node in self._server.subtree(path).items()}
 
         return await self._ask(run)
+
+    async def sync(self) -> None:
+        await self._ask(self._server.catch_up)
 
     async def watch(self, path: str, watcher: TreeWatcher) -> None:
         def run() -> None:
@@ -347,7 +430,7 @@ class MemoryStore(MetadataStore):
             return
         self.is_connected = True
         if not self._tree.is_alive(self._session):
-            self._session = self._tree.begin(self)
+            self._session = self._tree.begin(self._server, self)
         for request in tuple(self._waiting):
             self._send(request)
         for path, watcher in tuple(self._trees):

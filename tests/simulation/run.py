@@ -26,6 +26,11 @@ CLIENTS_HOST: Final = "clients"
 SETTLING_SECONDS: Final = 120.0
 """How long it may take after the last fault until every record is acknowledged."""
 
+ZOOKEEPERS: Final = 3
+
+FARTHEST_BEHIND: Final = 0.5
+"""How much later than the others a ZooKeeper may learn of a change, in seconds."""
+
 FAULT_SECONDS: Final = 15.0
 """How long faults go on, unless a run says otherwise."""
 
@@ -64,10 +69,14 @@ class Run:
 
     def __post_init__(self) -> None:
         self.network = Network(self.world)
-        self.tree = MemoryTree(self.world.note)
+        self.tree = MemoryTree(self.world.note, servers=ZOOKEEPERS, later=self._after_the_others)
         self.promises = Promises(self.world)
         self.clients = self.world.loop("clients")
         self.clients.connector = self.network.connector(CLIENTS_HOST)
+
+    def _after_the_others(self, call: Callable[[], None]) -> None:
+        """Call when a ZooKeeper learns of a change: soon, or a little later than others."""
+        self.world.later(FARTHEST_BEHIND * self.world.chance.random() ** 6, call)
 
     def add_broker(
         self, node_id: int, settings: Mapping[str, str], *, in_cluster: bool = False

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from kafkapy.metadata.store import MetadataStore
+from kafkapy.metadata.store import EventType, MetadataStore, WatchEvent
 from tests.metadata import test_metadata_store as contract
 from tests.metadata.test_metadata_store import OpenSession, open_session, store
 from tests.simulation.metadata_tree import DirectLine, MemoryStore, MemoryTree
@@ -12,6 +14,25 @@ from tests.simulation.metadata_tree import DirectLine, MemoryStore, MemoryTree
 __all__ = ["connect_store", "open_session", "store"]
 
 globals().update({name: test for name, test in vars(contract).items() if name.startswith("test_")})
+
+
+async def test_a_server_that_is_behind_shows_less_until_a_sync() -> None:
+    coming: list[Callable[[], None]] = []
+    tree = MemoryTree(servers=2, later=coming.append)
+    writer, reader = MemoryStore(tree, DirectLine()), MemoryStore(tree, DirectLine())
+    await writer.create("/a")
+    assert await writer.exists("/a") is not None
+    assert await reader.exists("/a") is None
+    await reader.sync()
+    assert await reader.exists("/a") is not None
+    heard: list[WatchEvent] = []
+    await reader.watch("/a", heard.extend)
+    await writer.set("/a", b"1")
+    await reader.exists("/a")
+    assert heard == []
+    coming[-1]()
+    await reader.exists("/a")
+    assert heard == [WatchEvent(EventType.CHANGED, "/a")]
 
 
 @pytest.fixture
