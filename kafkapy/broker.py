@@ -564,6 +564,7 @@ class BrokerCore:
         self._started.push_async_callback(self._store.close)
         self._changes = TreeChanges(self._store)
         await self._changes.watch()
+        await self._store.sync()  # who is in sync decides whether empty directories may be served
         image = await open_cluster(self._store, identity.cluster_id, shared=self.clustered)
         self.cluster_id = image.cluster_id
         if self.clustered:
