@@ -18,7 +18,7 @@ from interop.support.kafka_process import KafkaProcess
 from interop.support.kafkapy_process import KafkapyProcess
 from interop.support.waiting import wait_until
 from kafkapy.protocol.errors import ErrorCode
-from kafkapy.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kafkapy.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup
 from kafkapy.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from tests.network.raw_client import RawClient
 
@@ -205,8 +205,15 @@ def shares(consumers: Mapping[tuple[str, int], Consumer], group: str, *, but: in
 
 def described(servers: str, group: str) -> tuple[str, int, int, list[Any]]:
     """A group's state and epochs, and each member with its epoch, subscription and partitions."""
-    with RawClient(servers) as client:
-        (found,) = client.ask(ConsumerGroupDescribeRequest(group_ids=[group]), 1).groups
+    found = DescribedGroup()
+
+    def has_loaded() -> bool:
+        nonlocal found
+        with RawClient(servers) as client:
+            (found,) = client.ask(ConsumerGroupDescribeRequest(group_ids=[group]), 1).groups
+        return bool(found.error_code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    wait_until(has_loaded, timeout=60)
     assert found.error_code == ErrorCode.NONE, found
     members = [
         (
