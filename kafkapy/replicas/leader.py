@@ -2,11 +2,15 @@
 
     in-sync replicas (ISR)    those that the controller knows to have every committed record
     maximal ISR               these, and those that are being added: a change may count already
+    followers                 the other replicas that are assigned, or in the maximal ISR
 
 A record is committed when every replica of the maximal ISR has it. So whatever the controller makes of a
 change that is under way, a replica that it may elect has all committed records. The high watermark stays
 where it is while the ISR is smaller than `min.insync.replicas` (KIP-966). It also waits for a replica that is
 caught up and about to be added.
+
+The assignment and the ISR are in two nodes of the metadata tree, which are not read at one moment. So the image
+may show a replica in sync that it does not show as assigned, or not any more. It counts like the others.
 
 A leader proposes changes of the ISR to the controller (isr_changes.py), one at a time:
 
@@ -132,7 +136,7 @@ class Leader:
         self.partition_epoch = state.version
         """The version of the partition's state that the controller has."""
         self.isr: tuple[int, ...] = ()
-        self.replicas: tuple[int, ...] = ()
+        self.replicas = state.replicas
         self.proposal: Proposal | None = None
         """The change of the ISR that is under way, or whose outcome is not known."""
         self.epoch_start_offset = partition.log.log_end_offset
@@ -146,7 +150,6 @@ class Leader:
         may have led in between, and they may have replaced records.
         """
         self._maximal_isr: frozenset[int] = frozenset()
-        self._assign(state.replicas)
         self._commit_isr(state.isr)
         self._began = now = parts.now()
         for follower in self._followers.values():
@@ -192,33 +195,35 @@ class Leader:
         if state.version < self.partition_epoch:
             return False
         has_new_isr, has_new_replicas = state.version > self.partition_epoch, state.replicas != self.replicas
-        if has_new_replicas:
-            self._assign(state.replicas)
+        if not has_new_isr and not has_new_replicas:
+            return False
+        self.replicas = state.replicas
         if has_new_isr:
             self.partition_epoch = state.version
             self._commit_isr(state.isr)
-        if has_new_isr or has_new_replicas:
-            self.partition.advance()
-            self.partition.wake()  # the sessions of followers have to note who is in sync
-        return has_new_isr or has_new_replicas
-
-    def _assign(self, replicas: tuple[int, ...]) -> None:
-        """Take over the assignment."""
-        self.replicas = replicas
-        others = [broker for broker in replicas if broker != self._parts.node_id]
-        self._followers = {broker: self._followers.get(broker) or RemoteReplica(broker) for broker in others}
+        else:
+            self._follow()
+        self.partition.advance()
+        self.partition.wake()  # the sessions of followers have to note who is in sync
+        return True
 
     def _commit_isr(self, isr: tuple[int, ...]) -> None:
         self.isr = isr
         self._maximal_isr = frozenset(isr)
         self.proposal = None
+        self._follow()
+
+    def _follow(self) -> None:
+        """Keep what is known of the followers, and of nobody else."""
+        others = {*self.replicas, *self._maximal_isr} - {self._parts.node_id}
+        self._followers = {broker: self._followers.get(broker) or RemoteReplica(broker) for broker in sorted(others)}
 
     # --- committing -----------------------------------------------------------------------------------------
 
     @property
     def _min_insync(self) -> int:
         """How many replicas must be in sync: no more than there are (Partition.effectiveMinIsr)."""
-        return min(self.partition.log.config.min_insync_replicas, len(self._followers) + 1)
+        return min(self.partition.log.config.min_insync_replicas, len(self.replicas))
 
     def admit(self, acks: int) -> None:
         """Let batches be appended; those with acks=all only if enough replicas are in sync.

@@ -274,6 +274,26 @@ async def test_a_new_assignment_does_not_end_a_change_of_the_isr(tmp_path: Path,
     assert (leader.leader.replicas, leader.offsets[1]) == ((1, 2, 3), end - 1)
 
 
+async def test_a_replica_in_sync_counts_while_an_older_assignment_is_shown(
+    tmp_path: Path, rigs: list[Rig]
+) -> None:
+    """The tree has the assignment and the ISR in two nodes, which an image may show as of two moments."""
+    rigs.append(rig := Rig(tmp_path))
+    leader = await rig.lead()
+    assert (await leader.produce(b"a")).error_code == 0
+    rig.wire.cut.add(BOTH)
+    state = rig.controller.states[TP]
+    assert leader.leader.update(state._replace(replicas=(3, 1)))
+    waiting = asyncio.ensure_future(leader.produce(b"b"))
+    await until(lambda: leader.offsets[2] == 2)
+    leader.partition.advance()
+    assert leader.offsets[1:] == (1, 2)
+    rig.wire.cut.clear()
+    assert (await waiting).error_code == 0
+    assert leader.leader.update(state)
+    assert (await leader.produce(b"c")).error_code == 0
+
+
 async def test_an_answer_to_an_earlier_leader_epoch_counts_for_nothing(
     tmp_path: Path, rigs: list[Rig]
 ) -> None:
