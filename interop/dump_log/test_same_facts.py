@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import shutil
 from collections.abc import Iterable, Sequence
@@ -13,7 +14,7 @@ from click.testing import CliRunner
 from interop.dump_log.judge import dump, dump_problems
 from interop.dump_log.kafka_directories import KafkaDirectories
 from kafkapy.protocol.legacy_records import build_message_set
-from kafkapy.protocol.records import Compression, Record
+from kafkapy.protocol.records import Compression, Record, build_batch
 from kafkapy.tools.dump_log.command import dump_log
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
@@ -85,6 +86,17 @@ def test_messages_of_old_clients(tmp_path: Path) -> None:
     # A stray brace ends these lines there.
     expected = [re.sub(r"(crc: [0-9]+)\}", r"\1", line) for line in theirs(files, "--print-data-log")]
     assert ours(files, "--print-data") == expected
+
+
+def test_keys_and_values_that_are_no_utf8(tmp_path: Path) -> None:
+    """Random ones from the first and last bytes of each class, so that they begin and end sequences."""
+    chance = random.Random(9)
+    octets = bytes.fromhex("41 80 8f 90 9f a0 bf c1 c2 df e0 e1 ec ed ee ef f0 f1 f4 f5 ff")
+    keys = [bytes(chance.choices(octets, k=chance.randint(1, 6))) for _ in range(2000)]
+    path = tmp_path / "events-0" / f"{0:020d}.log"
+    path.parent.mkdir()
+    path.write_bytes(build_batch([Record(timestamp=1, key=key, value=b"\xed" + key) for key in keys]))
+    assert ours([path], "--print-data") == theirs([path], "--print-data-log")
 
 
 def test_damaged_segments(kafka_4: KafkaDirectories, tmp_path: Path) -> None:

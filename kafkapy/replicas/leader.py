@@ -9,8 +9,8 @@ change that is under way, a replica that it may elect has all committed records.
 where it is while the ISR is smaller than `min.insync.replicas` (KIP-966). It also waits for a replica that is
 caught up and about to be added.
 
-The assignment and the ISR are in two nodes of the metadata tree, which are not read at one moment. So the image
-may show a replica in sync that it does not show as assigned, or not any more. It counts like the others.
+The assignment and the ISR are in two nodes of the metadata tree, which are not read at one moment. So the
+image may show a replica in sync that it does not show as assigned, or not any more. That one counts too.
 
 A leader proposes changes of the ISR to the controller (isr_changes.py), one at a time:
 
@@ -216,7 +216,9 @@ class Leader:
     def _follow(self) -> None:
         """Keep what is known of the followers, and of nobody else."""
         others = {*self.replicas, *self._maximal_isr} - {self._parts.node_id}
-        self._followers = {broker: self._followers.get(broker) or RemoteReplica(broker) for broker in sorted(others)}
+        self._followers = {
+            broker: self._followers.get(broker) or RemoteReplica(broker) for broker in sorted(others)
+        }
 
     # --- committing -----------------------------------------------------------------------------------------
 

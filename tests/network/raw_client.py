@@ -13,7 +13,7 @@ from kafkapy.protocol.frames import decode_response, encode_request
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.messages.api_versions import ApiVersionsRequest
 
-DEADLINE = 10.0
+DEADLINE = 60.0
 
 
 class RawClient:

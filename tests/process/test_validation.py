@@ -27,7 +27,7 @@ from kafkapy.storage.log.validate import prepare_batches
 from tests.handlers.produce_client import PRODUCE_VERSION, batch, create_topic, produce, produce_request
 from tests.network.raw_client import RawClient, eventually
 
-DEADLINE = 10.0
+DEADLINE = 60.0
 BOMBERS = 40
 
 

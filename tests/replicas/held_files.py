@@ -12,7 +12,7 @@ from collections.abc import Callable
 from kafkapy.storage.disk.files import File
 from tests.storage.log_harness import FaultyFiles
 
-DEADLINE = 10.0
+DEADLINE = 60.0
 
 
 class HeldFiles(FaultyFiles):

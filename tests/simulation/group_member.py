@@ -8,15 +8,19 @@ What must hold (`GroupPromises`), through all coordinators:
     a generation is never followed by a lower one
     a commit of an old generation is refused once a member has learned of a new one
     a new owner finds what was committed before its generation, or more: nothing acknowledged is lost
+
+A coordinator that was suspended may tell an assignment or an offset of the time before, until it learns that
+another one has taken its place, as in Apache Kafka. Nothing new comes of that, since it cannot commit.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC
 from kafkapy.network.peers import PeerAddress, PeerError
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest
@@ -46,8 +50,10 @@ _LOST: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE
 class GroupPromises:
     """What the members of one group know."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, leader: Callable[[Partition], int]) -> None:
+        """`leader` tells which broker leads a partition, as the metadata tree has it."""
         self._world = world
+        self._leader = leader
         self.generation = 0
         """The newest generation in which a member was assigned its partitions."""
         self.commits = 0
@@ -75,6 +81,10 @@ class GroupPromises:
         self.commits += 1
         there = self._committed.setdefault(partition, {})
         there[generation] = max(there.get(generation, -1), offset)
+
+    def are_known_to(self, broker: int) -> bool:
+        """Whether a broker is the latest coordinator of the group, which knows all of this."""
+        return self._leader((GROUP_METADATA_TOPIC, 0)) == broker
 
     def before(self, partition: Partition, generation: int) -> int:
         """What an owner in this generation must find, to be asked when its request is sent."""
@@ -104,6 +114,8 @@ class GroupMember(GroupClient):
         self._partitions = partitions
         self._member_id = ""
         self._generation = -1
+        self._asked = -1
+        """The broker that was asked last."""
         self._owned: list[Partition] = []
 
     async def run(self) -> None:
@@ -121,9 +133,9 @@ class GroupMember(GroupClient):
 
     async def _ask(self, request: Any, code: str = "error_code") -> Any:
         """The coordinator's answer; None if there is none, or the coordinator is another broker."""
-        coordinator = await self.find()
+        self._asked = await self.find()
         try:
-            answer = await self.ask(coordinator, request)
+            answer = await self.ask(self._asked, request)
         except PeerError:
             self.coordinator = None
             return None
@@ -185,6 +197,7 @@ class GroupMember(GroupClient):
             return False
         self._owned = [(topic, index) for topic, index in told["owned"]]
         self.world.note(self.name, "is in generation", self._generation, "with", self._owned)
+        known = known if self._promises.are_known_to(self._asked) else 0
         self._promises.assigned(self.name, self._generation, known, told["by"])
         return True
 
@@ -252,7 +265,8 @@ class GroupMember(GroupClient):
             self.coordinator = None
             return None
         offset: int = told.topics[0].partitions[0].committed_offset
-        self._promises.fetched(self.name, partition, known, offset)
+        if self._promises.are_known_to(self._asked):
+            self._promises.fetched(self.name, partition, known, offset)
         return offset
 
     async def _leave(self) -> None:

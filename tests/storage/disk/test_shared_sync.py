@@ -11,7 +11,7 @@ import pytest
 from kafkapy.storage.disk.shared_sync import SharedSync
 from tests.storage.log_harness import Fault, FaultyFiles
 
-DEADLINE = 10.0
+DEADLINE = 60.0
 
 
 class CountingFiles(FaultyFiles):

@@ -90,6 +90,21 @@ def test_a_batch_and_its_records(tmp_path: Path, codec: Compression) -> None:
     assert "payload" not in found[1]
 
 
+@pytest.mark.parametrize(
+    ("key", "shown"),
+    [
+        (b"\xff\xc2", "\ufffd\ufffd"),
+        (b"\xe1\x80A", "\ufffdA"),
+        (b"\xed\xa0", "\ufffd"),
+        (b"\xed\xbf\x80\x80", "\ufffd\ufffd"),
+        (b"\xed\xa0A\xed\xed\xa0\xed\x9f\xbf", "\ufffdA\ufffd\ufffd\ud7ff"),
+    ],
+)
+def test_what_is_no_utf8_is_shown_as_java_decodes_it(tmp_path: Path, key: bytes, shown: str) -> None:
+    path = segment(tmp_path, build_batch([Record(key=key, value=b"x")]))
+    assert f" key: {shown} payload: x" in run("--print-data", path)[-1]
+
+
 def test_shallow_shows_no_records(tmp_path: Path) -> None:
     path = segment(tmp_path, build_batch([Record(value=b"x")]))
     assert [fact["kind"] for fact in facts(path)] == ["file", "batch"]
