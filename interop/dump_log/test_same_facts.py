@@ -89,7 +89,7 @@ def test_messages_of_old_clients(tmp_path: Path) -> None:
 
 
 def test_keys_and_values_that_are_no_utf8(tmp_path: Path) -> None:
-    """Random ones from the first and last bytes of each class, so that they begin and end sequences."""
+    """Their bytes are the first and the last of each class."""
     chance = random.Random(9)
     octets = bytes.fromhex("41 80 8f 90 9f a0 bf c1 c2 df e0 e1 ec ed ee ef f0 f1 f4 f5 ff")
     keys = [bytes(chance.choices(octets, k=chance.randint(1, 6))) for _ in range(2000)]

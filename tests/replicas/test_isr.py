@@ -277,7 +277,7 @@ async def test_a_new_assignment_does_not_end_a_change_of_the_isr(tmp_path: Path,
 async def test_a_replica_in_sync_counts_while_an_older_assignment_is_shown(
     tmp_path: Path, rigs: list[Rig]
 ) -> None:
-    """The tree has the assignment and the ISR in two nodes, which an image may show as of two moments."""
+    """An image may show the assignment and the ISR as of two moments."""
     rigs.append(rig := Rig(tmp_path))
     leader = await rig.lead()
     assert (await leader.produce(b"a")).error_code == 0

@@ -39,7 +39,10 @@ def _shown(value: Any) -> str:
 
 
 def _decoded(value: bytes) -> str:
-    """Decode UTF-8 as Java does: with one replacement character for a surrogate, not one for each byte."""
+    """Decode UTF-8 as Java does.
+
+    A surrogate gives one replacement character, and not one for each of its bytes.
+    """
     return _SURROGATE.sub(_INVALID, value).decode(errors="replace")
 
 
