@@ -22,7 +22,7 @@ _COMPLAINT: Final = re.compile(r" (ERROR|CRITICAL) |^Traceback|^\w+(Error|Except
 _EXCUSED: Final = re.compile(
     r"answered (LeaderAndIsr|UpdateMetadata|StopReplica)Request with STALE_(CONTROLLER|BROKER)_EPOCH"
     r"|: NOT_CONTROLLER; this is retried$"
-    r"|metadata(: | cannot be changed: ).*The connection to ZooKeeper was lost"
+    r"|(metadata|metadata cannot be changed|controller's election): .*The connection to ZooKeeper was lost"
     r"|: ZooKeeper has not answered for "
 )
 """What brokers may say under these faults: a controller was deposed, or ZooKeeper was gone."""
