@@ -46,7 +46,7 @@ def wait_for_lines(connect: ConnectCluster, topic: str, condition: Callable[[], 
             connect.restart_failed(each)
         return condition()
 
-    wait_until(holds, timeout=120, pause=0.2)
+    wait_until(holds, timeout=300, pause=0.2)
 
 
 def wait_for_more(connect: ConnectCluster, topic: str, sink: Path, lines: int = 200) -> None:

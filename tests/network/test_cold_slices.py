@@ -7,6 +7,7 @@ import ctypes
 import mmap
 import os
 import socket
+import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -60,6 +61,15 @@ def evict(path: Path) -> None:
                 return
             os.sync()
     pytest.skip("the kernel keeps the files of this file system in memory")
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A folder on a disk: where files are in memory, nothing is cold."""
+    disk = Path(__file__).parents[2] / ".cache"
+    disk.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=disk, prefix="cold-") as folder:
+        yield Path(folder)
 
 
 @pytest.fixture
