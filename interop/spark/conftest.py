@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from interop.spark.class_archive import shared_classes
 from interop.support.kafka_jars import TEMPORARY_FILES
 from interop.support.maven import CACHE, java_missing
+from kafkapy.pipeline.table_target import TableTarget
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,3 +58,9 @@ def spark() -> Iterator[SparkSession]:
     started = kafkapy.spark.session(["delta", "iceberg"], master="local[2]", conf=SMALL | INTERPRETED)
     yield started
     started.stop()
+
+
+@pytest.fixture(params=["delta", "iceberg", "parquet"])
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> TableTarget:
+    """A table of each format, which does not exist yet."""
+    return TableTarget(format=request.param, location=str(tmp_path / "or ders.v1"))

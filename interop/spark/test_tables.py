@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import datetime
-import json
-import os
-import random
-import time
-from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pyarrow.dataset
 import pytest
-from click.testing import CliRunner
 
-from kafkapy.pipeline.commands.maintain import maintain
+from interop.spark.table_batches import (
+    APP,
+    files_below,
+    ids,
+    nth,
+    numbered,
+    record,
+    rows,
+)
 from kafkapy.pipeline.pipeline_error import PipelineError
-from kafkapy.pipeline.state import State
 from kafkapy.pipeline.table_target import TableTarget
 
 pytest.importorskip("pyspark", reason="pyspark is not installed (pip install pyspark==4.0.0)")
@@ -29,65 +29,7 @@ from kafkapy.pipeline.tables.batch import Batch
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from kafkapy.pipeline.tables.table import Table
-
 pytestmark = pytest.mark.slow
-FORMATS = ("delta", "iceberg", "parquet")
-RECORD = (
-    "_topic STRING, _partition INT, _offset BIGINT, _timestamp TIMESTAMP, _key BINARY, "
-    "_headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
-)
-NOON = datetime.datetime(2025, 1, 31, 12, tzinfo=datetime.UTC)
-APP = "orders-1"
-
-
-@pytest.fixture(params=FORMATS)
-def target(request: pytest.FixtureRequest, tmp_path: Path) -> TableTarget:
-    return TableTarget(format=request.param, location=str(tmp_path / "or ders.v1"))
-
-
-@pytest.fixture(params=["delta", "iceberg"])
-def upsert_target(request: pytest.FixtureRequest, tmp_path: Path) -> TableTarget:
-    return TableTarget(format=request.param, location=str(tmp_path / "orders"))
-
-
-def nth(number: int, app_id: str = APP) -> Batch:
-    """The batch of that number, with one offset of partition 0."""
-    return Batch(app_id, number, {0: (number, number + 1)})
-
-
-def record(partition: int, offset: int, key: str = "k", time: datetime.datetime = NOON) -> tuple[Any, ...]:
-    return ("orders", partition, offset, time, key.encode(), [("h", b"\x00")])
-
-
-def data_frame(spark: SparkSession, columns: str, values: Iterable[tuple[Any, ...]]) -> DataFrame:
-    """Rows that no Python worker has to make."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-    from pyspark.sql.types import StructType
-
-    schema = to_arrow_schema(StructType.fromDDL(columns))
-    listed = list(values)
-    arrays = [pa.array([row[i] for row in listed], field.type) for i, field in enumerate(schema)]
-    return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=schema), columns)
-
-
-def rows(spark: SparkSession, columns: str, values: Iterable[tuple[Any, ...]]) -> DataFrame:
-    """`columns` of the data, then those of the record."""
-    return data_frame(spark, f"{columns}, {RECORD}", values)
-
-
-def numbered(spark: SparkSession, *places: tuple[int, int]) -> DataFrame:
-    """Rows whose only column of data is 100 * partition + offset."""
-    values = [(100 * partition + offset, *record(partition, offset)) for partition, offset in places]
-    return rows(spark, "id BIGINT", values)
-
-
-def ids(table: Table) -> list[int]:
-    return sorted(row.id for row in table.read().select("id").collect())
-
-
-def files_below(folder: str | Path) -> list[Path]:
-    return [path for path in Path(folder).rglob("*.parquet") if "_kafkapy" not in path.parts]
 
 
 # -- exactly once
@@ -352,175 +294,3 @@ def test_a_trim_deletes_what_lies_at_and_after_a_position(spark: SparkSession, t
     assert ids(table) == [0, 200, 201]
     table.append(numbered(spark, (0, 1), (1, 0)), nth(0, "orders-2"))
     assert ids(table) == [0, 1, 100, 200, 201]
-
-
-# -- upserts, beside a slow twin
-
-
-class Model:
-    """One record after the other into a dict."""
-
-    def __init__(self, by_columns: bool) -> None:
-        self._by_columns = by_columns
-        self.rows: dict[Any, tuple[Any, ...]] = {}
-
-    def apply(self, row: tuple[Any, ...]) -> None:
-        identity, text, _, partition, offset, _, key, _, deleted = row
-        if deleted and self._by_columns:
-            for name in [name for name, one in self.rows.items() if one[4] == key]:
-                del self.rows[name]
-        elif deleted:
-            self.rows.pop(key, None)
-        else:
-            name = identity if self._by_columns else key
-            self.rows[name] = (identity, text, partition, offset, key)
-
-
-@pytest.mark.parametrize("keys", [(), ("Id",)], ids=["record-key", "columns"])
-def test_an_upsert_equals_one_record_after_the_other(
-    spark: SparkSession, upsert_target: TableTarget, keys: tuple[str, ...]
-) -> None:
-    seed = random.randrange(2**32)
-    print(f"seed {seed}")
-    dice = random.Random(seed)
-    table = open_table(spark, upsert_target, partition_by=["bucket(2, _key)"])
-    model = Model(bool(keys))
-    offsets = [0, 0]
-    columns = f"id BIGINT, text STRING, {RECORD}, _deleted BOOLEAN"
-    for number in range(4):
-        batch = []
-        for _ in range(dice.choice([6, 40])):
-            key = dice.randrange(12)
-            partition = key % 2
-            # Some records have the columns of another key of their partition.
-            identity = key if dice.random() < 0.7 else dice.randrange(6) * 2 + partition
-            deleted = number > 0 and dice.random() < 0.25
-            data = (None, None) if deleted else (identity, f"{number}-{dice.random()}")
-            batch.append((*data, *record(partition, offsets[partition], f"k{key}"), deleted))
-            offsets[partition] += 1
-        for row in batch:
-            model.apply(row)
-        dice.shuffle(batch)
-        for _ in range(dice.choice([1, 2])):
-            table.upsert(data_frame(spark, columns, batch), keys)
-        found = table.read().select("id", "text", "_partition", "_offset", "_key").collect()
-        assert sorted(map(tuple, found)) == sorted(
-            (identity, text, partition, offset, bytearray(key))
-            for identity, text, partition, offset, key in model.rows.values()
-        )
-
-
-def test_an_older_record_changes_nothing(spark: SparkSession, upsert_target: TableTarget) -> None:
-    table = open_table(spark, upsert_target)
-    columns = f"text STRING, {RECORD}, _deleted BOOLEAN"
-
-    def upsert(*values: tuple[Any, ...]) -> dict[bytes, str]:
-        table.upsert(data_frame(spark, columns, values), ())
-        return {bytes(row._key): row.text for row in table.read().collect()}
-
-    later = NOON + datetime.timedelta(seconds=1)
-    assert upsert(("x5", *record(0, 5, "x"), False), ("y5", *record(0, 6, "y", later), False)) == {
-        b"x": "x5",
-        b"y": "y5",
-    }
-    # Of the same partition the offset counts, whatever the timestamps say; also for tombstones.
-    assert upsert(("x3", *record(0, 3, "x", later), False), (None, *record(0, 4, "y", later), True)) == {
-        b"x": "x5",
-        b"y": "y5",
-    }
-    # The key moved to another partition: the timestamp counts, then the partition. An absent key is no harm.
-    moved = upsert(
-        ("x0", *record(1, 0, "x"), False),
-        ("y1", *record(1, 1, "y"), False),
-        (None, *record(1, 2, "z"), True),
-    )
-    assert moved == {b"x": "x0", b"y": "y5"}
-
-
-def test_an_upsert_by_columns_that_are_missing_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    table = open_table(spark, TableTarget(format="delta", location=str(tmp_path / "orders")))
-    batch = data_frame(spark, f"id INT, {RECORD}, _deleted BOOLEAN", [(1, *record(0, 0), False)])
-    with pytest.raises(PipelineError, match="key: the data has no column uid; it has id, _topic"):
-        table.upsert(batch, ("uid",))
-
-
-def test_parquet_refuses_to_upsert_and_says_what_can(spark: SparkSession, tmp_path: Path) -> None:
-    table = open_table(spark, TableTarget(format="parquet", location=str(tmp_path / "orders")))
-    with pytest.raises(
-        PipelineError, match="write delta:PATH or iceberg:PATH, or append every record with mode"
-    ):
-        table.upsert(numbered(spark, (0, 0)), ())
-
-
-# -- maintenance
-
-
-def test_maintenance_merges_small_files_and_leaves_the_memory_of_the_pipeline(
-    spark: SparkSession, target: TableTarget
-) -> None:
-    table = open_table(spark, target)
-    for number in range(6):
-        table.append(numbered(spark, (0, number)), nth(number))
-    folder = Path(target.location)
-    before = len(files_below(folder))
-    memory = folder / "_kafkapy" / "checkpoint" / "offsets" / "0"
-    memory.parent.mkdir(parents=True)
-    memory.write_text(json.dumps({"orders": {"0": 6}}))
-    orphan = folder / ("data" if target.format == "iceberg" else "") / "orphan.parquet"
-    if target.format != "parquet":
-        orphan.write_bytes(b"PAR1")
-    old = time.time() - 30 * 86_400
-    for path in folder.rglob("*"):
-        os.utime(path, (old, old))
-    (merging, *others) = table.maintain(datetime.timedelta(seconds=1))
-    assert memory.exists()
-    assert not orphan.exists()
-    assert ids(table) == list(range(6))
-    if target.format == "parquet":
-        assert "kept 6 batches as they are" in others[0]
-        return
-    assert merging.startswith("merged 6 files into 1 ")
-    assert before >= 6
-    assert table.maintain(datetime.timedelta(seconds=1))[0].startswith("merged 0 files into 0 ")
-    open_table(spark, target).append(numbered(spark, (0, 5)), nth(5))  # the last batch is still known
-    open_table(spark, target).append(numbered(spark, (0, 6)), nth(6))
-    assert ids(table) == list(range(7))
-
-
-def test_a_batch_is_known_though_others_let_its_snapshot_expire(spark: SparkSession, tmp_path: Path) -> None:
-    """A nightly compaction lets snapshots expire.
-
-    It does so while the driver is down, which was killed before Spark's commit.
-    """
-    target = TableTarget(format="iceberg", location=str(tmp_path / "orders"))
-    for number in range(2):
-        open_table(spark, target).append(numbered(spark, (0, number), (1, number)), nth(number))
-    catalog = "others"
-    spark.conf.set(f"spark.sql.catalog.{catalog}", "org.apache.iceberg.spark.SparkCatalog")
-    spark.conf.set(f"spark.sql.catalog.{catalog}.type", "hadoop")
-    spark.conf.set(f"spark.sql.catalog.{catalog}.warehouse", str(tmp_path))
-    for procedure in (
-        "rewrite_data_files(table => 'orders', options => map('rewrite-all', 'true'))",
-        "expire_snapshots(table => 'orders', older_than => TIMESTAMP '2100-01-01', retain_last => 1)",
-    ):
-        spark.sql(f"CALL {catalog}.system.{procedure}").collect()
-    for number in (1, 2, 2):
-        open_table(spark, target).append(numbered(spark, (0, number), (1, number)), nth(number))
-    assert ids(open_table(spark, target)) == [0, 1, 2, 100, 101, 102]
-
-
-def test_the_command_says_what_it_did(spark: SparkSession, tmp_path: Path) -> None:
-    location = str(tmp_path / "orders")
-    open_table(spark, TableTarget(format="iceberg", location=location)).append(
-        numbered(spark, (0, 0)), nth(0)
-    )
-    assert spark.read.format("iceberg").load(location).count() == 1  # as other readers find it
-    State(location).begin()
-    (tmp_path / "orders.yaml").write_text(f"topic: orders\ntable: iceberg:{location}\n")
-    result = CliRunner().invoke(maintain, [str(tmp_path / "orders.yaml"), "--retain", "36h"])
-    assert result.exception is None
-    assert result.output.splitlines() == [
-        "merged 0 files into 0 (rewrite_data_files)",
-        "deleted 0 files that no snapshot of the last 36 hours needs (expire_snapshots)",
-        "deleted 0 files that no snapshot contains (remove_orphan_files)",
-    ]

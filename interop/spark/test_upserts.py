@@ -1,0 +1,129 @@
+"""Upserts into tables, compared with one record after the other."""
+
+from __future__ import annotations
+
+import datetime
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from interop.spark.table_batches import (
+    NOON,
+    RECORD,
+    data_frame,
+    numbered,
+    record,
+)
+from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.table_target import TableTarget
+
+pytest.importorskip("pyspark", reason="pyspark is not installed (pip install pyspark==4.0.0)")
+
+from kafkapy.pipeline.tables import open_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def upsert_target(request: pytest.FixtureRequest, tmp_path: Path) -> TableTarget:
+    return TableTarget(format=request.param, location=str(tmp_path / "orders"))
+
+
+class Model:
+    """One record after the other into a dict."""
+
+    def __init__(self, by_columns: bool) -> None:
+        self._by_columns = by_columns
+        self.rows: dict[Any, tuple[Any, ...]] = {}
+
+    def apply(self, row: tuple[Any, ...]) -> None:
+        identity, text, _, partition, offset, _, key, _, deleted = row
+        if deleted and self._by_columns:
+            for name in [name for name, one in self.rows.items() if one[4] == key]:
+                del self.rows[name]
+        elif deleted:
+            self.rows.pop(key, None)
+        else:
+            name = identity if self._by_columns else key
+            self.rows[name] = (identity, text, partition, offset, key)
+
+
+@pytest.mark.parametrize("keys", [(), ("Id",)], ids=["record-key", "columns"])
+def test_an_upsert_equals_one_record_after_the_other(
+    spark: SparkSession, upsert_target: TableTarget, keys: tuple[str, ...]
+) -> None:
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    dice = random.Random(seed)
+    table = open_table(spark, upsert_target, partition_by=["bucket(2, _key)"])
+    model = Model(bool(keys))
+    offsets = [0, 0]
+    columns = f"id BIGINT, text STRING, {RECORD}, _deleted BOOLEAN"
+    for number in range(4):
+        batch = []
+        for _ in range(dice.choice([6, 40])):
+            key = dice.randrange(12)
+            partition = key % 2
+            # Some records have the columns of another key of their partition.
+            identity = key if dice.random() < 0.7 else dice.randrange(6) * 2 + partition
+            deleted = number > 0 and dice.random() < 0.25
+            data = (None, None) if deleted else (identity, f"{number}-{dice.random()}")
+            batch.append((*data, *record(partition, offsets[partition], f"k{key}"), deleted))
+            offsets[partition] += 1
+        for row in batch:
+            model.apply(row)
+        dice.shuffle(batch)
+        for _ in range(dice.choice([1, 2])):
+            table.upsert(data_frame(spark, columns, batch), keys)
+        found = table.read().select("id", "text", "_partition", "_offset", "_key").collect()
+        assert sorted(map(tuple, found)) == sorted(
+            (identity, text, partition, offset, bytearray(key))
+            for identity, text, partition, offset, key in model.rows.values()
+        )
+
+
+def test_an_older_record_changes_nothing(spark: SparkSession, upsert_target: TableTarget) -> None:
+    table = open_table(spark, upsert_target)
+    columns = f"text STRING, {RECORD}, _deleted BOOLEAN"
+
+    def upsert(*values: tuple[Any, ...]) -> dict[bytes, str]:
+        table.upsert(data_frame(spark, columns, values), ())
+        return {bytes(row._key): row.text for row in table.read().collect()}
+
+    later = NOON + datetime.timedelta(seconds=1)
+    assert upsert(("x5", *record(0, 5, "x"), False), ("y5", *record(0, 6, "y", later), False)) == {
+        b"x": "x5",
+        b"y": "y5",
+    }
+    # Of the same partition the offset counts, whatever the timestamps say; also for tombstones.
+    assert upsert(("x3", *record(0, 3, "x", later), False), (None, *record(0, 4, "y", later), True)) == {
+        b"x": "x5",
+        b"y": "y5",
+    }
+    # The key moved to another partition: the timestamp counts, then the partition. An absent key is no harm.
+    moved = upsert(
+        ("x0", *record(1, 0, "x"), False),
+        ("y1", *record(1, 1, "y"), False),
+        (None, *record(1, 2, "z"), True),
+    )
+    assert moved == {b"x": "x0", b"y": "y5"}
+
+
+def test_an_upsert_by_columns_that_are_missing_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    table = open_table(spark, TableTarget(format="delta", location=str(tmp_path / "orders")))
+    batch = data_frame(spark, f"id INT, {RECORD}, _deleted BOOLEAN", [(1, *record(0, 0), False)])
+    with pytest.raises(PipelineError, match="key: the data has no column uid; it has id, _topic"):
+        table.upsert(batch, ("uid",))
+
+
+def test_parquet_refuses_to_upsert_and_says_what_can(spark: SparkSession, tmp_path: Path) -> None:
+    table = open_table(spark, TableTarget(format="parquet", location=str(tmp_path / "orders")))
+    with pytest.raises(
+        PipelineError, match="write delta:PATH or iceberg:PATH, or append every record with mode"
+    ):
+        table.upsert(numbered(spark, (0, 0)), ())
