@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from interop.cluster.conftest import StartCluster
@@ -120,7 +120,12 @@ def test_a_group_goes_on_after_its_coordinator_was_killed(start_cluster: StartCl
             admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
             broker = admin.describe_consumer_groups(["readers"])["readers"].result(30).coordinator.id
             cluster[broker].kill()
-            committed = consumer.committed(consumer.assignment(), timeout=30)
+            # librdkafka may give up at a broker that is not the coordinator yet.
+            committed = wait_until(
+                lambda: consumer.committed(consumer.assignment(), timeout=30),
+                timeout=60,
+                ignoring=KafkaException,
+            )
             assert [each.offset for each in committed] == [number + 1]
             cluster[broker].start()
             cluster.wait_until_in_sync("orders")
