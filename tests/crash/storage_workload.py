@@ -294,11 +294,11 @@ class Workload:
         offset = self._chance.choice(
             [each for each in model.boundaries if each >= model.start] or [model.start]
         )
-        model.boundaries = {each: after for each, after in model.boundaries.items() if each <= offset}
         model.flushed = min(model.flushed, offset)
         model.last_flushed, model.unflushed = None, []
         self._promise()
-        log.truncate_to(offset)
+        log.truncate_to(offset)  # which changes nothing if the disk is full
+        model.boundaries = {each: after for each, after in model.boundaries.items() if each <= offset}
         model.end = log.log_end_offset
         # As a client whose batches are gone. The log may have forgotten what is below its start offset, and a
         # recovery remembers it.

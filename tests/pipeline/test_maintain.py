@@ -14,6 +14,7 @@ from kafkapy.pipeline.state import State
 
 @pytest.fixture
 def pipeline(tmp_path: Path) -> str:
+    pytest.importorskip("pyspark", reason="pyspark is not installed (pip install pyspark==4.0.0)")
     path = tmp_path / "orders.yaml"
     path.write_text("topic: orders\ntable: delta:lake/orders\n")
     return str(path)
