@@ -50,10 +50,10 @@ _LOST: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE
 class GroupPromises:
     """What the members of one group know."""
 
-    def __init__(self, world: World, leader: Callable[[Partition], int]) -> None:
-        """`leader` tells which broker leads a partition, as the metadata tree has it."""
+    def __init__(self, world: World, is_led_by: Callable[[int, Partition], bool]) -> None:
+        """`is_led_by` tells whether a broker is the latest leader of a partition."""
         self._world = world
-        self._leader = leader
+        self._is_led_by = is_led_by
         self.generation = 0
         """The newest generation in which a member was assigned its partitions."""
         self.commits = 0
@@ -83,8 +83,8 @@ class GroupPromises:
         there[generation] = max(there.get(generation, -1), offset)
 
     def are_known_to(self, broker: int) -> bool:
-        """Whether a broker is the latest coordinator of the group, which knows all of this."""
-        return self._leader((GROUP_METADATA_TOPIC, 0)) == broker
+        """Whether a broker that is asked now is the latest coordinator, and knows all of this."""
+        return self._is_led_by(broker, (GROUP_METADATA_TOPIC, 0))
 
     def before(self, partition: Partition, generation: int) -> int:
         """What an owner in this generation must find, to be asked when its request is sent."""
@@ -114,8 +114,8 @@ class GroupMember(GroupClient):
         self._partitions = partitions
         self._member_id = ""
         self._generation = -1
-        self._asked = -1
-        """The broker that was asked last."""
+        self._asked_latest = False
+        """Whether the last request went to the latest coordinator."""
         self._owned: list[Partition] = []
 
     async def run(self) -> None:
@@ -133,9 +133,10 @@ class GroupMember(GroupClient):
 
     async def _ask(self, request: Any, code: str = "error_code") -> Any:
         """The coordinator's answer; None if there is none, or the coordinator is another broker."""
-        self._asked = await self.find()
+        coordinator = await self.find()
+        self._asked_latest = self._promises.are_known_to(coordinator)
         try:
-            answer = await self.ask(self._asked, request)
+            answer = await self.ask(coordinator, request)
         except PeerError:
             self.coordinator = None
             return None
@@ -197,7 +198,7 @@ class GroupMember(GroupClient):
             return False
         self._owned = [(topic, index) for topic, index in told["owned"]]
         self.world.note(self.name, "is in generation", self._generation, "with", self._owned)
-        known = known if self._promises.are_known_to(self._asked) else 0
+        known = known if self._asked_latest else 0
         self._promises.assigned(self.name, self._generation, known, told["by"])
         return True
 
@@ -265,7 +266,7 @@ class GroupMember(GroupClient):
             self.coordinator = None
             return None
         offset: int = told.topics[0].partitions[0].committed_offset
-        if self._promises.are_known_to(self._asked):
+        if self._asked_latest:
             self._promises.fetched(self.name, partition, known, offset)
         return offset
 

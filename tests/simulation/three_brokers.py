@@ -90,7 +90,7 @@ def three_brokers(run: Run) -> None:
     run.tree.created.append(lambda path: _lose_tree_at_registration(run, path, until))
     short_lived = ShortLivedTopic(world, run.addresses, until, checks.leader)
     run.in_background(short_lived.run())
-    promises = GroupPromises(world, checks.leader)
+    promises = GroupPromises(world, run.promises.is_led_by)
     for name in ("m1", "m2", "m3"):
         member = GroupMember(world, name, run.addresses, "workers", promises, partitions)
         run.in_background(member.run())
