@@ -55,7 +55,7 @@ class Compression(IntEnum):
     ZSTD = 4
 
 
-_CODEC_MASK = 0x07
+CODEC_MASK = 0x07
 _CODECS = tuple(Compression)
 
 
@@ -65,7 +65,7 @@ def codec_in(attributes: int) -> Compression:
     Raises:
         DecodeError: Kafka has no codec with that number.
     """
-    codec = attributes & _CODEC_MASK
+    codec = attributes & CODEC_MASK
     if codec >= len(_CODECS):
         raise DecodeError(f"unknown compression codec {codec}")
     return _CODECS[codec]

@@ -33,10 +33,10 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 from zlib import crc32
 
-from kafkapy.protocol.compression import MAX_DECOMPRESSED, Buffer, Compression, codec_in
+from kafkapy.protocol.compression import CODEC_MASK, MAX_DECOMPRESSED, Buffer, Compression, codec_in
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.legacy_compression import compress_legacy, decompress_legacy
-from kafkapy.protocol.records import LOG_OVERHEAD, MAGIC, NO_TIMESTAMP, Record, TimestampType
+from kafkapy.protocol.records import LOG_OVERHEAD, MAGIC, NO_TIMESTAMP, TIMESTAMP_TYPE, Record, TimestampType
 
 MAGIC_0 = 0
 MAGIC_1 = 1
@@ -48,9 +48,8 @@ _MIN_SIZE = 14
 _MIN_SIZE_1 = _MIN_SIZE + 8
 _FIELDS_AT = (18, 26)
 """Where the key begins, by magic."""
-_CRC_FROM = 16
-_CODEC_MASK = 0x07
-_TIMESTAMP_TYPE = 0x08
+CRC_AT = 12
+CRC_FROM = 16
 
 _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
@@ -87,7 +86,7 @@ class Message(NamedTuple):
 
     @property
     def timestamp_type(self) -> TimestampType:
-        if self.magic == MAGIC_1 and self.attributes & _TIMESTAMP_TYPE:
+        if self.magic == MAGIC_1 and self.attributes & TIMESTAMP_TYPE:
             return TimestampType.LOG_APPEND_TIME
         return TimestampType.CREATE_TIME
 
@@ -125,7 +124,7 @@ def iter_messages(data: Buffer) -> Iterator[Message]:
 def _read_message(data: bytes, position: int, size: int, magic: int) -> Message:
     end = position + LOG_OVERHEAD + size
     offset, _, crc, _, attributes = _PREFIX.unpack_from(data, position)
-    if crc32(memoryview(data)[position + _CRC_FROM : end]) != crc:
+    if crc32(memoryview(data)[position + CRC_FROM : end]) != crc:
         raise CorruptMessageError(f"the message is corrupt (stored CRC {crc})")
     timestamp = NO_TIMESTAMP
     if magic == MAGIC_1:
@@ -175,7 +174,7 @@ def unwrap(wrapper: Message, *, limit: int = MAX_DECOMPRESSED) -> Iterator[Messa
     for message in iter_messages(data):
         if message.magic != magic:
             raise DecodeError(f"a message of magic {message.magic} within one of magic {magic}")
-        if message.attributes & _CODEC_MASK:
+        if message.attributes & CODEC_MASK:
             raise DecodeError("a message with a codec within another one")
         timestamp = message.timestamp if append_time is None else append_time
         yield message._replace(offset=base + message.offset, timestamp=timestamp)

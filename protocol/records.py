@@ -45,7 +45,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from kafkapy.protocol.compression import MAX_DECOMPRESSED, Buffer, codec_in, compress, decompress
+from kafkapy.protocol.compression import CODEC_MASK, MAX_DECOMPRESSED, Buffer, codec_in, compress, decompress
 from kafkapy.protocol.compression import Compression as Compression
 from kafkapy.protocol.errors import DecodeError
 
@@ -66,10 +66,13 @@ _LEGACY_HEADER = struct.Struct(">qiIb")
 _LEGACY_MIN_SIZE = 26
 """The bytes of a message of magic 0 with a null key and a null value."""
 
-_LENGTH_AT = 8
-_MAGIC_AT = 16
-_CRC_AT = 17
-CRC_FROM = 21
+LENGTH_AT = 8
+MAGIC_AT = 16
+CRC_AT = 17
+CRC_FROM = ATTRIBUTES_AT = 21
+"""The CRC covers a batch from its attributes to its end."""
+CODEC_AT = 22
+"""The byte of the attributes that has the codec."""
 _LAST_OFFSET_DELTA_AT = 23
 _MAX_TIMESTAMP_AT = 35
 _STAMP = struct.Struct(">qii")  # base offset, length and leader epoch
@@ -78,11 +81,10 @@ _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
 
-_CODEC_MASK = 0x07
-_TIMESTAMP_TYPE = 0x08
+TIMESTAMP_TYPE = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
-_DELETE_HORIZON = 0x40
+DELETE_HORIZON = 0x40
 
 MAX_SEQUENCE = 2**31 - 1
 """The sequence number after this one is 0."""
@@ -146,7 +148,7 @@ class BatchHeader(NamedTuple):
     @property
     def timestamp_type(self) -> TimestampType:
         return (
-            TimestampType.LOG_APPEND_TIME if self.attributes & _TIMESTAMP_TYPE else TimestampType.CREATE_TIME
+            TimestampType.LOG_APPEND_TIME if self.attributes & TIMESTAMP_TYPE else TimestampType.CREATE_TIME
         )
 
     @property
@@ -159,7 +161,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def has_delete_horizon(self) -> bool:
-        return bool(self.attributes & _DELETE_HORIZON)
+        return bool(self.attributes & DELETE_HORIZON)
 
 
 @dataclass(slots=True)
@@ -191,7 +193,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
         DecodeError: the buffer ends within the header, or the declared size is smaller than a header.
     """
     left = len(buffer) - position
-    if left >= HEADER_SIZE and buffer[position + _MAGIC_AT] == MAGIC:
+    if left >= HEADER_SIZE and buffer[position + MAGIC_AT] == MAGIC:
         header = header_of(HEADER.unpack_from(buffer, position))
         if header.batch_length < HEADER_SIZE - LOG_OVERHEAD:
             raise DecodeError(f"a batch of {header.size} bytes is smaller than its header")
@@ -217,7 +219,7 @@ def iter_headers(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, Batch
     """
     end = len(buffer)
     while end - position >= LOG_OVERHEAD:
-        (length,) = _INT32.unpack_from(buffer, position + _LENGTH_AT)
+        (length,) = _INT32.unpack_from(buffer, position + LENGTH_AT)
         if length + LOG_OVERHEAD > end - position:
             return
         header = read_header(buffer, position)
@@ -248,7 +250,7 @@ def set_max_timestamp(
     With LOG_APPEND_TIME the max timestamp is the timestamp of every record.
     """
     header = read_header(buffer, position)
-    attributes = header.attributes & ~_TIMESTAMP_TYPE | timestamp_type << 3
+    attributes = header.attributes & ~TIMESTAMP_TYPE | timestamp_type << 3
     if attributes == header.attributes and max_timestamp == header.max_timestamp:
         return
     _INT16.pack_into(buffer, position + CRC_FROM, attributes)
@@ -259,7 +261,7 @@ def set_max_timestamp(
 def write_crc(batch: memoryview) -> int:
     """Set the CRC of the batch that fills `batch`, and return it."""
     crc: int = crc32c(batch[CRC_FROM:])
-    _UINT32.pack_into(batch, _CRC_AT, crc)
+    _UINT32.pack_into(batch, CRC_AT, crc)
     return crc
 
 
@@ -313,7 +315,7 @@ def build_batch(
         | timestamp_type << 3
         | (TRANSACTIONAL if transactional else 0)
         | (CONTROL if control else 0)
-        | (_DELETE_HORIZON if delete_horizon is not None else 0)
+        | (DELETE_HORIZON if delete_horizon is not None else 0)
     )
     body = compress(compression, payload, level) if compression else payload
     batch = bytearray(HEADER_SIZE)
@@ -344,7 +346,7 @@ def recompress_batch(
     body = compress(compression, decompress(header.compression, payload, limit=limit), level)
     batch = bytearray(HEADER_SIZE)
     length = HEADER_SIZE - LOG_OVERHEAD + len(body)
-    attributes = header.attributes & ~_CODEC_MASK | compression
+    attributes = header.attributes & ~CODEC_MASK | compression
     HEADER.pack_into(batch, 0, *header._replace(batch_length=length, attributes=attributes))
     batch += body
     write_crc(memoryview(batch))

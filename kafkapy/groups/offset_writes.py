@@ -24,7 +24,7 @@ from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.types import TopicPartition
 
 OFFSETS_AT_ONCE: Final = 500
-"""The offsets that are removed in one piece, which takes about a millisecond."""
+"""The offsets that are written or removed in one piece, which takes about a millisecond."""
 
 logger = logging.getLogger(__name__)
 

@@ -48,6 +48,7 @@ from kafkapy.groups.committed_offset import (
     encode_plain_tail,
 )
 from kafkapy.groups.coordinator import GroupCoordinator
+from kafkapy.groups.offset_writes import OFFSETS_AT_ONCE
 from kafkapy.groups.offsets import partitions_of
 from kafkapy.groups.zookeeper_offsets import ZooKeeperOffsets
 from kafkapy.handlers.context import RequestContext
@@ -69,8 +70,6 @@ VERSION_WITH_TIMESTAMPS: Final = 1
 FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND: Final = 9
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
 UNSET: Final = -1
-OFFSETS_AT_ONCE: Final = 500
-"""The offsets that are written in one turn."""
 CHECKED_AT_ONCE: Final = 100
 """The offsets that are looked at before other requests may be served: they take a tenth of a millisecond."""
 

@@ -29,6 +29,7 @@ from typing import Final, NamedTuple
 
 from kafkapy.coordination.runtime import TransactionalProducer
 from kafkapy.groups.committed_offset import EncodedOffset, encode_offset
+from kafkapy.groups.offset_writes import OFFSETS_AT_ONCE
 from kafkapy.groups.offsets import partitions_of
 from kafkapy.handlers.context import RequestContext
 from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC
@@ -48,8 +49,6 @@ from kafkapy.transactions.verifier import Participation
 FIRST_VERSION_THAT_KNOWS_LOADING: Final = 2
 FIRST_VERSION_THAT_KNOWS_ABORTABLE: Final = 4
 FIRST_VERSION_THAT_ADDS: Final = 5
-OFFSETS_AT_ONCE: Final = 500
-"""The offsets that are written in one turn."""
 
 _FOR_CLIENTS: Final = {
     # Clients ask again without looking for the coordinator.

@@ -50,6 +50,7 @@ from kafkapy.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from kafkapy.protocol.special_timestamps import EARLIEST, LATEST
 from kafkapy.protocol.types import ZERO_UUID, ApiKey, TopicPartition
 from kafkapy.replicas.fetch_session import FollowerSession, Wanted
 from kafkapy.replicas.replication_quota import ReplicationQuota
@@ -65,8 +66,6 @@ FIRST_VERSION_WITH_DIVERGENCE: Final = 12
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 FIRST_VERSION_WITH_REPLICA_STATE: Final = 15
 
-LATEST: Final = -1
-EARLIEST: Final = -2
 
 SYNC_SECONDS: Final = 0.25
 """How long the next request waits for the syncs of what the last answer brought."""

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Protocol
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.replicas.replication import ALL_REPLICAS
 from kafkapy.storage.disk.errors import StorageError
-from kafkapy.storage.log.log_config import LogConfig
+from kafkapy.storage.log.log_config import NEVER, LogConfig
 
 if TYPE_CHECKING:
     import asyncio
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
     from kafkapy.storage.log.partition_log import AppendInfo, PartitionLog
     from kafkapy.storage.log.validate import AppendOrigin, PreparedBatches
     from kafkapy.storage.log.verification import Verification
-
-NEVER = 2**63 - 1
-"""Kafka's default of flush.messages and flush.ms."""
 
 
 class FlushRequests(Protocol):

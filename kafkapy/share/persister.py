@@ -27,6 +27,7 @@ from kafkapy.protocol.messages import (
     read_share_group_state_summary,
     write_share_group_state,
 )
+from kafkapy.protocol.special_timestamps import LATEST
 from kafkapy.protocol.types import TopicPartition, Uuid
 from kafkapy.share.share_partition import StoredBatch
 from kafkapy.share.state import UNKNOWN
@@ -35,7 +36,6 @@ from kafkapy.share.state_records import ShareKey
 ATTEMPTS: Final = 8
 FIRST_PAUSE_SECONDS: Final = 0.1
 MOST_PAUSE_SECONDS: Final = 5.0
-LATEST: Final = -1
 CONSUMER: Final = -1
 
 _AGAIN: Final = frozenset(

@@ -29,16 +29,21 @@ from typing import Final, Protocol
 from crc32c import crc32c
 
 from kafkapy.protocol.compiled import compiled_twin
-from kafkapy.protocol.compression import Buffer
+from kafkapy.protocol.compression import CODEC_MASK, Buffer
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.records import (
     CONTROL,
+    CRC_AT,
+    CRC_FROM,
+    DELETE_HORIZON,
+    HEADER,
     HEADER_SIZE,
     LOG_OVERHEAD,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     NO_TIMESTAMP,
+    TIMESTAMP_TYPE,
     TRANSACTIONAL,
     BatchHeader,
     Compression,
@@ -52,16 +57,9 @@ PART: Final = 1
 NOTHING: Final = 2
 """How much of a batch is kept."""
 
-DELETE_HORIZON: Final = 0x40
-_TIMESTAMP_TYPE = 0x08
-_KEPT_WHEN_EMPTY = _TIMESTAMP_TYPE | TRANSACTIONAL | CONTROL
-_CODEC = 0x07
+_KEPT_WHEN_EMPTY = TIMESTAMP_TYPE | TRANSACTIONAL | CONTROL
 
-_HEADER = struct.Struct(">qiibIhiqqqhii")
-assert _HEADER.size == HEADER_SIZE
 _CRC = struct.Struct(">I")
-_CRC_AT = 17
-_CRC_FROM = 21
 
 _ROOM_PER_RECORD = 11
 """The most bytes by which a record grows when its timestamp is written again.
@@ -80,11 +78,11 @@ the max timestamp; and whether the base timestamp is a delete horizon.
 def frame(header: BatchHeader, records: Buffer) -> bytearray:
     """A batch of a header, with the right length and CRC, and its records as stored."""
     batch = bytearray(HEADER_SIZE)
-    _HEADER.pack_into(
+    HEADER.pack_into(
         batch, 0, *header._replace(batch_length=HEADER_SIZE - LOG_OVERHEAD + len(records), crc=0)
     )
     batch += records
-    _CRC.pack_into(batch, _CRC_AT, crc32c(memoryview(batch)[_CRC_FROM:]))
+    _CRC.pack_into(batch, CRC_AT, crc32c(memoryview(batch)[CRC_FROM:]))
     return batch
 
 
@@ -94,7 +92,7 @@ def emptied(header: BatchHeader, *, with_producer: bool) -> bytearray:
     It keeps its offsets and max timestamp. With `with_producer` it also keeps the producer, the sequence
     numbers and the transaction attributes.
     """
-    kept = _KEPT_WHEN_EMPTY if with_producer else _TIMESTAMP_TYPE
+    kept = _KEPT_WHEN_EMPTY if with_producer else TIMESTAMP_TYPE
     header = header._replace(attributes=header.attributes & kept, base_timestamp=NO_TIMESTAMP, record_count=0)
     if not with_producer:
         header = header._replace(
@@ -106,7 +104,7 @@ def emptied(header: BatchHeader, *, with_producer: bool) -> bytearray:
 def with_records(header: BatchHeader, chosen: Chosen, codec: Compression, records: Buffer) -> bytearray:
     """A batch with the kept records, which the caller has compressed again."""
     _, kept, _, base_timestamp, max_timestamp, has_horizon = chosen
-    attributes = header.attributes & ~_CODEC | codec | (DELETE_HORIZON if has_horizon else 0)
+    attributes = header.attributes & ~CODEC_MASK | codec | (DELETE_HORIZON if has_horizon else 0)
     if header.timestamp_type == TimestampType.LOG_APPEND_TIME:
         max_timestamp = header.max_timestamp
     return frame(

@@ -11,6 +11,7 @@ from __future__ import annotations
 from kafkapy.protocol.compression import Buffer, compress
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.records import (
+    DELETE_HORIZON,
     HEADER_SIZE,
     BatchHeader,
     build_batch,
@@ -18,7 +19,6 @@ from kafkapy.protocol.records import (
     read_header,
 )
 from kafkapy.storage.cleaning.batch_filter import (
-    DELETE_HORIZON,
     NOTHING,
     PART,
     BatchFilter,

@@ -17,12 +17,13 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, TypeAlias
 
 from kafkapy.protocol.compiled import compiled_twin
-from kafkapy.protocol.compression import Buffer
+from kafkapy.protocol.compression import CODEC_MASK, Buffer
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.records import (
     CONTROL,
     HEADER_SIZE,
     MAGIC,
+    MAGIC_AT,
     TRANSACTIONAL,
     BatchHeader,
     crc_is_valid,
@@ -40,9 +41,6 @@ IndexBatches: TypeAlias = Callable[
     [Slots, int, int, int, int, Buffer, int, int, int, int], tuple[int, int, int, int, int, int]
 ]
 IndexRecords: TypeAlias = Callable[[Slots, int, int, int, int, Buffer, int, int], tuple[int, int, int, int]]
-
-_CODEC = 0x07
-_MAGIC_AT = 16
 
 
 class RawRecord(NamedTuple):
@@ -99,7 +97,7 @@ def look(data: Buffer, at: int, end: int) -> tuple[int, BatchHeader | None]:
     """
     if end - at < HEADER_SIZE:
         return END, None
-    if data[at + _MAGIC_AT] != MAGIC:
+    if data[at + MAGIC_AT] != MAGIC:
         return SPECIAL, None
     try:
         header = read_header(data, at)
@@ -109,7 +107,7 @@ def look(data: Buffer, at: int, end: int) -> tuple[int, BatchHeader | None]:
         return END, None
     if not crc_is_valid(data, at, header) or header.last_offset_delta < 0 or header.record_count < 0:
         return BAD, None
-    if header.attributes & (_CODEC | TRANSACTIONAL | CONTROL):
+    if header.attributes & (CODEC_MASK | TRANSACTIONAL | CONTROL):
         return SPECIAL, header
     return FULL, header
 

@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from kafkapy.protocol.records import HEADER_SIZE, LOG_OVERHEAD, MAGIC
+from kafkapy.protocol.records import CRC_FROM, HEADER_SIZE, LENGTH_AT, LOG_OVERHEAD, MAGIC, MAGIC_AT
 from kafkapy.storage.damage.damage import DamagedRange
 from kafkapy.storage.disk.files import File, FileSystem
 from kafkapy.storage.log.offset_index import MAX_RELATIVE_OFFSET
@@ -41,11 +41,6 @@ _PER_BATCH: Final = 1024
 _HEAD: Final = struct.Struct("!qiibI h i")
 """baseOffset, batchLength, partitionLeaderEpoch, magic, crc, attributes, lastOffsetDelta."""
 
-_CRC_FROM: Final = 21
-"""The CRC covers a batch from here (its attributes) to its end."""
-
-_LENGTH_AT: Final = 8
-_MAGIC_AT: Final = 16
 _NO_EPOCH: Final = -1
 _LEAST: Final = HEADER_SIZE - LOG_OVERHEAD
 
@@ -251,7 +246,7 @@ class _Batches:
             self.reason = f"impossible leader epoch {epoch}"
         else:
             at = self._load(position, end - position)
-            if crc32c(self._buffer[at + _CRC_FROM : at + end - position]) == crc:
+            if crc32c(self._buffer[at + CRC_FROM : at + end - position]) == crc:
                 return _Batch(position, end, base_offset, end_offset, epoch)
             self.reason = "the CRC is wrong"
         return None
@@ -259,7 +254,7 @@ class _Batches:
     def next_from(self, position: int) -> _Batch | None:
         """Return the first good batch after the bad one at `position`; None if there is none."""
         if position + LOG_OVERHEAD <= self._size:
-            at = self._load(position, LOG_OVERHEAD) + _LENGTH_AT
+            at = self._load(position, LOG_OVERHEAD) + LENGTH_AT
             length = int.from_bytes(self._buffer[at : at + 4], "big", signed=True)
             batch = self.at(position + LOG_OVERHEAD + length) if length > 0 else None
             if batch is not None:
@@ -269,11 +264,11 @@ class _Batches:
             nbytes = min(_SEARCHED, self._size - position)
             at = self._load(position, nbytes)
             piece = bytes(self._buffer[at : at + nbytes])
-            found = piece.find(MAGIC, _MAGIC_AT)
+            found = piece.find(MAGIC, MAGIC_AT)
             while found >= 0:
-                batch = self.at(position + found - _MAGIC_AT)
+                batch = self.at(position + found - MAGIC_AT)
                 if batch is not None:
                     return batch
                 found = piece.find(MAGIC, found + 1)
-            position += max(nbytes - _MAGIC_AT, 1)
+            position += max(nbytes - MAGIC_AT, 1)
         return None

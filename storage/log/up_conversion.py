@@ -16,10 +16,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafkapy.protocol.compression import MAX_DECOMPRESSED, Buffer, Compression, DecompressedSizeError
+from kafkapy.protocol.compression import (
+    CODEC_MASK,
+    MAX_DECOMPRESSED,
+    Buffer,
+    Compression,
+    DecompressedSizeError,
+)
 from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
 from kafkapy.protocol.legacy_records import CorruptMessageError, Message, iter_messages, unwrap
-from kafkapy.protocol.records import MAGIC, Record, TimestampType, build_batch
+from kafkapy.protocol.records import MAGIC, MAGIC_AT, Record, TimestampType, build_batch
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.validate import (
     DecompressedTooLargeError,
@@ -28,9 +34,7 @@ from kafkapy.storage.log.validate import (
     too_large,
 )
 
-_MAGIC_AT = 16
 _ATTRIBUTES_AT = 17
-_CODEC_MASK = 7
 _HEAVY = 8 * 1024
 """Above this size, a message set is converted in a worker thread.
 
@@ -40,14 +44,14 @@ Converting takes some five microseconds per message, and a message has at least 
 
 def holds_messages(records: Buffer) -> bool:
     """Whether this is a message set, or too short for a record batch."""
-    return len(records) <= _MAGIC_AT or records[_MAGIC_AT] != MAGIC
+    return len(records) <= MAGIC_AT or records[MAGIC_AT] != MAGIC
 
 
 def is_heavy_message_set(records: Buffer) -> bool:
     """Whether `prepare_messages` may take long enough to be worth a worker thread."""
     if len(records) <= _ATTRIBUTES_AT:
         return False
-    return len(records) > _HEAVY or records[_ATTRIBUTES_AT] & _CODEC_MASK != 0
+    return len(records) > _HEAVY or records[_ATTRIBUTES_AT] & CODEC_MASK != 0
 
 
 def prepare_messages(
@@ -86,7 +90,7 @@ def _records(
 
     They are yielded one by one, as there may be millions.
     """
-    magic = data[_MAGIC_AT]
+    magic = data[MAGIC_AT]
     for index, message in enumerate(iter_messages(data)):
         if message.size > config.max_message_bytes:
             raise too_large(message.size, config)

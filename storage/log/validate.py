@@ -27,14 +27,16 @@ from typing import Final
 from crc32c import crc32c
 
 from kafkapy.protocol import record_walker
-from kafkapy.protocol.compression import MAX_DECOMPRESSED, Compression, DecompressedSizeError
+from kafkapy.protocol.compression import CODEC_MASK, MAX_DECOMPRESSED, Compression, DecompressedSizeError
 from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
 from kafkapy.protocol.plain_batch import read_plain_batch
 from kafkapy.protocol.record_walker import BatchSummary, PureWalker, walk_batch
 from kafkapy.protocol.records import (
+    CODEC_AT,
     CRC_FROM,
     HEADER_SIZE,
     MAGIC,
+    MAGIC_AT,
     NO_TIMESTAMP,
     TRANSACTIONAL,
     BatchHeader,
@@ -68,10 +70,6 @@ _DECOMPRESSED_AT_ONCE_PURELY: Final = 32 << 10
 _EXPLAINED_RECORDS: Final = 1000
 _EXPLAINED_BYTES: Final = 1024 * 1024
 """A batch up to these sizes gets an error for each bad record, and a larger one gets one error."""
-
-_MAGIC_AT: Final = 16
-_CODEC_AT: Final = 22
-_CODEC_MASK: Final = 7
 
 _CODECS: Final = {codec.name.lower(): codec for codec in Compression} | {"uncompressed": Compression.NONE}
 _KEEP_CODEC: Final = "producer"
@@ -155,15 +153,13 @@ class PreparedBatches:
 
 def codec_of(records: memoryview | bytes) -> int:
     """The codec number of the first batch, which may be unknown; 0 if there are too few bytes."""
-    return records[_CODEC_AT] & _CODEC_MASK if len(records) >= HEADER_SIZE else 0
+    return records[CODEC_AT] & CODEC_MASK if len(records) >= HEADER_SIZE else 0
 
 
 def is_transactional(records: memoryview) -> bool:
     """Whether the first batch is part of a transaction; False for a message set."""
     return (
-        len(records) >= HEADER_SIZE
-        and records[_MAGIC_AT] == MAGIC
-        and bool(records[_CODEC_AT] & TRANSACTIONAL)
+        len(records) >= HEADER_SIZE and records[MAGIC_AT] == MAGIC and bool(records[CODEC_AT] & TRANSACTIONAL)
     )
 
 
@@ -184,9 +180,9 @@ def effort(records: memoryview, config: LogConfig) -> tuple[bool, int]:
     size = len(records)
     if size < HEADER_SIZE:
         return False, size if record_walker.Walker is PureWalker else 0
-    codec = records[_CODEC_AT] & _CODEC_MASK
+    codec = records[CODEC_AT] & CODEC_MASK
     slow = size if codec or record_walker.Walker is PureWalker else 0
-    if records[_MAGIC_AT] != MAGIC:
+    if records[MAGIC_AT] != MAGIC:
         return False, slow
     if codec >= len(_HEAVY) or size > _HEAVY[codec]:
         return True, slow

@@ -35,13 +35,13 @@ from kafkapy.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from kafkapy.protocol.special_timestamps import LATEST
 from tests.handlers.group_client import find_coordinator
 from tests.handlers.produce_client import batch, create_topic, produce_request
 from tests.network.raw_client import RawClient, eventually
 
 TRANSACTION = 1
 READ_COMMITTED = 1
-LATEST = -1
 
 
 @pytest.fixture

@@ -29,9 +29,10 @@ from kafkapy.protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from kafkapy.protocol.special_timestamps import EARLIEST, LATEST
 from kafkapy.protocol.types import ApiKey, TopicPartition
 from kafkapy.replicas.cluster_replication import ReplicationSettings
-from kafkapy.replicas.fetcher import EARLIEST, LATEST, FetchSettings, whole_batches
+from kafkapy.replicas.fetcher import FetchSettings, whole_batches
 from kafkapy.storage.log.index_repair import IndexRepair
 from tests.replicas.cluster_rig import TP, Node, Rig, id_of
 from tests.replicas.held_files import until

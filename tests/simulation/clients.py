@@ -41,6 +41,7 @@ from kafkapy.protocol.messages.offset_fetch import (
 )
 from kafkapy.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafkapy.protocol.records import Record, build_batch, decode_records
+from kafkapy.protocol.special_timestamps import LATEST
 from kafkapy.protocol.types import ZERO_UUID
 from tests.simulation.determinism import START_MS
 from tests.simulation.promises import Partition, Promises, Sent
@@ -55,7 +56,6 @@ BACKOFF: Final = 0.1
 PAUSE: Final = 0.4
 """The longest that a producer waits between two batches."""
 
-LATEST: Final = -1
 
 JUDGED_AFTER: Final = 60.0
 """How long after the last fault a record that cannot be read is lost, in seconds."""

@@ -47,7 +47,8 @@ def export(
     The broker may run or not. TIME is ISO or epoch milliseconds. It stands for the first record with that
     timestamp or a later one.
     """
-    from kafkapy.pipeline.log_source.read_options import EARLIEST, LATEST, ReadOptions
+    from kafkapy.pipeline.log_source.read_options import ReadOptions
+    from kafkapy.protocol.special_timestamps import EARLIEST, LATEST
 
     options = ReadOptions(
         paths=tuple(path for each in data_dir.split(",") if (path := each.strip())),
@@ -81,7 +82,8 @@ def _numbers(text: str) -> frozenset[int]:
 
 
 def _bound(option: str, topic: str, text: str, default: int) -> Bound:
-    from kafkapy.pipeline.log_source.read_options import EARLIEST, LATEST, Bound, parse_offsets
+    from kafkapy.pipeline.log_source.read_options import Bound, parse_offsets
+    from kafkapy.protocol.special_timestamps import EARLIEST, LATEST
 
     words = {"earliest": EARLIEST, "latest": LATEST}
     if text in words:

@@ -26,11 +26,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kafkapy.protocol.special_timestamps import EARLIEST, LATEST
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.offline.offline_error import LogSourceError
-
-EARLIEST: Final = -2
-LATEST: Final = -1
 
 _NAMES: Final = (
     "path",

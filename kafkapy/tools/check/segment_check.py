@@ -16,7 +16,7 @@ from typing import NamedTuple
 from kafkapy.protocol.compression import DecompressedSizeError
 from kafkapy.protocol.control_records import ControlType, parse_control_record_key
 from kafkapy.protocol.errors import DecodeError
-from kafkapy.protocol.legacy_records import decode_message_set
+from kafkapy.protocol.legacy_records import CRC_AT, CRC_FROM, decode_message_set
 from kafkapy.protocol.record_walker import walk_batch
 from kafkapy.protocol.records import (
     CONTROL,
@@ -37,8 +37,6 @@ from kafkapy.tools.check.segment_report import BadPlace, EpochStart, Gap, LogSta
 
 _MAX_BATCH = 1 << 30
 _PROGRESS = 1 << 22
-_CRC_AT = 12
-_CRC_FROM = 16
 
 Progress = Callable[[int], None]
 """A function that is called with the number of bytes read since the last call."""
@@ -279,7 +277,7 @@ class SegmentCheck:
         state = self._state
         last = header.base_offset
         reason = None
-        if zlib.crc32(batch[_CRC_FROM:]) != int.from_bytes(batch[_CRC_AT:_CRC_FROM], "big"):
+        if zlib.crc32(batch[CRC_FROM:]) != int.from_bytes(batch[CRC_AT:CRC_FROM], "big"):
             if state.legacy is None:
                 raise _WrongError(position, f"no batch header (magic {header.magic})")
             reason = "the CRC is wrong"

@@ -6,12 +6,18 @@ import zlib
 from collections.abc import Iterator
 
 from kafkapy.protocol.legacy_compression import decompress_legacy
-from kafkapy.protocol.legacy_records import MAGIC_0, Message, append_message, iter_messages, unwrap
+from kafkapy.protocol.legacy_records import (
+    CRC_AT,
+    CRC_FROM,
+    MAGIC_0,
+    Message,
+    append_message,
+    iter_messages,
+    unwrap,
+)
 from kafkapy.protocol.records import NO_TIMESTAMP, Compression, Record, TimestampType
 from kafkapy.tools.dump_log.fact import Values
 
-_CRC_AT = 12
-_CRC_FROM = 16
 _TIMESTAMP_AT = 18
 _NO_TYPE = "NoTimestampType"
 _TYPES = {TimestampType.CREATE_TIME: "CreateTime", TimestampType.LOG_APPEND_TIME: "LogAppendTime"}
@@ -19,12 +25,12 @@ _TYPES = {TimestampType.CREATE_TIME: "CreateTime", TimestampType.LOG_APPEND_TIME
 
 def message_values(offset: int, message: memoryview, position: int) -> Values:
     """Return the values of a message as it is in the file; a wrapper is not opened."""
-    magic, attributes = message[_CRC_FROM], message[_CRC_FROM + 1]
+    magic, attributes = message[CRC_FROM], message[CRC_FROM + 1]
     timestamp = NO_TIMESTAMP
     if magic != MAGIC_0:
         timestamp = int.from_bytes(message[_TIMESTAMP_AT : _TIMESTAMP_AT + 8], "big", signed=True)
     codec = attributes & 7
-    crc = int.from_bytes(message[_CRC_AT:_CRC_FROM], "big")
+    crc = int.from_bytes(message[CRC_AT:CRC_FROM], "big")
     return {
         "offset": offset,
         "position": position,
@@ -34,7 +40,7 @@ def message_values(offset: int, message: memoryview, position: int) -> Values:
         "magic": magic,
         "compresscodec": Compression(codec).name.lower() if codec < len(Compression) else f"unknown({codec})",
         "crc": crc,
-        "isvalid": zlib.crc32(message[_CRC_FROM:]) == crc,
+        "isvalid": zlib.crc32(message[CRC_FROM:]) == crc,
     }
 
 
@@ -65,7 +71,7 @@ def _record_values(message: Message, stored: Message, timestamp_type: TimestampT
         "keySize": -1 if message.key is None else len(message.key),
         "valueSize": -1 if message.value is None else len(message.value),
         "isValid": True,  # invalid messages are not read
-        "crc": int.from_bytes(rebuilt[_CRC_AT:_CRC_FROM], "big"),
+        "crc": int.from_bytes(rebuilt[CRC_AT:CRC_FROM], "big"),
     }
 
 

@@ -18,14 +18,13 @@ from collections.abc import Iterator
 
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.legacy_records import Message, iter_messages, unwrap
-from kafkapy.protocol.records import MAGIC, Record, TimestampType, build_batch
+from kafkapy.protocol.records import MAGIC, MAGIC_AT, Record, TimestampType, build_batch
 from kafkapy.storage.disk.files import File, FileSystem
 from kafkapy.storage.log.batches import BadBatchError, iter_batches
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
 
 logger = logging.getLogger(__name__)
 
-_MAGIC_AT = 16
 _BATCH_BYTES = 64 * 1024
 _WRITE_BYTES = 1 << 20
 
@@ -38,10 +37,10 @@ def begins_with_message(files: ReadOnlyFiles, path: str) -> bool:
     """
     file = files.open(path)
     try:
-        head = files.read_at(file, _MAGIC_AT + 1, 0)
+        head = files.read_at(file, MAGIC_AT + 1, 0)
     finally:
         file.release()
-    return len(head) > _MAGIC_AT and head[_MAGIC_AT] < MAGIC
+    return len(head) > MAGIC_AT and head[MAGIC_AT] < MAGIC
 
 
 def convert_segment(source_files: ReadOnlyFiles, source: str, files: FileSystem, target: str) -> int:
@@ -103,7 +102,7 @@ def _message(batch: memoryview) -> Message | None:
     Raises:
         DecodeError: the message cannot be read.
     """
-    return None if batch[_MAGIC_AT] >= MAGIC else next(iter_messages(batch))
+    return None if batch[MAGIC_AT] >= MAGIC else next(iter_messages(batch))
 
 
 def _go_together(one: Message, other: Message | None) -> bool:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafkapy.pipeline.log_source.read_options import EARLIEST, LATEST, ReadOptions, offsets_from, offsets_to
+from kafkapy.pipeline.log_source.read_options import ReadOptions, offsets_from, offsets_to
+from kafkapy.protocol.special_timestamps import EARLIEST, LATEST
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.offline.offline_error import LogSourceError
 
