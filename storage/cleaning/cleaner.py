@@ -115,7 +115,6 @@ class Cleaner:
                         return False
                     low = header.next_offset
                     chunks.at += header.size
-                self.stats.map_bytes_read += chunks.at - chunks.started_at
         finally:
             file.release()
         key_map.last_offset = max(key_map.last_offset, segment.end_offset - 1)

@@ -56,7 +56,6 @@ class CleaningLimits:
 class CleaningStats:
     """The statistics of a pass."""
 
-    map_bytes_read: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
     records_read: int = 0

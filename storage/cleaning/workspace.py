@@ -107,7 +107,7 @@ class Workspace:
 class SegmentChunks:
     """Reads a segment in chunks that begin with a batch."""
 
-    __slots__ = ("_file", "_position", "_segment", "_workspace", "at", "buffer", "filled", "started_at")
+    __slots__ = ("_file", "_position", "_segment", "_workspace", "at", "buffer", "filled")
 
     def __init__(self, workspace: Workspace, file: File, segment: SourceSegment, start: int) -> None:
         self._workspace = workspace
@@ -118,7 +118,6 @@ class SegmentChunks:
         self.buffer = workspace.buffer
         self.at = self.filled = 0
         """The position in the buffer, between two batches; and the end of the bytes in it."""
-        self.started_at = 0
 
     @property
     def ends_segment(self) -> bool:
@@ -136,7 +135,7 @@ class SegmentChunks:
             self._grow()
         wanted = min(len(self.buffer), left)
         self.filled = workspace.files.read_into(self._file, self.buffer[:wanted], self._position)
-        self.at = self.started_at = 0
+        self.at = 0
         if self.filled < wanted:
             raise self.bad("the file ends")
         if self.filled < HEADER_SIZE:

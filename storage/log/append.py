@@ -44,7 +44,6 @@ class AppendInfo:
     """The timestamp given to the records; -1 with CreateTime."""
     max_timestamp: int
     log_start_offset: int
-    records_written: int
     nbytes: int
     duplicate: bool = False
     """The batch was appended before. The offsets are those of the first time."""
@@ -110,7 +109,6 @@ def append(
         log_append_time,
         max_timestamp,
         log.log_start_offset,
-        prepared.record_count,
         prepared.nbytes,
     )
 
@@ -123,7 +121,6 @@ def _duplicate(log: LogState, batch: CachedBatch, log_append_time: int) -> Appen
         NO_TIMESTAMP if log_append_time == NO_TIMESTAMP else batch.timestamp,
         batch.timestamp,
         log.log_start_offset,
-        records_written=0,
         nbytes=0,
         duplicate=True,
     )
