@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
@@ -28,20 +27,19 @@ from typing import Any, Final
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.controller.channels import Channels, OwnBroker
 from kafkapy.controller.context import (
-    ControllerContext,
     PartitionStatus,
 )
 from kafkapy.controller.controlled_shutdown import hand_over
-from kafkapy.controller.deletions import TopicDeletions, asked_to_delete
-from kafkapy.controller.elections import ElectionType, LeaderElections
+from kafkapy.controller.deletions import asked_to_delete
+from kafkapy.controller.elections import ElectionType
 from kafkapy.controller.expectations import Expectation, Expectations
 from kafkapy.controller.isr_changes import alter_partitions
 from kafkapy.controller.producer_ids import reserve_block
-from kafkapy.controller.reassignments import Reassignments
 from kafkapy.controller.reconciliation import reconcile
 from kafkapy.controller.request_batch import ControlRequest, RequestBatch
 from kafkapy.controller.state_changes import StateChanges
-from kafkapy.controller.state_commits import PARTITIONS_AT_ONCE, StateCommits
+from kafkapy.controller.state_commits import PARTITIONS_AT_ONCE
+from kafkapy.controller.term import Term
 from kafkapy.metadata import znodes
 from kafkapy.metadata.cache import MetadataCache
 from kafkapy.metadata.image import NO_LEADER, Broker, MetadataImage, PartitionState, Topic
@@ -110,48 +108,30 @@ class Controller:
             seconds=config["controller.socket.timeout.ms"] / 1000,
             answered=self._answered,
         )
-        self._has_begun = False
-        """Whether the controller knows the brokers and topics; from then on it answers requests."""
-        self._commits = StateCommits(writer, self._channels, node_id, self._listener)
-        self.elections = LeaderElections(self._commits, config)
-        self.reassignments = Reassignments(self._commits, writer, store)
-        self.deletions = TopicDeletions(self._commits, writer, store)
-        self._to_do: dict[TopicPartition, bool] = {}
-        """The partitions to look at, each with whether its replicas are to be told in any case."""
-        self._answers: deque[tuple[Broker, ControlRequest, Any]] = deque()
-        """Answers that change something."""
-        self._acted_on: dict[int, int] | None = None
-        """The broker epochs that the metadata has as acted on; None if they are not there."""
+        self.term = self._new_term()
+        """What it knows and has to do since its election."""
         self._led: Expectations[TopicPartition] = Expectations()
         self._rebalancing: asyncio.Task[None] | None = None
         self._unclean: bool = config[UNCLEAN_ELECTION]
         cache.follow(self._image_changed)
         config.on_change(self._config_changed)
 
-    @property
-    def context(self) -> ControllerContext:
-        """What the controller knows beside the image."""
-        return self._commits.context
-
     # --- the term of office -------------------------------------------------------------------------------
 
     def elected(self) -> None:
-        """Begin with nothing; `act` finds out the rest."""
-        self._has_begun = False
-        self._commits = StateCommits(self._writer, self._channels, self._node_id, self._listener)
-        self.elections = LeaderElections(self._commits, self._config)
-        self.reassignments = Reassignments(self._commits, self._writer, self._store)
-        self.deletions = TopicDeletions(self._commits, self._writer, self._store)
-        self._to_do.clear()
-        self._answers.clear()
+        """Begin a term with nothing; `act` finds out the rest."""
+        self.term = self._new_term()
         self._changes.requests.update(CONTROLLER_REQUESTS)
+
+    def _new_term(self) -> Term:
+        return Term(self._writer, self._store, self._channels, self._config, self._node_id)
 
     def resigned(self) -> None:
         """Stop telling brokers anything, since another broker is the controller."""
-        self._has_begun = False
+        self.term.has_begun = False
         self._channels.end()
         self._led.give_up()
-        self.deletions.give_up()
+        self.term.deletions.give_up()
         if self._rebalancing is not None:
             self._rebalancing.cancel()
             self._rebalancing = None
@@ -164,7 +144,7 @@ class Controller:
     def require(self) -> None:
         """Raise KafkaError NOT_CONTROLLER unless this broker is the controller, and ready."""
         self._writer.require_controller()
-        if not self._has_begun:
+        if not self.term.has_begun:
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
 
     async def act(self) -> None:
@@ -175,30 +155,30 @@ class Controller:
         Raises:
             KafkaError, MetadataStoreError: not all could be done; the next call does the rest.
         """
-        if not self._has_begun:
+        if not self.term.has_begun:
             await self._begin()
         await self._take_brokers()
         await self._take_answers()
-        await self.deletions.take_removed()
+        await self.term.deletions.take_removed()
         await self._take_requests()
         await self._look_at_partitions()
         await self._advance_deletions()
-        self.context.restarted.clear()
+        self.term.context.restarted.clear()
         await self._note_epochs()
-        await self.reassignments.advance_all()
-        if self._answers or self._to_do or self._changes.requests:
+        await self.term.reassignments.advance_all()
+        if self.term.answers or self.term.to_do or self._changes.requests:
             # They came meanwhile. Whoever reads changes forgets that somebody was to be woken.
             self._changes.wake()
 
     async def _begin(self) -> None:
         try:
             node = await self._store.get(znodes.BROKER_EPOCHS)
-            self._acted_on = znodes.decode_broker_epochs(node.data)
+            self.term.acted_on = znodes.decode_broker_epochs(node.data)
         except (NoNodeError, DamagedNodeError):
-            self._acted_on = None
-        image, context = self._writer.image, self.context
+            self.term.acted_on = None
+        image, context = self._writer.image, self.term.context
         context.brokers.update(image.brokers)
-        known = self._acted_on or {}
+        known = self.term.acted_on or {}
         context.restarted.update(
             broker.id for broker in image.brokers.values() if known.get(broker.id) != broker.epoch
         )
@@ -207,22 +187,22 @@ class Controller:
         # Brokers follow a leader only if they know it.
         requests = RequestBatch()
         requests.update_metadata(context.brokers)
-        self._commits.send(requests)
-        self._to_do = dict.fromkeys(_partitions(image.topics.values()), True)
-        self.reassignments.find(image)
-        self._has_begun = True
+        self.term.commits.send(requests)
+        self.term.to_do = dict.fromkeys(_partitions(image.topics.values()), True)
+        self.term.reassignments.find(image)
+        self.term.has_begun = True
         if self._config["auto.leader.rebalance.enable"]:
             self._rebalancing = asyncio.create_task(self._rebalance(), name="kafkapy-leader-rebalance")
         logger.info(
             "The controller knows the brokers %s and %d partitions",
             ", ".join(map(str, sorted(context.brokers))),
-            len(self._to_do),
+            len(self.term.to_do),
         )
 
     async def _note_epochs(self) -> None:
         """Write down which registrations of brokers were acted on, for the next controller."""
-        epochs = {broker.id: broker.epoch for broker in self.context.brokers.values()}
-        if epochs == self._acted_on:
+        epochs = {broker.id: broker.epoch for broker in self.term.context.brokers.values()}
+        if epochs == self.term.acted_on:
             return
         path, data = znodes.BROKER_EPOCHS, znodes.encode_broker_epochs(epochs)
 
@@ -232,26 +212,26 @@ class Controller:
             await self._writer.commit([operation])
 
         await self._writer.until_current(attempt)
-        self._acted_on = epochs
+        self.term.acted_on = epochs
 
     # --- what changes in the image ------------------------------------------------------------------------
 
     def _image_changed(self, old: MetadataImage, new: MetadataImage) -> None:
         """Note what is to be looked at: others have changed the image, or topics were created."""
-        if not self._has_begun or self._commits.is_publishing:
+        if not self.term.has_begun or self.term.commits.is_publishing:
             return
         for name in new.changed_topics(old):
             before, after = old.topics.get(name), new.topics.get(name)
             if before is not None and (after is None or after.id != before.id):
-                self.deletions.note_removed(before)
+                self.term.deletions.note_removed(before)
                 before = None
             if after is None:
                 continue
             for index, state in enumerate(after.partitions):
                 known = before.partitions[index] if before and index < len(before.partitions) else None
                 if state is not known and state != known:
-                    self._to_do[TopicPartition(name, index)] = known is not None
-            self.reassignments.note(after)
+                    self.term.to_do[TopicPartition(name, index)] = known is not None
+            self.term.reassignments.note(after)
             if before is not None and before.configs != after.configs and self._is_unclean(name):
                 self._look_at_offline(_partitions([after]))
         self._changes.wake()
@@ -259,14 +239,14 @@ class Controller:
     def _config_changed(self) -> None:
         """Look at the offline partitions again, when unclean elections become the default."""
         before, self._unclean = self._unclean, self._config[UNCLEAN_ELECTION]
-        if self._unclean and not before and self._has_begun:
-            self._look_at_offline(self.context.partitions)
+        if self._unclean and not before and self.term.has_begun:
+            self._look_at_offline(self.term.context.partitions)
             self._changes.wake()
 
     def _look_at_offline(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:
-            if self.context.partitions.get(partition) is PartitionStatus.OFFLINE:
-                self._to_do.setdefault(partition, False)
+            if self.term.context.partitions.get(partition) is PartitionStatus.OFFLINE:
+                self.term.to_do.setdefault(partition, False)
 
     def _is_unclean(self, topic: str) -> bool:
         """Whether a replica of a topic may lead that is not in sync."""
@@ -277,7 +257,7 @@ class Controller:
 
     async def _take_brokers(self) -> None:
         """Note the brokers that came and went, and the partitions which that concerns."""
-        context, image = self.context, self._writer.image
+        context, image = self.term.context, self._writer.image
         gone, came = context.differing(image.brokers)
         changed = [broker for broker in image.brokers.values() if context.brokers.get(broker.id) != broker]
         if not gone and not changed:
@@ -296,33 +276,33 @@ class Controller:
         )
         requests = RequestBatch()
         requests.update_metadata(context.brokers)
-        self._commits.send(requests)
+        self.term.commits.send(requests)
         concerned = {*gone, *(broker.id for broker in came)}
         for topic in image.topics.values():
             for index, state in enumerate(topic.partitions):
                 if not concerned.isdisjoint(state.replicas) or state.leader in concerned:
-                    self._to_do.setdefault(TopicPartition(topic.name, index), False)
-        self.deletions.brokers_changed()
+                    self.term.to_do.setdefault(TopicPartition(topic.name, index), False)
+        self.term.deletions.brokers_changed()
         await self._tell_of_all_partitions([broker.id for broker in came])
 
     async def _tell_of_all_partitions(self, came: Collection[int]) -> None:
         """Tell brokers that came who leads the partitions that are not looked at anyway."""
         topics = self._writer.image.topics.values() if came else ()
-        rest = (partition for partition in _partitions(topics) if partition not in self._to_do)
+        rest = (partition for partition in _partitions(topics) if partition not in self.term.to_do)
         while some := list(islice(rest, PARTITIONS_AT_ONCE)):
             requests = RequestBatch()
             requests.update_metadata(came, some)
-            self._commits.send(requests)
+            self.term.commits.send(requests)
             await asyncio.sleep(0)  # let other requests run
 
     async def _look_at_partitions(self) -> None:
         """Bring the noted partitions into line, some at a time."""
-        while self._to_do:
-            some = dict(islice(self._to_do.items(), PARTITIONS_AT_ONCE))
-            await self._commits.make(lambda changes, some=some: self._reconcile(changes, some))  # type: ignore[misc]
+        while self.term.to_do:
+            some = dict(islice(self.term.to_do.items(), PARTITIONS_AT_ONCE))
+            await self.term.commits.make(lambda changes, some=some: self._reconcile(changes, some))  # type: ignore[misc]
             for partition, tell_all in some.items():
-                if self._to_do.get(partition) == tell_all:
-                    del self._to_do[partition]
+                if self.term.to_do.get(partition) == tell_all:
+                    del self.term.to_do[partition]
             await asyncio.sleep(0)  # let other requests run
 
     def _reconcile(self, changes: StateChanges, partitions: dict[TopicPartition, bool]) -> None:
@@ -342,15 +322,15 @@ class Controller:
         """Note what a broker has answered, if that changes anything."""
         if isinstance(response, LeaderAndIsrResponse):
             errors = [error for topic in response.topics for error in topic.partition_errors]
-            if any(error.error_code != ErrorCode.NONE for error in errors) or self.context.offline.get(
+            if any(error.error_code != ErrorCode.NONE for error in errors) or self.term.context.offline.get(
                 broker.id
             ):
-                self._answers.append((broker, request, response))
+                self.term.answers.append((broker, request, response))
                 self._changes.wake()
             elif self._led and response.error_code == ErrorCode.NONE:
                 self._note_led(broker, response)
         elif isinstance(request, StopReplicaRequest) and next(asked_to_delete(request), None) is not None:
-            self._answers.append((broker, request, response))
+            self.term.answers.append((broker, request, response))
             self._changes.wake()
         if response.error_code != ErrorCode.NONE:
             logger.error(
@@ -375,20 +355,20 @@ class Controller:
 
     async def _take_answers(self) -> None:
         """Act on what brokers have answered: which replicas are offline or deleted."""
-        while self._answers:
-            broker, request, response = self._answers[0]
-            known = self.context.brokers.get(broker.id)
+        while self.term.answers:
+            broker, request, response = self.term.answers[0]
+            known = self.term.context.brokers.get(broker.id)
             if known is not None and known.epoch == broker.epoch:
                 if isinstance(request, LeaderAndIsrRequest):
                     self._take_offline_replicas(broker, response)
                     self._note_led(broker, response)
                 elif isinstance(request, StopReplicaRequest):
-                    await self.deletions.take_answer(broker.id, request, response)
-            self._answers.popleft()
+                    await self.term.deletions.take_answer(broker.id, request, response)
+            self.term.answers.popleft()
 
     def _take_offline_replicas(self, broker: Broker, response: LeaderAndIsrResponse) -> None:
         image = self._writer.image
-        offline = self.context.offline.setdefault(broker.id, set())
+        offline = self.term.context.offline.setdefault(broker.id, set())
         for topic in response.topics:
             name = image.topic_name(topic.topic_id)
             for answer in topic.partition_errors if name is not None else ():
@@ -398,7 +378,7 @@ class Controller:
                     if partition in offline:
                         logger.info("the replica of %s on broker %d is online again", partition, broker.id)
                         offline.remove(partition)
-                        self._to_do.setdefault(partition, False)
+                        self.term.to_do.setdefault(partition, False)
                 elif answer.error_code != ErrorCode.KAFKA_STORAGE_ERROR:
                     # A broker that knows a newer state answers STALE_CONTROLLER_EPOCH.
                     error = ErrorCode(answer.error_code).name
@@ -406,7 +386,7 @@ class Controller:
                 elif partition not in offline:
                     logger.warning("the replica of %s on broker %d is offline", partition, broker.id)
                     offline.add(partition)
-                    self._to_do.setdefault(partition, False)
+                    self.term.to_do.setdefault(partition, False)
 
     # --- deletions ----------------------------------------------------------------------------------------
 
@@ -418,14 +398,14 @@ class Controller:
         Raises:
             KafkaError, MetadataStoreError: it goes on later.
         """
-        self.deletions.begin(topics)
+        self.term.deletions.begin(topics)
         await self._advance_deletions()
 
     async def _advance_deletions(self) -> None:
-        for name in await self.deletions.advance():
+        for name in await self.term.deletions.advance():
             topic = self._writer.image.topics.get(name)
             if topic is not None:  # somebody has created it anew
-                self._to_do.update(dict.fromkeys(_partitions([topic]), False))
+                self.term.to_do.update(dict.fromkeys(_partitions([topic]), False))
                 self._changes.wake()
 
     # --- what others ask by writing a node ----------------------------------------------------------------
@@ -437,12 +417,12 @@ class Controller:
             self._changes.requests.discard(path)
             try:
                 if path == znodes.DELETE_TOPICS:
-                    await self.deletions.take_marked()
+                    await self.term.deletions.take_marked()
                 elif path == znodes.PREFERRED_REPLICA_ELECTION:
                     await self._take_preferred_election()
                 elif path == znodes.REASSIGN_PARTITIONS:
                     await self._look_at_partitions()
-                    await self.reassignments.take_by_hand()
+                    await self.term.reassignments.take_by_hand()
                 elif path == znodes.ISR_CHANGES:
                     await self._take_isr_changes()
                 else:
@@ -461,7 +441,9 @@ class Controller:
             logger.error("an election is ignored: %s", error)
             partitions = []
         await self._look_at_partitions()
-        for partition, problem in (await self.elections.elect(ElectionType.PREFERRED, partitions)).items():
+        for partition, problem in (
+            await self.term.elections.elect(ElectionType.PREFERRED, partitions)
+        ).items():
             if problem is not None and problem.code is not ErrorCode.ELECTION_NOT_NEEDED:
                 logger.warning("the preferred replica of %s does not lead: %s", partition, problem)
         await self._writer.commit([Delete(znodes.PREFERRED_REPLICA_ELECTION)])
@@ -511,18 +493,21 @@ class Controller:
             requests = RequestBatch()
             for partition in some:
                 requests.leader_and_isr([broker_id], partition)
-            self._commits.send(requests)
+            self.term.commits.send(requests)
             await asyncio.sleep(0)  # let other requests run
 
     # --- requests -----------------------------------------------------------------------------------------
 
     def live(self) -> Collection[int]:
         """The brokers that are live and not shutting down."""
-        return [broker for broker in self.context.brokers if self.context.is_live(broker)]
+        return [broker for broker in self.term.context.brokers if self.term.context.is_live(broker)]
 
     def has_led(self, partition: TopicPartition) -> bool:
         """Whether the partition has had a state in this term of office."""
-        return self.context.partitions.get(partition) in (PartitionStatus.ONLINE, PartitionStatus.OFFLINE)
+        return self.term.context.partitions.get(partition) in (
+            PartitionStatus.ONLINE,
+            PartitionStatus.OFFLINE,
+        )
 
     def expect_led(self, topics: Iterable[Topic], first: int = 0) -> Expectation[TopicPartition]:
         """Begin to wait until the leaders of new partitions know that they lead."""
@@ -549,14 +534,14 @@ class Controller:
         """
         async with self._writer.turn:
             self.require()
-            response, changed = await alter_partitions(self._commits, request)
+            response, changed = await alter_partitions(self.term.commits, request)
             await self._advance_moves(changed)
             return response
 
     async def _advance_moves(self, changed: Iterable[TopicPartition]) -> None:
         """Complete the moves of partitions whose new replicas are in sync now."""
         try:
-            await self.reassignments.advance(changed)
+            await self.term.reassignments.advance(changed)
         except KafkaError as error:  # the in-sync replicas are changed all the same
             logger.error("the reassignment of a partition is not completed: %s; this is retried", error)
             self._changes.wake()
@@ -570,7 +555,7 @@ class Controller:
         """
         async with self._writer.turn:
             self.require()
-            return await hand_over(self._commits, request)
+            return await hand_over(self.term.commits, request)
 
     async def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
         """Reserve producer ids for a broker.
@@ -580,7 +565,7 @@ class Controller:
                 reserved.
         """
         self.require()
-        broker = self.context.brokers.get(request.broker_id)
+        broker = self.term.context.brokers.get(request.broker_id)
         if broker is None:
             raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED)
         if broker.epoch != request.broker_epoch:
@@ -603,7 +588,7 @@ class Controller:
         expected: list[Expectation[TopicPartition]] = []
         async with self._writer.turn:
             self.require()
-            results = await self.elections.elect(
+            results = await self.term.elections.elect(
                 election, partitions, lambda elected: expected.append(self._led.expect(elected))
             )
         timed_out = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The leader has not answered in time.")
@@ -620,7 +605,7 @@ class Controller:
             KafkaError: NOT_CONTROLLER.
         """
         self.require()
-        return self.reassignments.moving()
+        return self.term.reassignments.moving()
 
     async def alter_reassignments(
         self, wanted: Mapping[TopicPartition, Sequence[int] | None], *, may_change_factor: bool
@@ -632,9 +617,9 @@ class Controller:
         """
         async with self._writer.turn:
             self.require()
-            results = await self.reassignments.alter(wanted, may_change_factor=may_change_factor)
+            results = await self.term.reassignments.alter(wanted, may_change_factor=may_change_factor)
             begun = [partition for partition, error in results.items() if error is None]
-            await self.reassignments.forget_by_hand(begun)
+            await self.term.reassignments.forget_by_hand(begun)
             return results
 
     async def _rebalance(self) -> None:
@@ -646,7 +631,7 @@ class Controller:
             try:
                 async with self._writer.turn:
                     self.require()
-                    await self.elections.rebalance()
+                    await self.term.elections.rebalance()
             except KafkaError as error:
                 logger.error("leaders are not rebalanced: %s; this is retried", error)
 

@@ -398,8 +398,8 @@ class TopicAdmin:
                     results.update((topic.id, error) for topic in topics)
             if self._controller is None:
                 return results
-            expected = self._controller.deletions.expect(marked)
-        await self._controller.deletions.wait(expected, seconds)
+            expected = self._controller.term.deletions.expect(marked)
+        await self._controller.term.deletions.wait(expected, seconds)
         return results
 
     async def delete_marked_topics(self) -> None:

@@ -272,7 +272,7 @@ class World:
             assignments=[(index, tuple(replicas)) for index, replicas in enumerate(assignments)],
             configs={setting.replace("_", "."): value for setting, value in configs.items()},
         )
-        await self.until(lambda: self.controller.controller._has_begun)
+        await self.until(lambda: self.controller.controller.term.has_begun)
         topic = (await self.controller.admin.topics.create_topics([new]))[name]
         assert isinstance(topic, Topic), topic
         return topic
@@ -302,7 +302,7 @@ class World:
 
         def holds() -> MetadataImage | None:
             acting = self.controller
-            if acting.admin._writer.turn.locked() or not acting.controller._has_begun:
+            if acting.admin._writer.turn.locked() or not acting.controller.term.has_begun:
                 return None
             image = acting.image
             images = {id(member): member.image for member in self.members.values()}

@@ -174,7 +174,7 @@ async def test_a_replica_that_may_not_join_has_another_error_in_old_versions(
     one, two, _ = await world.start(1, 2, 3)
     await world.create("t", (2, 3))
     await alter(world, two, 2)
-    one.controller.context.shutting_down.add(3)
+    one.controller.term.context.shutting_down.add(3)
     (topic,) = (await alter(world, two, 2, 3, version=version)).topics
     assert topic.partitions[0].error_code == code
     assert world.state().isr == (2,)

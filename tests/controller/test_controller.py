@@ -99,7 +99,7 @@ async def test_a_deleted_topic_is_deleted_on_all_brokers_before_its_nodes_go(wor
     assert "t" not in one.image.topics
     assert await one.store.exists("/brokers/topics/t") is not None
     two.replicas.answers.set()
-    await world.until(lambda: not one.controller.context.deletions)
+    await world.until(lambda: not one.controller.term.context.deletions)
     assert await one.store.exists("/brokers/topics/t") is None
     assert await one.store.children("/admin/delete_topics") == []
     assert one.replicas.stopped == two.replicas.stopped == {T0: True, TopicPartition("t", 1): True}
@@ -113,7 +113,7 @@ async def test_a_broker_that_is_down_delays_a_deletion_and_no_more(world: World)
     one, _ = await world.start(1, 2)
     topic = await world.create("t", (1, 2))
     await world.stop(2)
-    await world.until(lambda: 2 not in one.controller.context.brokers)
+    await world.until(lambda: 2 not in one.controller.term.context.brokers)
     await one.admin.topics.delete_topics([topic.id])
     await world.until(lambda: one.replicas.stopped == {T0: True})
     assert "t" not in one.image.topics
@@ -123,7 +123,7 @@ async def test_a_broker_that_is_down_delays_a_deletion_and_no_more(world: World)
     assert refused.code is ErrorCode.TOPIC_ALREADY_EXISTS
     assert refused.message == "Topic 't' is marked for deletion."
     (two,) = await world.start(2)
-    await world.until(lambda: not one.controller.context.deletions)
+    await world.until(lambda: not one.controller.term.context.deletions)
     assert two.replicas.stopped == {T0: True}
     await world.create("t", (2, 1))
 
@@ -132,18 +132,18 @@ async def test_a_broker_that_starts_while_a_deletion_is_delayed_does_not_show_th
     one, _ = await world.start(1, 2)
     topic = await world.create("t", (1, 2))
     await world.stop(2)
-    await world.until(lambda: 2 not in one.controller.context.brokers)
+    await world.until(lambda: 2 not in one.controller.term.context.brokers)
     await one.admin.topics.delete_topics([topic.id])
     await world.until(lambda: one.replicas.stopped == {T0: True})
     (three,) = await world.start(3)
     assert "t" not in three.image.topics
     await world.stop(1)
-    await world.until(lambda: world.controller is three and three.controller._has_begun)
+    await world.until(lambda: world.controller is three and three.controller.term.has_begun)
     (two,) = await world.start(2)
     assert "t" not in two.image.topics
     (one,) = await world.start(1)
-    await world.until(lambda: "t" in three.controller.context.deletions)
-    await world.until(lambda: not three.controller.context.deletions)
+    await world.until(lambda: "t" in three.controller.term.context.deletions)
+    await world.until(lambda: not three.controller.term.context.deletions)
     assert two.replicas.stopped == one.replicas.stopped == {T0: True}
     assert await three.store.children("/brokers/topics") == []
 
@@ -156,7 +156,7 @@ async def test_a_deletion_goes_on_under_the_next_controller(world: World) -> Non
     await world.stop(1)
     three.replicas.answers.set()
     await world.until(lambda: all(member.replicas.stopped.get(T0) for member in (two, three)))
-    await world.until(lambda: not world.controller.controller.context.deletions)
+    await world.until(lambda: not world.controller.controller.term.context.deletions)
     assert await two.store.children("/brokers/topics") == []
     assert await two.store.children("/admin/delete_topics") == []
 
@@ -186,7 +186,7 @@ async def test_a_topic_that_another_session_marks_is_deleted(world: World) -> No
     await two.store.create("/admin/delete_topics/t")
     await two.store.create("/admin/delete_topics/unknown")
     await world.until(lambda: one.replicas.stopped == {T0: True} == two.replicas.stopped)
-    await world.until(lambda: not one.controller.context.deletions and "t" not in two.image.topics)
+    await world.until(lambda: not one.controller.term.context.deletions and "t" not in two.image.topics)
     await world.create("t", (1, 2))
     assert await one.store.children("/admin/delete_topics") == []
 
@@ -240,7 +240,7 @@ async def test_the_last_replica_in_sync_leads_again_when_it_is_back_and_no_other
     state = await world.led_by(NO_LEADER)
     assert state.isr == (2,)
     await world.start(3)
-    await world.until(lambda: 3 in one.controller.context.brokers)
+    await world.until(lambda: 3 in one.controller.term.context.brokers)
     await world.settled()
     assert world.state() == state
     await world.start(2)
@@ -355,7 +355,7 @@ async def test_a_new_controller_gives_new_epochs_to_those_leaders_only_that_star
 ) -> None:
     one, _, _ = await world.start(1, 2, 3)
     await world.create("t", (2,), (3,))
-    await world.until(lambda: one.controller._acted_on == {m.id: m.epoch for m in world.members.values()})
+    await world.until(lambda: one.controller.term.acted_on == {m.id: m.epoch for m in world.members.values()})
     turn = one.admin._writer.turn
     await turn.acquire()  # the controller does not act any more
     await world.stop(2)
@@ -487,7 +487,7 @@ async def test_a_deletion_does_not_wait_until_a_replica_has_room(world: World) -
     await world.until(lambda: one.replicas.offline[T0] == [2])
     two.replicas.failed = set()  # deleting takes no room
     await one.admin.topics.delete_topics([topic.id])
-    await world.until(lambda: not one.controller.context.deletions)
+    await world.until(lambda: not one.controller.term.context.deletions)
     assert two.replicas.stopped == {T0: True}
 
 

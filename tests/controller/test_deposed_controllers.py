@@ -53,7 +53,7 @@ async def test_the_first_state_that_a_new_controller_tells_is_the_last_that_its_
     monkeypatch.setattr(two.store, "multi", overtaken)
     async with one.admin._writer.turn, three.admin._writer.turn:  # they are not elected
         await depose(hand)
-        await world.until(lambda: two.admin.controller is not None and two.admin.controller._has_begun)
+        await world.until(lambda: two.admin.controller is not None and two.admin.controller.term.has_begun)
         states = await world.until(
             lambda: [
                 state
@@ -112,7 +112,7 @@ async def test_a_controller_that_was_deposed_within_a_change_tells_all_when_it_i
     await world.settled()
     async with two.admin._writer.turn:  # it is not elected
         await depose(hand)
-        await world.until(lambda: one.image.controller_id == 1 and one.controller._has_begun)
+        await world.until(lambda: one.image.controller_id == 1 and one.controller.term.has_begun)
     (three,) = await world.start(3)
     await world.settled()
     assert three.replicas.requests[-1].controller_id == 1

@@ -106,7 +106,7 @@ async def moved_away(world: World, name: str = "t") -> None:
 
 async def in_sync(world: World, name: str = "t") -> None:
     """Put the replicas of a topic back in sync, as their leaders do."""
-    commits = world.controller.controller._commits
+    commits = world.controller.controller.term.commits
     async with world.controller.admin._writer.turn:
         for index, state in enumerate(commits.image.topics[name].partitions):
             partition = TopicPartition(name, index)
@@ -210,9 +210,9 @@ async def test_few_leaders_astray_stay_where_they_are(world: World) -> None:
     async with controller.admin._writer.turn:
         monkey = dict(controller.config._values, **{"leader.imbalance.per.broker.percentage": 100})
         controller.config._values = monkey
-        await controller.controller.elections.rebalance()
+        await controller.controller.term.elections.rebalance()
     assert world.state().leader == 3
     async with controller.admin._writer.turn:
         controller.config._values = {**monkey, "leader.imbalance.per.broker.percentage": 99}
-        await controller.controller.elections.rebalance()
+        await controller.controller.term.elections.rebalance()
     assert world.state().leader == 2

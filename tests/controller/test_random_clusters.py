@@ -220,7 +220,7 @@ async def test_a_cluster_to_which_anything_happens_is_sound_and_ends_in_agreemen
         if node_id in world.members:
             await world.stop(node_id)
         await chaos.start(node_id)
-    await world.until(lambda: not world.controller.controller.context.deletions)
+    await world.until(lambda: not world.controller.controller.term.context.deletions)
     image = await world.settled()
     assert not chaos.failures, chaos.failures[0]
     tree = read_image(await world.controller.store.subtree("/"))
