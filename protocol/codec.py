@@ -41,7 +41,8 @@ Counter: TypeAlias = Callable[[TopMessage, int], int]
 """What is left of a budget after the arrays of a message, or of the first of them that exceed it."""
 
 _encoders: dict[tuple[type[TopMessage], int], Encoder] = {}
-_decoders: dict[tuple[type[TopMessage], int, bool], Decoder] = {}
+_decoders: dict[tuple[type[TopMessage], int, bool, bool], Decoder] = {}
+"""By class, version, whether from bytes, and whether invalid UTF-8 is replaced."""
 _has_records: dict[type[TopMessage], bool] = {}
 _counters: dict[type[TopMessage], Counter] = {}
 
@@ -122,6 +123,8 @@ def decode_from(
 ) -> tuple[M, int]:
     """Return the message at `offset` and the offset after it.
 
+    In strings, what is not UTF-8 becomes U+FFFD, as in Apache Kafka.
+
     Raises:
         DecodeError: the bytes are not such a message.
     """
@@ -133,10 +136,17 @@ def decode_from(
         data = view = memoryview(data)
     elif data.__class__ is not bytes:
         data = bytes(data) if len(data) <= COPY_LIMIT else memoryview(data)
-    key = (message_class, version, data.__class__ is bytes)
+    from_bytes = data.__class__ is bytes
+    key = (message_class, version, from_bytes, False)
     decoder = _decoders.get(key) or _compile_decoder(*key)
     try:
-        found: tuple[M, int] = decoder(data, offset, len(data), budget, view)
+        found: tuple[M, int]
+        try:
+            found = decoder(data, offset, len(data), budget, view)
+        except UnicodeDecodeError:
+            key = (message_class, version, from_bytes, True)
+            decoder = _decoders.get(key) or _compile_decoder(*key)
+            found = decoder(data, offset, len(data), budget, view)
         return found
     except OverBudgetError as error:
         raise OverBudgetError(f"{message_class.__name__} v{version}: {error}") from None
@@ -144,8 +154,6 @@ def decode_from(
         raise DecodeError(f"{message_class.__name__} v{version}: {error}") from None
     except (struct.error, IndexError):
         raise DecodeError(f"{message_class.__name__} v{version}: ends too early") from None
-    except UnicodeDecodeError:
-        raise DecodeError(f"{message_class.__name__} v{version}: a string is not valid UTF-8") from None
 
 
 def holds_more(message: TopMessage, values: int) -> bool:
@@ -178,14 +186,17 @@ def _compile_encoder(message_class: type[TopMessage], version: int) -> Encoder:
     return encoder
 
 
-def _compile_decoder(message_class: type[TopMessage], version: int, from_bytes: bool) -> Decoder:
+def _compile_decoder(
+    message_class: type[TopMessage], version: int, from_bytes: bool, replaces: bool
+) -> Decoder:
     message_schema = schema_of(message_class)
     if version not in message_schema.versions:
         raise DecodeError(f"{message_class.__name__} has no version {version}")
-    source = DecoderSource(message_schema, version, from_bytes=from_bytes)
+    source = DecoderSource(message_schema, version, from_bytes=from_bytes, replaces=replaces)
     module = __import__(message_class.__module__, fromlist=["*"])
     names: dict[str, Any] = {
         "DecodeError": DecodeError,
+        "decode_invalid": primitives.decode_invalid,
         "new": blank,
         "new_list": blanks,
         "over_budget": primitives.over_budget,
@@ -198,7 +209,7 @@ def _compile_decoder(message_class: type[TopMessage], version: int, from_bytes: 
     }
     _execute(source.text, f"<decode {message_class.__name__} v{version}>", names)
     decoder: Decoder = names["decode"]
-    _decoders[message_class, version, from_bytes] = decoder
+    _decoders[message_class, version, from_bytes, replaces] = decoder
     return decoder
 
 

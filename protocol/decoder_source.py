@@ -12,7 +12,8 @@ For a struct with two numbers, a string and an array it looks like this:
 No length is trusted: each is checked against the remaining bytes before a slice is taken. An array count is
 also checked against the smallest size of its elements, and then charged to `budget`: each value that becomes
 a Python object costs one. A read beyond the end raises `struct.error` or IndexError, and
-invalid UTF-8 raises UnicodeDecodeError; `codec.decode` turns these into DecodeError.
+invalid UTF-8 raises UnicodeDecodeError. `codec.decode` turns these into DecodeError, and decodes text that is
+not UTF-8 once more with a decoder that replaces what is invalid.
 """
 
 from collections.abc import Iterator
@@ -41,14 +42,15 @@ class DecoderSource:
     """Holds in `text` the source of a decoder, and in `names` its globals.
 
     The source defines `decode(data, pos, end, budget, view)`.
-    With `from_bytes`, `data` will be bytes, otherwise a memoryview. `view` is a memoryview of `data`, from
-    which records are sliced.
+    With `from_bytes`, `data` will be bytes, otherwise a memoryview. With `replaces`, invalid UTF-8 is
+    replaced. `view` is a memoryview of `data`, from which records are sliced.
     """
 
-    def __init__(self, schema: MessageSchema, version: int, *, from_bytes: bool) -> None:
+    def __init__(self, schema: MessageSchema, version: int, *, from_bytes: bool, replaces: bool) -> None:
         self.version = version
         self.flexible = version in schema.flexible
         self.from_bytes = from_bytes
+        self.replaces = replaces
         self.names: dict[str, Any] = {}
         self.classes: set[str] = set()
         self._lines: list[str] = []
@@ -179,6 +181,8 @@ class DecoderSource:
                 value = "view[pos:stop]"
             elif kind == "bytes":
                 value = "data[pos:stop]" if self.from_bytes else "bytes(data[pos:stop])"
+            elif self.replaces:
+                value = "decode_invalid(data[pos:stop])"
             else:
                 value = "data[pos:stop].decode()" if self.from_bytes else "str(data[pos:stop], 'utf-8')"
             self._emit(f"{target} = {value}")

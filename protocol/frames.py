@@ -20,7 +20,7 @@ from kafkapy.protocol.errors import DecodeError, EncodeError
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.messages import response_class
 from kafkapy.protocol.messages.api_table import API_SCHEMAS
-from kafkapy.protocol.primitives import Buffer, read_uvarint, skip_tags
+from kafkapy.protocol.primitives import Buffer, decode_invalid, read_uvarint, skip_tags
 from kafkapy.protocol.types import ApiKey, Part
 
 MAX_HEADER_TAGS = 32
@@ -74,7 +74,10 @@ def parse_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
             end = position + length
             if end > len(frame):
                 raise DecodeError("request header: client id longer than the frame")
-            client_id = str(frame[position:end], "utf-8")
+            try:
+                client_id = str(frame[position:end], "utf-8")
+            except UnicodeDecodeError:
+                client_id = decode_invalid(frame[position:end])
             position = end
         elif length < -1:
             raise DecodeError("request header: negative length of the client id")
@@ -86,8 +89,6 @@ def parse_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
         return RequestHeader(api_key, api_version, correlation_id, client_id), position
     except (struct.error, IndexError):
         raise DecodeError("request header: ends too early") from None
-    except UnicodeDecodeError:
-        raise DecodeError("request header: client id is not valid UTF-8") from None
 
 
 def response_parts(api_key: int, api_version: int, correlation_id: int, response: TopMessage) -> list[Part]:

@@ -1,4 +1,4 @@
-"""Helpers of compiled encoders and decoders: long varints, long arrays, unknown tags.
+"""Helpers of compiled encoders and decoders: long varints, long arrays, unknown tags, invalid strings.
 
 Unsigned varints have seven bits a byte, lowest first. As in Kafka, at most five bytes are read, and padded
 varints are accepted. A value above the int32 range is refused, since varints are only lengths, counts and
@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from kafkapy.protocol.errors import DecodeError, EncodeError, OverBudgetError
 from kafkapy.protocol.schema import SIZES
+from kafkapy.protocol.text import decode_as_java
 
 Buffer: TypeAlias = bytes | memoryview
 
@@ -23,6 +24,18 @@ MAX_STRING = 0x7FFF
 
 ONE_BYTE = [bytes([value]) for value in range(0x80)]
 """The varints of one byte."""
+
+
+def decode_invalid(data: Buffer) -> str:
+    """Decode a string that may not be UTF-8.
+
+    Raises:
+        DecodeError: with what is replaced, it is longer than a string may be, and could not be sent back.
+    """
+    text = decode_as_java(bytes(data))
+    if len(text.encode()) > MAX_STRING:
+        raise DecodeError("a string is not valid UTF-8, and too long to replace that")
+    return text
 
 
 def read_uvarint(data: Buffer, position: int) -> tuple[int, int]:

@@ -13,12 +13,14 @@ from kafkapy.coordination.pending_write import PendingWrite
 from kafkapy.groups.coordinator import GroupCoordinator
 from kafkapy.groups.offset_writes import OFFSETS_AT_ONCE
 from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.frames import decode_response, encode_request
 from kafkapy.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kafkapy.protocol.messages.list_groups import ListGroupsRequest
 from kafkapy.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+    OffsetCommitResponse,
 )
 from kafkapy.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -129,6 +131,21 @@ def test_an_unknown_topic_id_is_refused(client: RawClient) -> None:
     assert commit(client, "g", {("t", 0): 5}, 10, topic_ids=unknown) == {("t", 0): ErrorCode.UNKNOWN_TOPIC_ID}
     answer = fetch_offsets(client, "g", {"t": [0]}, 10, topic_ids=unknown)
     assert answer.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_names_and_metadata_that_are_not_utf_8_are_committed_as_java_reads_them(client: RawClient) -> None:
+    create_topic(client, "t", 1)
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=5, committed_metadata="BIN")
+    request = OffsetCommitRequest(
+        group_id="m_ller", topics=[OffsetCommitRequestTopic(name="t", partitions=[partition])]
+    )
+    frame = encode_request(request, 5, 7, "raw")
+    client.send(frame.replace(b"m_ller", b"m\xfcller").replace(b"BIN", b"\x00\xff\xfe"))
+    _, answer = decode_response(8, 5, client.receive_frame())
+    assert isinstance(answer, OffsetCommitResponse)
+    assert answer.topics[0].partitions[0].error_code == NONE
+    found = fetch_offsets(client, "m\ufffdller", {"t": [0]}, 5).topics[0].partitions[0]
+    assert (found.committed_offset, found.metadata) == (5, "\x00\ufffd\ufffd")
 
 
 def test_how_large_metadata_may_be_is_a_setting() -> None:

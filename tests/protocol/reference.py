@@ -22,6 +22,7 @@ from kafkapy.protocol.codec import schema_of
 from kafkapy.protocol.errors import DecodeError, EncodeError
 from kafkapy.protocol.message import Message, TopMessage
 from kafkapy.protocol.schema import Field, MessageSchema, Struct, at_default, element_size
+from kafkapy.protocol.text import decode_as_java
 
 M = TypeVar("M", bound=TopMessage)
 
@@ -208,10 +209,10 @@ class _Reader:
                 taken = self.take(length)
                 if field.type != "string":
                     return taken
-                try:
-                    return taken.decode("utf-8")
-                except UnicodeDecodeError:
-                    raise DecodeError("not valid UTF-8") from None
+                text = decode_as_java(taken)
+                if len(text.encode()) > 0x7FFF:
+                    raise DecodeError("too long with what is replaced")
+                return text
             case _:
                 size, signed = INTEGERS[field.type]
                 return self.number(size, signed=signed)

@@ -10,6 +10,7 @@ import pytest
 
 from kafkapy.protocol import codec
 from kafkapy.protocol.errors import DecodeError
+from kafkapy.protocol.frames import parse_request_header
 from kafkapy.protocol.messages.create_topics import CreateTopicsRequest
 from kafkapy.protocol.messages.delete_groups import DeleteGroupsRequest
 from kafkapy.protocol.messages.fetch import FetchRequest
@@ -64,9 +65,20 @@ def test_null_is_refused_where_the_version_does_not_allow_it() -> None:
     assert codec.decode(MetadataRequest, struct.pack(">i", -1), 1).topics is None
 
 
-def test_invalid_utf_8_is_refused() -> None:
-    for name in (b"\xff\xfe", b"\xc0\x80", b"\xed\xa0\x80"):
-        refused(MetadataRequest, struct.pack(">ih", 1, len(name)) + name, 1, "UTF-8")
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [(b"m\xfcller", "m\ufffdller"), (b"\xc0\x80", "\ufffd\ufffd"), (b"\xed\xa0\x80", "\ufffd")],
+)
+def test_invalid_utf_8_is_replaced_as_java_does(name: bytes, text: str) -> None:
+    request = codec.decode(MetadataRequest, struct.pack(">ih", 1, len(name)) + name, 1)
+    assert [topic.name for topic in request.topics or ()] == [text]
+    header, _ = parse_request_header(struct.pack(">hhih", 3, 1, 7, len(name)) + name)
+    assert header.client_id == text
+
+
+def test_invalid_utf_8_is_refused_where_its_replacement_cannot_be_sent_back() -> None:
+    name = b"\xff" * 0x7FFF
+    refused(MetadataRequest, struct.pack(">ih", 1, len(name)) + name, 1, "UTF-8")
 
 
 def test_unknown_tagged_fields_are_skipped() -> None:

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
+from kafkapy.protocol.text import decode_as_java
 from kafkapy.tools.dump_log.fact import Fact, Values
 
 _RECORD = "| "
-_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
-"""What would encode half of a character in UTF-16, and is invalid in UTF-8; its last byte may be missing."""
-
-_INVALID: Final = b"\xff"
-
 _BATCH_FROM = ("position", "timestamp", "size", "magic", "compresscodec", "crc", "isvalid")
 
 
@@ -34,16 +29,8 @@ def _shown(value: Any) -> str:
     if isinstance(value, (dict, list)):
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     if isinstance(value, bytes):
-        return _decoded(value)
+        return decode_as_java(value)
     return str(value)
-
-
-def _decoded(value: bytes) -> str:
-    """Decode UTF-8 as Java does.
-
-    A surrogate gives one replacement character, and not one for each of its bytes.
-    """
-    return _SURROGATE.sub(_INVALID, value).decode(errors="replace")
 
 
 def _optional(value: int | None) -> str:
