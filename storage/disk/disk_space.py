@@ -159,8 +159,11 @@ class DiskSpace:
         return write()
 
     def release_reserve(self) -> bool:
-        """Empty the reserve file, as the disk is full; return False if it is empty already."""
-        return self._cut_reserve(0)
+        """Release half of the reserve, as the disk is full; return False if all of it is used already.
+
+        The half for coordinators is the first: the other is left to those who find the disk full again.
+        """
+        return self._cut_reserve(self.reserve_bytes // 2) or self._cut_reserve(0)
 
     def release_coordinators_half(self) -> bool:
         """Release the half of the reserve for coordinators; return False if it is used already."""
