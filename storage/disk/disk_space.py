@@ -159,9 +159,9 @@ class DiskSpace:
         return write()
 
     def release_reserve(self) -> bool:
-        """Release half of the reserve, as the disk is full; return False if all of it is used already.
+        """Release half of the reserve, as the disk is full; return False if all is used.
 
-        The half for coordinators is the first: the other is left to those who find the disk full again.
+        The half for coordinators is the first: the other is left for when the disk is full again.
         """
         return self._cut_reserve(self.reserve_bytes // 2) or self._cut_reserve(0)
 
