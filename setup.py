@@ -24,6 +24,7 @@ setup(
     ext_modules=[
         extension("kafkapy.protocol._walker", "kafkapy/protocol", ["_walker.c"], []),
         extension("kafkapy.storage.disk._sync_queue", "kafkapy/storage/disk", ["_sync_queue.c"], []),
+        extension("kafkapy.storage.disk._write_probe", "kafkapy/storage/disk", ["_write_probe.c"], []),
         extension(
             "kafkapy.storage.cleaning._compactor",
             "kafkapy/storage/cleaning",

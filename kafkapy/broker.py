@@ -83,6 +83,7 @@ from kafkapy.replicas.log_mover import LogMover
 from kafkapy.replicas.log_start_saves import LogStartSaves
 from kafkapy.replicas.replica_manager import ReplicaManager
 from kafkapy.replicas.replication_quota import QuotaParts, ReplicationQuotas
+from kafkapy.replicas.write_gate import WriteGate
 from kafkapy.share.persister import Persister
 from kafkapy.share.share_parts import ShareParts
 from kafkapy.storage.directories.identity import require_not_shared
@@ -195,6 +196,7 @@ class BrokerCore:
         self.controller_requests: ControllerRequests
         self.inter_broker: InterBroker
         self.log_starts: LogStartSaves
+        self.write_gate: WriteGate
         self.admin: ClusterAdmin
         self.automatic_topics: AutomaticTopics
         self.groups: GroupCoordinator
@@ -334,6 +336,8 @@ class BrokerCore:
             ),
         )
         self.log_starts = LogStartSaves(self.logs, self.blocking)
+        self.write_gate = WriteGate()
+        self._started.callback(self.write_gate.close)
         self.logs.on_directory_failure = self._log_directory_failed
         self._started.push_async_callback(self._close_replicas)
         self._started.push_async_callback(self.log_mover.stop)
@@ -575,6 +579,7 @@ class BrokerCore:
         put_in_effect(config, image, self.node_id)
         self.logs.recovery_threads_per_dir = config["num.recovery.threads.per.data.dir"]
         await self.blocking(self.logs.load, self.cluster_id, self.node_id, shared=self.clustered)
+        self.logs.watch_writes()
         return image
 
     async def _find_place(self, image: MetadataImage, stored: int | None) -> None:

@@ -47,6 +47,7 @@ from kafkapy.process.validation import Validation
 from kafkapy.replicas.controller_requests import ControllerRequests
 from kafkapy.replicas.log_mover import LogMover
 from kafkapy.replicas.log_start_saves import LogStartSaves
+from kafkapy.replicas.write_gate import WriteGate
 from kafkapy.share.share_parts import ShareParts
 from kafkapy.transactions.coordinator import TransactionCoordinator
 from kafkapy.transactions.verifier import Verifier
@@ -81,6 +82,7 @@ class BrokerParts(FetchParts, Protocol):
     """The offsets of consumers of Kafka 0.8; None without a cluster."""
     validation: Validation
     refused_batches: RefusedBatches
+    write_gate: WriteGate
 
     @property
     def offline_replicas(self) -> Mapping[tuple[str, int], tuple[int, ...]]:

@@ -22,6 +22,8 @@ Behaviour:
   NOT_ENOUGH_REPLICAS, with which a client sends the batch again. The connection's next request waits for the
   coordinator, so that a producer's batches stay in order.
 - A transactional batch without a transactional id is refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
+- If the log directory of a batch takes no writes at present, the request waits for a second, and is then
+  refused with KAFKA_STORAGE_ERROR (replicas/write_gate.py). The connection's next request waits for it.
 - If this broker ceases to lead a partition, its records that still wait are answered with
   NOT_LEADER_OR_FOLLOWER.
 - While an answer waits, the connection's next requests are handled. Answers keep the order of the requests.
@@ -46,6 +48,7 @@ Version notes:
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 from collections import deque
@@ -74,6 +77,9 @@ from kafkapy.protocol.messages.produce import (
 from kafkapy.protocol.records import read_header
 from kafkapy.protocol.types import ZERO_UUID, TopicPartition
 from kafkapy.replicas.partition import Partition
+from kafkapy.replicas.write_gate import MOST_SECONDS
+from kafkapy.storage.disk.errors import StuckError
+from kafkapy.storage.disk.log_directory import LogDirectory
 from kafkapy.storage.log.up_conversion import holds_messages, is_heavy_message_set, prepare_messages
 from kafkapy.storage.log.validate import (
     CLIENT,
@@ -185,7 +191,7 @@ async def _settle_in_thread(
         unverified = _begin_transactions(context, writes)
         refusals = _verify(context, request, unverified)
         return await _append_verified(context, request, writes, unverified, refusals)
-    return await context.broker.turns.finish(_append(context, request, writes, context.broker.clock.now_ms()))
+    return await _append_in_turns(context, request, writes)
 
 
 def _begin_transactions(context: RequestContext, writes: list[PartitionWrite]) -> list[PartitionWrite]:
@@ -240,16 +246,50 @@ async def _append_verified(
         now_ms = context.broker.clock.now_ms()
         unverified = [write for write in unverified if write.begin_verification_again(now_ms)]
         refusals = _verify(context, request, unverified)
-    return await context.broker.turns.finish(_append(context, request, writes, context.broker.clock.now_ms()))
+    return await _append_in_turns(context, request, writes)
+
+
+async def _append_in_turns(
+    context: RequestContext, request: ProduceRequest, writes: list[PartitionWrite]
+) -> Outcome:
+    now_ms = context.broker.clock.now_ms()
+    outcome = await context.broker.turns.finish(_append(context, request, writes, now_ms))
+    return await outcome if isinstance(outcome, Awaitable) else outcome
 
 
 def _append(
     context: RequestContext, request: ProduceRequest, writes: list[PartitionWrite], now_ms: int
-) -> Steps[Outcome]:
+) -> Steps[Outcome | Awaitable[Outcome]]:
+    all_done = True
     for number, write in enumerate(writes):
         if number:
             yield
-        write.append(now_ms)
+        all_done &= write.append(now_ms)
+    if all_done:
+        return (yield from _answer(context, request, writes))
+    context.connection.keep_frame()
+    return _append_later(context, request, writes)
+
+
+async def _append_later(
+    context: RequestContext, request: ProduceRequest, writes: list[PartitionWrite]
+) -> Outcome:
+    """Append what log directories do not take at present, or refuse it after a while."""
+    broker = context.broker
+    deadline = asyncio.get_running_loop().time() + min(request.timeout_ms / 1000, MOST_SECONDS)
+    stuck = [write for write in writes if write.stuck is not None]
+    while stuck and await broker.write_gate.wait(
+        stuck[0].log_directory, sum(write.nbytes for write in stuck), deadline
+    ):
+        now_ms = broker.clock.now_ms()
+        stuck = [write for write in stuck if not write.append(now_ms)]
+    for write in stuck:
+        write.refuse_stuck()
+    return await broker.turns.finish(_answer(context, request, writes))
+
+
+def _answer(context: RequestContext, request: ProduceRequest, writes: list[PartitionWrite]) -> Steps[Outcome]:
+    """Answer when the requested acknowledgement is due."""
     if not request.acks:
         failed = next((write for write in writes if write.answer.error_code), None)
         if failed is not None:
@@ -381,6 +421,7 @@ class PartitionWrite:
         "is_message_set",
         "partition",
         "slow_bytes",
+        "stuck",
         "topic",
     )
 
@@ -402,6 +443,8 @@ class PartitionWrite:
         self._prepared: PreparedBatches | None = None
         self.partition: Partition | None = None
         """The partition of the batch; None if the batch was refused, or there is none."""
+        self.stuck: StuckError | None = None
+        """The error of the last append, if the log directory took no writes."""
         self._end_offset = -1
         self._verification: Verification | None = None
         self._term = 0
@@ -556,10 +599,10 @@ class PartitionWrite:
         else:
             self._refuse(KafkaError(error))
 
-    def append(self, now_ms: int) -> None:
-        """Append the batch, unless it was refused."""
+    def append(self, now_ms: int) -> bool:
+        """Append the batch, unless it was refused; return False if its log directory is stuck."""
         if self._prepared is None or self.partition is None:
-            return
+            return True
         try:
             self._refused.check(self._place, self._prepared.batches[0].header, self.partition.log.producers)
             info = self.partition.append(
@@ -569,13 +612,33 @@ class PartitionWrite:
                 acks=self._acks,
                 verification=self._verification,
             )
+        except StuckError as error:
+            self.stuck = error
+            return False
         except KafkaError as error:
             self._refuse(error)
-            return
+            return True
         self._end_offset, self._term = info.last_offset + 1, self.partition.term
         self.answer.base_offset = info.first_offset
         self.answer.log_append_time_ms = info.log_append_time
         self.answer.log_start_offset = info.log_start_offset
+        return True
+
+    @property
+    def log_directory(self) -> LogDirectory:
+        """The log directory of a batch that was not refused."""
+        assert self.partition is not None
+        return self.partition.log.log_directory
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the batch."""
+        return 0 if self._prepared is None else self._prepared.nbytes
+
+    def refuse_stuck(self) -> None:
+        """Refuse the batch whose log directory is still stuck."""
+        assert self.stuck is not None
+        self._refuse(self.stuck)
 
     def is_acknowledged(self) -> bool:
         """Whether the batch is acknowledged or refused, so that the answer need not wait for it."""

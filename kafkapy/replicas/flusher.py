@@ -52,6 +52,13 @@ SLOW_SECONDS: Final = 1.0
 """How long a flush may take before the log tells of a slow disk."""
 COMPLAIN_EVERY_SECONDS: Final = 60.0
 
+OVERDUE_LOOKS: Final = 4
+"""The number of looks, each half a second after the last one, during which no flush has ended.
+
+On a disk that has ceased to answer, appends still fill the page cache for some 5 seconds, until the journal
+of the file system commits by itself and waits for the disk (ext4).
+"""
+
 logger = logging.getLogger(__name__)
 
 
@@ -108,6 +115,10 @@ class Flusher:
         self._reported = False
         """Whether the log says that flushes fail, and not yet that they succeed again."""
         self._threads = new_threads(self._run, self._ended)
+        self._ends = 0
+        """The number of flushes that have ended."""
+        self._seen = self._looks = 0
+        """That number at the last `look`, and how many looks have found it with flushes under way."""
         self._idle = 0
         """The number of threads that have no flush."""
         self._draining: list[asyncio.Future[None]] = []
@@ -136,6 +147,16 @@ class Flusher:
             self._groups.append(self._newest)
             self._loop.call_soon(self._go_on)
         self._newest.append(partition)
+
+    def look(self) -> None:
+        """Note whether the flushes are overdue; this is called every half second.
+
+        They are if some are under way, and none has ended for OVERDUE_LOOKS.
+        """
+        is_under_way = self._idle < len(self._threads)
+        self._looks = self._looks + 1 if is_under_way and self._ends == self._seen else 0
+        self._seen = self._ends
+        self._log_directory.flush_overdue = self._looks > OVERDUE_LOOKS
 
     async def drain(self) -> None:
         """Wait until every flush requested so far has succeeded or failed."""
@@ -209,6 +230,8 @@ class Flusher:
     def _ended(self, flush: Flush) -> None:
         """Take back a flush from its thread."""
         self._idle += 1
+        self._ends += 1
+        self._log_directory.flush_overdue = False
         # If another sync has failed, this one may have succeeded because dirty pages were dropped.
         partition, error = flush.partition, flush.error or self._log_directory.error
         self._known.discard(partition)

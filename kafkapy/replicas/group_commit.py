@@ -47,6 +47,11 @@ class GroupCommit:
         self._flushers[log_directory] = flusher
         return flusher
 
+    def look(self) -> None:
+        """Note which log directories have overdue flushes; this is called every half second."""
+        for flusher in self._flushers.values():
+            flusher.look()
+
     async def drain(self) -> None:
         """Wait until every flush requested so far has succeeded or failed."""
         for flusher in tuple(self._flushers.values()):

@@ -110,7 +110,9 @@ class Housekeeping:
         cleaner_runs = self._config["log.cleaner.enable"]
 
         def may_delete(partition: Partition) -> bool:
-            return not partition.offline and not (cleaner_runs and partition.log.config.is_compacted)
+            if partition.offline or partition.log.log_directory.is_stuck:
+                return False
+            return not (cleaner_runs and partition.log.config.is_compacted)
 
         for partition in list(self._replicas):
             await delete_old_segments(partition, self._clock.now_ms(), may_delete, self._provide)
@@ -124,6 +126,7 @@ class Housekeeping:
             await asyncio.sleep(0)
 
     async def _flush_old(self) -> None:
+        self._replicas.look_at_flushes()
         now_ms = self._clock.now_ms()
         for partition in self._replicas:
             partition.flush_if_older(now_ms)
@@ -148,6 +151,7 @@ class Housekeeping:
             replicas.new_logs.set()
 
     async def _delete_files(self) -> None:
+        await self._replicas.delete_rest()
         await self._blocking(self._logs.delete_expired_files, self._clock.now_ms())
 
 

@@ -214,6 +214,7 @@ class LogMover:
         """
         future, partition = move.future, move.partition
         partition.require_online()
+        future.copy.log_directory.require_writable()
         for _ in range(PIECES_ON_THE_LOOP + 1):
             piece = future.next_piece()
             if piece is None:

@@ -31,7 +31,7 @@ from kafkapy.replicas.partition import Partition
 from kafkapy.replicas.replication import Replication, SoleReplica, Unassigned
 from kafkapy.replicas.replication_quota import ReplicationQuotas
 from kafkapy.storage.directories.log_manager import LogManager
-from kafkapy.storage.disk.errors import StorageError, TransientStorageError
+from kafkapy.storage.disk.errors import StorageError, StuckError, TransientStorageError
 from kafkapy.storage.disk.log_directory import LogDirectory
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.new_log import make_files
@@ -96,6 +96,8 @@ class ReplicaManager:
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._to_delete: list[TopicPartition] = []
         """The deleted partitions whose logs are still to be deleted."""
+        self._to_delete_later: list[TopicPartition] = []
+        """Those of them whose log directory is stuck."""
         self._unavailable: dict[tuple[str, int], ErrorCode] = {}
         """The partitions assigned to this broker whose logs cannot be opened."""
         self._to_reopen: dict[TopicPartition, bool] = {}
@@ -527,13 +529,19 @@ class ReplicaManager:
             self._to_delete.append(key)
 
     def _delete_logs(self, count: int) -> None:
+        stuck = []
         for key in self._to_delete[-count:]:
+            if key in self._partitions or key in self._unavailable:
+                continue  # created anew meanwhile, which has set the old log aside
             try:
                 self.logs.delete(key)
+            except StuckError:
+                stuck.append(key)
             except StorageError as error:
                 # A later start recognises the log by its topic id as that of a deleted topic.
                 logger.error("%s-%d is deleted, but its files stay: %s", *key, error)
         del self._to_delete[-count:]
+        self._to_delete_later += stuck
 
     async def make_files(self) -> None:
         """Create the files of new logs, in a worker thread, until there is no more room."""
@@ -548,10 +556,26 @@ class ReplicaManager:
                 return
         self._lacks_room = False
 
+    async def delete_rest(self) -> None:
+        """Delete the logs of deleted topics whose log directory was stuck."""
+        if self._to_delete_later:
+            self._to_delete += self._to_delete_later
+            self._to_delete_later = []
+            await self.settle()
+
+    def look_at_flushes(self) -> None:
+        """Note which log directories are stuck, and which are not any more."""
+        self._group_commit.look()
+        for directory in self.logs.directories:
+            if directory.is_stuck:
+                directory.takes_writes()
+
     async def settle(self) -> None:
         """Delete the logs of large deleted topics in steps, and sync all deletions.
 
-        Requests are handled in between. Only then may the topics be removed from the metadata.
+        Requests are handled in between. Only then may the topics be removed from the metadata. A log in a
+        stuck directory stays until `delete_rest`: other changes of metadata would wait as well. A start that
+        comes first recognises it by its topic id.
         """
         while self._to_delete:
             self._delete_logs(min(MANY_PARTITIONS, len(self._to_delete)))

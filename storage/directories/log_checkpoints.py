@@ -178,6 +178,7 @@ class LogCheckpoints:
         """
         for name, file in self._files[directory].items():
             if file.mentions(topic_partition):
+                directory.require_writable()
                 self._prepare(directory, name)()
 
     def prepare_without(self, deleted: Set[TopicPartition]) -> Callable[[], None]:
@@ -189,7 +190,7 @@ class LogCheckpoints:
             self._prepare(directory, name)
             for directory, files in self._files.items()
             for name, file in files.items()
-            if directory.error is None and file.mentions_any(deleted)
+            if _takes_writes(directory) and file.mentions_any(deleted)
         )
 
     def before_truncation(self, directory: LogDirectory) -> None:
@@ -201,7 +202,9 @@ class LogCheckpoints:
 
     def prepare(self, name: str) -> Callable[[], None]:
         """Collect the offsets for the files of this name; return the function that writes them."""
-        return _all_of(self._prepare(directory, name) for directory in self._files if directory.error is None)
+        return _all_of(
+            self._prepare(directory, name) for directory in self._files if _takes_writes(directory)
+        )
 
     def _prepare(self, directory: LogDirectory, name: str) -> Callable[[], None]:
         offsets = self._offsets(directory, name)
@@ -237,7 +240,7 @@ class LogCheckpoints:
         Returns the function that writes both.
         """
         return _all_of(
-            self._prepare_recovery_points(directory) for directory in self._files if directory.error is None
+            self._prepare_recovery_points(directory) for directory in self._files if _takes_writes(directory)
         )
 
     def _prepare_recovery_points(self, directory: LogDirectory) -> Callable[[], None]:
@@ -265,7 +268,7 @@ class LogCheckpoints:
         return _all_of(
             self._prepare_log_starts(directory, each)
             for directory, each in changed.items()
-            if directory.error is None
+            if _takes_writes(directory)
         )
 
     def _prepare_log_starts(self, directory: LogDirectory, logs: list[PartitionLog]) -> Callable[[], None]:
@@ -319,6 +322,11 @@ class LogCheckpoints:
             if known is not None:
                 offsets[topic_partition] = known
         return offsets
+
+
+def _takes_writes(directory: LogDirectory) -> bool:
+    """Whether a write would neither fail nor keep its thread from the other directories."""
+    return directory.error is None and directory.takes_writes()
 
 
 def _all_of(writes: Iterable[Callable[[], None]]) -> Callable[[], None]:

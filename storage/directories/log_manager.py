@@ -341,6 +341,12 @@ class LogManager:
             if log.new_files is not None and log.new_files.is_settled:
                 log.new_files = None
 
+    def watch_writes(self) -> None:
+        """Find out from now on which directories are stuck, before something is written there."""
+        for directory in self.directories:
+            if directory.error is None:
+                directory.watch_writes(is_alone=len(self.directories) == 1)
+
     def remember_producers(self, expiration_ms: int) -> None:
         """Set the time after which an idle producer is forgotten, in existing and new logs."""
         self._producer_expiration_ms = expiration_ms
@@ -377,6 +383,8 @@ class LogManager:
         online = [directory for directory in self.directories if directory.error is None]
         if not online:
             self.directories[0].require_online()
+        if len(online) > 1:
+            online = [directory for directory in online if directory.takes_writes()] or online
         return min(online, key=lambda directory: directory.log_count)
 
     def prefer(self, topic_partition: TopicPartition, directory: LogDirectory) -> None:
@@ -393,18 +401,20 @@ class LogManager:
         Raises:
             StorageError: the disk failed.
         """
-        replaced = self.moves.replaced.pop(topic_partition, None)
+        log, replaced = self._logs.get(topic_partition), self.moves.replaced.get(topic_partition)
+        for each in (log, replaced):
+            if each is not None:
+                each.log_directory.require_writable()
         if replaced is not None:
+            del self.moves.replaced[topic_partition]
             self.discard(replaced)
-        log = self._logs.get(topic_partition)
         if log is not None:
-            log.log_directory.require_online()
             self.discard(log)
             log.log_directory.log_count -= 1
             del self._logs[topic_partition]
         elif topic_partition in self._damaged:
             directory, _ = self._damaged[topic_partition]
-            directory.require_online()
+            directory.require_writable()
             self._rename_deleted(directory, topic_partition, f"{directory.path}/{topic_partition}")
         self._damaged.pop(topic_partition, None)
         self._deleted.add(topic_partition)
@@ -454,7 +464,7 @@ class LogManager:
     def _set_aside(self, log: PartitionLog, topic_id: Uuid) -> None:
         """Set aside a log whose topic id is not that of its topic."""
         directory = log.log_directory
-        directory.require_online()
+        directory.require_writable()
         log.abandon()
         if not self._give_up_files(log):
             name = stray_name(log.topic_partition)
@@ -516,7 +526,7 @@ class LogManager:
 
         Any thread may call this.
         """
-        return sum(directory.delete_expired(now_ms) for directory in self.directories)
+        return sum(each.delete_expired(now_ms) for each in self.directories if each.takes_writes())
 
     # --- checkpoints ----------------------------------------------------------------------------------------
 

@@ -156,9 +156,15 @@ class LogMoves:
 
         The returned function syncs that; any thread may call it. If the directory fails, the next start
         removes the old log.
+
+        Raises:
+            StuckError: the old log's directory takes no writes at present. Call this again.
         """
-        old, log = self.replaced.pop(topic_partition), self._manager.logs[topic_partition]
+        old, log = self.replaced[topic_partition], self._manager.logs[topic_partition]
         directory = old.log_directory
+        if directory.error is None:
+            directory.require_writable()
+        del self.replaced[topic_partition]
         directory.log_count -= 1
         if directory.error is None:
             try:

@@ -46,6 +46,13 @@ class DiskFullError(TransientStorageError):
     """
 
 
+class StuckError(TransientStorageError):
+    """The file system of a log directory takes no writes at present, or syncs nothing.
+
+    A write would block its thread until that changes (write_probe.py).
+    """
+
+
 class ExhaustedError(TransientStorageError):
     """The process, or the system, has no descriptor, thread or memory left (`is_exhausted`)."""
 

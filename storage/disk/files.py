@@ -32,6 +32,7 @@ from typing import Protocol, TypeVar
 from kafkapy.storage.disk.errors import NotReadyError, SyncFailedError, is_disk_full, is_out_of_descriptors
 from kafkapy.storage.disk.file_names import TEMPORARY_SUFFIX
 from kafkapy.storage.disk.open_files import UNBOUNDED
+from kafkapy.storage.disk.write_probe import PATIENCE_SECONDS, WriteProbe, new_write_probe
 
 Buffer = bytes | bytearray | memoryview
 
@@ -376,6 +377,13 @@ class FileSystem:
         Then it may be made in C (sync_queue.py).
         """
         return type(self).sync_data is FileSystem.sync_data
+
+    def write_probe(self, file: File, fresh: float) -> WriteProbe | None:
+        """What finds out whether the file system of an open file takes writes; None if nothing can.
+
+        A write that passed is trusted for `fresh` seconds.
+        """
+        return new_write_probe(file.fd, fresh, PATIENCE_SECONDS)
 
     can_sync_file_system = sys.platform == "linux"
     """Whether `sync_file_system` exists here."""

@@ -5,6 +5,10 @@ directories are not affected. This is Apache Kafka's LogDirFailureChannel. A fai
 is never tried again. A lack of space, descriptors, threads or memory is not (errors.py). Apache Kafka takes
 that for a failed disk too.
 
+A directory is stuck while its file system takes no writes, or while its flushes do not end. A write to it
+would block the event loop, so `require_writable` refuses whatever would write on the loop. No error of a disk
+is involved, and the directory stays online.
+
 With `durability` "fsync", the name of a file is synced before a record in it counts as flushed. With "os",
 nothing waits for the disk: syncs run in the background.
 """
@@ -29,17 +33,33 @@ from kafkapy.storage.disk.disk_space import DiskSpace
 from kafkapy.storage.disk.errors import (
     ExhaustedError,
     StorageError,
+    StuckError,
     TransientStorageError,
     is_exhausted,
     what_is_lacking,
 )
 from kafkapy.storage.disk.files import File, FileSystem
 from kafkapy.storage.disk.shared_sync import SharedSync
+from kafkapy.storage.disk.write_probe import WriteProbe
 
 logger = logging.getLogger(__name__)
 
 LOCK_FILE = ".lock"
 _COMPLAIN_EVERY_MS = 5000
+
+FRESH_SECONDS = 0.0005
+"""How long a write that passed is trusted, if there are other log directories, which must not wait.
+
+A probe costs 8 to 13 microseconds of the event loop's CPU time, and 12 of another thread's. With 1,000 writes
+a second at random times, a freeze is met by an unguarded write in 9 of 100 cases; with 300 a second, in 1.
+"""
+FRESH_SECONDS_ALONE = 0.005
+"""The same of a sole log directory, without which a broker can do little."""
+
+_STUCK = (
+    "Until that changes, what would write there is refused (KAFKA_STORAGE_ERROR, COORDINATOR_NOT_AVAILABLE). "
+    "Check the disk, and whether something froze the file system."
+)
 
 _UUID_LENGTH = 22
 """The length of a generated cluster id: 16 random bytes in base64."""
@@ -84,11 +104,14 @@ class LogDirectory:
         "durable",
         "error",
         "files",
+        "flush_overdue",
+        "is_stuck",
         "log_count",
         "meta",
         "names",
         "on_failure",
         "path",
+        "probe",
         "syncs_at_once",
         "syncs_plainly",
     )
@@ -127,6 +150,12 @@ class LogDirectory:
         self.names = SharedSync(files, path)
         """Syncs the names of its logs."""
         self._written: MetaProperties | None = None
+        self.probe: WriteProbe | None = None
+        """Finds out whether the file system takes writes, after `watch_writes`."""
+        self.flush_overdue = False
+        """Whether flushes are under way, and none has ended for a while: a write may block soon."""
+        self.is_stuck = False
+        """Whether a write was refused because it might block, and none has been possible since."""
 
     def open(self) -> None:
         """Create the directory if it is missing, lock it, and read its meta.properties.
@@ -179,6 +208,9 @@ class LogDirectory:
 
     def close(self) -> None:
         """Release the lock, so that another broker may use the directory."""
+        if self.probe is not None:
+            self.probe.close()
+            self.probe = None
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -228,6 +260,41 @@ class LogDirectory:
         """Raise StorageError if the directory is offline."""
         if self.error is not None:
             raise StorageError(self.path, f"The log directory {self.path} is offline: {self.error.message}")
+
+    def watch_writes(self, *, is_alone: bool) -> None:
+        """Find out from now on whether the file system takes writes, before something is written."""
+        if self._lock is not None:
+            fresh = FRESH_SECONDS_ALONE if is_alone else FRESH_SECONDS
+            self.probe = self.files.write_probe(self._lock, fresh)
+
+    def takes_writes(self) -> bool:
+        """Whether a write would not block, as far as is known."""
+        if self.flush_overdue or (self.probe is not None and not self.probe.passes()):
+            return False
+        if self.is_stuck:
+            self.is_stuck = False
+            logger.info("The log directory %s takes writes again", self.path)
+        return True
+
+    def require_writable(self) -> None:
+        """Raise StorageError if the directory is offline, and StuckError if it is stuck."""
+        self.require_online()
+        if not self.takes_writes():
+            raise self.stuck()
+
+    def stuck(self) -> StuckError:
+        """The error to raise instead of a write that may block."""
+        if not self.is_stuck:
+            self.is_stuck = True
+            if self.flush_overdue:
+                logger.error("The flushes in the log directory %s do not end. %s", self.path, _STUCK)
+            else:
+                logger.error(
+                    "The log directory %s takes no writes at present: its file system is frozen, or hangs."
+                    " %s",
+                    *(self.path, _STUCK),
+                )
+        return StuckError(self.path, f"The log directory {self.path} takes no writes at present.")
 
     def failed(self, what: str, cause: Exception) -> StorageError:
         """Take the directory offline because `what` failed; return the error to raise.

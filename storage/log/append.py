@@ -3,8 +3,8 @@
 The order of the steps matters. The producers' states are checked before anything is written. The log end
 offset moves after the write, so a batch is visible in full or not at all. Then the leader epochs, the
 producers and the transaction index are updated. If a write fails, the file is truncated to its last batch.
-Below the free-space limit, clients' appends are refused before they write. The broker's own appends (internal
-topics, transaction markers) may use the reserve (disk_space.py).
+Below the free-space limit, clients' appends are refused before they write. Those of coordinators (internal
+topics, transaction markers) may use half of the reserve (disk_space.py).
 
 Source: UnifiedLog.append, LocalLog.roll.
 """
@@ -86,13 +86,14 @@ def append(
             return _duplicate(log, updates.duplicate, log_append_time)
     privileged = log.privileged or origin is COORDINATOR
     try:
-        if not privileged and not log.log_directory.space.admit(prepared.nbytes, now_ms):
-            raise OSError(errno.ENOSPC, "the free space is below the limit for clients")
+        space = log.log_directory.space
+        if not (space.admit_coordinator(now_ms) if privileged else space.admit(prepared.nbytes, now_ms)):
+            raise OSError(errno.ENOSPC, "the free space is below the limit")
         aborts = updates is not None and any(txn.aborted for txn in updates.completed)
         while not _write(
             log, headers, buffers, prepared.nbytes, end_offset - 1, max_timestamp, aborts, now_ms
         ):
-            if not privileged or not log.log_directory.space.release_reserve():
+            if not privileged or not space.release_coordinators_half():
                 raise OSError(errno.ENOSPC, "no space left on the device")
     except (OSError, MemoryError, BadBatchError) as error:
         raise log.translated("writing to", error) from error

@@ -128,8 +128,12 @@ class PartitionLog(LogState):
             KafkaError: the batches do not fit the state of their producers.
             StorageError: the disk is full, or failed.
         """
-        if self.log_directory.error is not None or self.unfinished_truncation is not None:
+        log_directory = self.log_directory
+        if log_directory.error is not None or self.unfinished_truncation is not None:
             self._require_complete()
+        probe = log_directory.probe
+        if log_directory.flush_overdue or (probe is not None and not probe.passes()):
+            raise log_directory.stuck()
         log_append_time = now_ms if self.config.message_timestamp_type == "LogAppendTime" else NO_TIMESTAMP
         end_offset = prepared.assign(
             self.log_end_offset, leader_epoch=leader_epoch, log_append_time=log_append_time
@@ -144,7 +148,7 @@ class PartitionLog(LogState):
                 offset.
             StorageError: the disk is full, or failed.
         """
-        self._require_complete()
+        self._require_writable()
         prepared = prepare_batches(records, config=self.config, origin=REPLICATION, now_ms=now_ms)
         expected = self.log_end_offset
         for batch in prepared.batches:
@@ -164,7 +168,7 @@ class PartitionLog(LogState):
         Raises:
             StorageError: the disk is full, or failed.
         """
-        self._require_complete()
+        self._require_writable()
         self.guarded("creating", self.make_files)
         self.guarded("rolling", lambda: roll(self, first_offset))
 
@@ -351,7 +355,7 @@ class PartitionLog(LogState):
 
     def _truncate(self, call: Callable[[], T]) -> T:
         """Run a truncation, and lower `cleaned_offset` to the new log end offset."""
-        self._require_complete()
+        self._require_writable()
         self.stop_cleaning()
         result = self._all_or_offline("truncating", call)
         if self.cleaned_offset is not None:
@@ -366,9 +370,18 @@ class PartitionLog(LogState):
         Raises:
             StorageError: the disk failed.
         """
-        self._require_complete()
+        self._require_writable()
         self.stop_cleaning()
         self._all_or_offline("truncating", lambda: Truncator(self).truncate_fully_and_start_at(offset))
+
+    def _require_writable(self) -> None:
+        """Let nothing write to a stuck directory, and complete a truncation that stopped half-way.
+
+        Raises:
+            StorageError: the log directory is stuck or offline, or what the truncation needs is lacking.
+        """
+        self.log_directory.require_writable()
+        self._require_complete()
 
     def _require_complete(self) -> None:
         """Complete a truncation that stopped half-way.
@@ -387,7 +400,7 @@ class PartitionLog(LogState):
         Raises:
             StorageError: the disk failed.
         """
-        self._require_complete()
+        self._require_writable()
         return self.guarded(
             "deleting segments of", lambda: delete_old_segments(self, Truncator(self), now_ms, most)
         )
@@ -401,6 +414,7 @@ class PartitionLog(LogState):
             CleaningAbortedError: the log changed meanwhile.
             StorageError: the disk failed.
         """
+        self.log_directory.require_writable()
         self._all_or_offline("compacting", lambda: swap(self))
 
     def stop_cleaning(self) -> None:

@@ -9,6 +9,7 @@ is then there is what a machine would find after its power came back. Needs the 
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import shutil
@@ -17,12 +18,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Final, Self
 
 _SHUTDOWN: Final = 0x8004587D
 """EXT4_IOC_SHUTDOWN and XFS_IOC_GOINGDOWN, _IOR('X', 125, __u32)."""
+_FREEZE: Final = 0xC0045877
+"""FIFREEZE, _IOWR('X', 119, int)."""
+_THAW: Final = 0xC0045878
 _NO_LOG_FLUSH: Final = struct.pack("I", 2)
 _MAKE: Final = {
     "ext4": ("mkfs.ext4", "-q", "-F", "-E", "nodiscard,lazy_itable_init=1,lazy_journal_init=1"),
@@ -53,9 +58,21 @@ class LoopDisk:
 
     def cut_power(self) -> None:
         """Let no further write reach the disk."""
+        self._control(_SHUTDOWN, _NO_LOG_FLUSH)
+
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Let every write wait for the end of the block, as while a snapshot is taken."""
+        self._control(_FREEZE, 0)
+        try:
+            yield
+        finally:
+            self._control(_THAW, 0)
+
+    def _control(self, request: int, argument: bytes | int) -> None:
         fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            fcntl.ioctl(fd, _SHUTDOWN, _NO_LOG_FLUSH)
+            fcntl.ioctl(fd, request, argument)
         finally:
             os.close(fd)
 

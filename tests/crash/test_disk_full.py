@@ -20,6 +20,7 @@ import pytest
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient
 
+from kafkapy.protocol.errors import NONE, ErrorCode
 from tests.crash import tmpfs_disk
 from tests.crash.broker_process import BrokerProcess
 from tests.crash.history import Acked, History, Sent, check
@@ -27,11 +28,15 @@ from tests.crash.load import RECONNECT, Committer, checksum_of, create_topic, re
 from tests.crash.loop_disk import LoopDisk, why_not
 from tests.crash.power_scenes import broker_on
 from tests.crash.results import note
+from tests.handlers.group_client import commit
+from tests.network.raw_client import RawClient, eventually
 
 RECORDS = int(os.environ.get("KAFKAPY_FULL_DISK_RECORDS", "12000"))
 """To be acknowledged in all."""
 SEED = int(os.environ.get("KAFKAPY_SEED", str(random.SystemRandom().randrange(10**6))))
 LOOPS = 3
+MANY_COMMITS = 3000
+"""With 4 kB of metadata each, more than is free on a small disk, with all that is reserved."""
 MEGABYTES = 128
 REFUSED_WITHIN = 1.0
 WRITABLE_WITHIN = 5.0
@@ -246,6 +251,49 @@ def test_a_broker_that_restarts_before_and_on_a_full_disk_loses_nothing_and_reco
         lost=len(findings),
     )
     assert not findings, "\n".join(map(str, findings[:10]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", ["SIGKILL", "SIGTERM"])
+@pytest.mark.parametrize("file_system", ["ext4", "tmpfs", "xfs"])
+def test_commits_do_not_use_up_what_the_remedies_for_a_full_disk_need(
+    tmp_path: Path, file_system: str, end: str
+) -> None:
+    with small_disk(tmp_path, file_system) as disk:
+        settings = {"log.segment.delete.delay.ms": "0", "offsets.topic.num.partitions": "2"}
+        broker = BrokerProcess(disk.path / "data", settings=settings, log=tmp_path / "broker.log")
+        with broker:
+            broker.start()
+            servers = broker.bootstrap_servers
+            for topic in ("topic", "other"):
+                create_topic(servers, topic, 1, {})
+            OneShotProducer(servers, []).send(1)
+            committer = Committer("group", servers, [])
+            committer.commit(("topic", 0), 0)
+            committer.close()
+            with RawClient(servers) as client:
+                eventually(lambda: _commits(client, 1) == NONE, "offsets are committed")
+                fill_to_the_last_byte(disk.path / "ballast")
+                assert _commits(client, MANY_COMMITS) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+                delete_topic(servers, "other")
+                create_topic(servers, "new", 1, {})
+                assert _commits(client, 1) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+            restart_by(end, broker)
+            assert set(topics_of(servers)) >= {"new", "topic"}
+            delete_topic(servers, "topic")
+            (disk.path / "ballast").unlink()
+            with RawClient(servers) as client:
+                eventually(lambda: _commits(client, 1, "new") == NONE, "offsets are committed again")
+        assert broker.log.read_text().count("offset commits, new members and transactions are refused") <= 2
+
+
+def _commits(client: RawClient, count: int, topic: str = "topic") -> ErrorCode:
+    """Commit an offset with much metadata several times; return the first error."""
+    for offset in range(count):
+        answer = commit(client, "group", {(topic, 0): offset}, version=8, metadata="m" * 4000)
+        if error := answer[topic, 0]:
+            return error
+    return NONE
 
 
 def small_disk(folder: Path, file_system: str) -> LoopDisk | tmpfs_disk.TmpfsDisk:

@@ -76,6 +76,7 @@ from kafkapy.replicas.log_mover import LogMover
 from kafkapy.replicas.log_start_saves import LogStartSaves
 from kafkapy.replicas.partition import Partition
 from kafkapy.replicas.replica_manager import ReplicaManager
+from kafkapy.replicas.write_gate import WriteGate
 from kafkapy.storage.disk.log_directory import Durability
 from kafkapy.storage.log.validate import AppendOrigin, prepare_batches
 from tests.replicas.held_files import HeldFiles, until
@@ -238,6 +239,7 @@ class Node:
         )
         self.log_mover = LogMover(self.logs, self.blocking, 1, lambda: 2**63 - 1)
         self.log_starts = LogStartSaves(self.logs, self.blocking)
+        self.write_gate = WriteGate()
         self.replicas = ReplicaManager(
             self.logs,
             self.group_commit,

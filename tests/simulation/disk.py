@@ -53,6 +53,9 @@ class SimulatedDisk(TracingFiles):
     def _require_cached(self, file: File, nbytes: int, position: int) -> None:
         """Everything is in the page cache."""
 
+    def write_probe(self, file: File, fresh: float) -> None:
+        """No write waits for this disk."""
+
     def begin_to_read(self, file: File, position: int, nbytes: int) -> bool:
         return True
 

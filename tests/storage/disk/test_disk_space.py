@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from kafkapy.storage.disk.disk_space import RESERVE_FILE, DiskSpace
 from tests.storage.log_harness import IO_ERROR, NO_SPACE, START_MS, Fault, FaultyFiles
 
@@ -62,16 +64,55 @@ def test_the_reserve_is_made_of_blocks_and_given_back_once(tmp_path: Path) -> No
     reserve = tmp_path / RESERVE_FILE
     assert reserve.stat().st_blocks * 512 >= disk.reserve_bytes == 16 << 20
     assert disk.release_reserve()
+    assert 0 < reserve.stat().st_size <= reserve.stat().st_blocks * 512 <= 9 << 20
+    assert disk.release_reserve()
     assert reserve.stat().st_blocks == 0
     assert not disk.release_reserve()
     disk.look(START_MS)
     assert disk.reserved
 
 
+def test_coordinators_get_one_half_of_the_reserve_and_leave_the_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk, files = space(tmp_path, free=1 << 29, keep_reserve=True)
+    disk.look(START_MS)
+    files.free = 0
+    assert disk.admit_coordinator(START_MS)
+    assert disk.release_coordinators_half()
+    assert disk.reserved == (tmp_path / RESERVE_FILE).stat().st_size == 8 << 20
+    assert not any(disk.release_coordinators_half() for _ in range(3))
+    assert caplog.text.count("offset commits, new members and transactions are refused") == 1
+    assert disk.release_reserve()
+    assert not disk.admit_coordinator(START_MS)
+    files.free = disk.coordinators_limit
+    assert disk.admit_coordinator(START_MS + 1000)
+
+
+def test_coordinators_are_refused_before_metadata_while_the_reserve_is_in_use(tmp_path: Path) -> None:
+    space(tmp_path, free=1 << 29, keep_reserve=True)[0].look(START_MS)
+    started, files = space(tmp_path, free=0, keep_reserve=True)
+    assert started.release_reserve()
+    assert started.admit_coordinator(START_MS)
+    assert started.release_reserve()
+    files.free = 16 << 10
+    assert not started.admit_coordinator(START_MS)
+    files.free = 1 << 29
+    assert started.admit_coordinator(START_MS + 1000)
+    assert started.reserved == 16 << 20
+
+
+def test_without_a_reserve_coordinators_leave_space_for_metadata(tmp_path: Path) -> None:
+    disk, files = space(tmp_path, free=1 << 29)
+    assert disk.admit_coordinator(START_MS)
+    files.free = disk.coordinators_limit - 1
+    assert not disk.admit_coordinator(START_MS + 1000)
+
+
 def test_the_reserve_of_the_run_before_is_still_there(tmp_path: Path) -> None:
     space(tmp_path, free=1 << 29, keep_reserve=True)[0].look(START_MS)
-    disk, _ = space(tmp_path, free=0, keep_reserve=True)
-    assert disk.release_reserve()
+    for _ in range(2):
+        assert space(tmp_path, free=0, keep_reserve=True)[0].release_reserve()
     assert not space(tmp_path, free=0, keep_reserve=True)[0].release_reserve()
 
 
