@@ -81,9 +81,11 @@ class Connection:
         "_writing",
         "closed",
         "frame_is_kept",
+        "incomplete_since",
         "is_incomplete",
         "last_active",
         "listener",
+        "paused_since",
         "peer_host",
         "peer_port",
         "principal",
@@ -113,6 +115,13 @@ class Connection:
         """The time of the last bytes received or sent, by the server's coarse clock."""
         self.receiving_since = self.last_active
         """The time from which the progress of the incomplete frame is measured, while `is_incomplete`."""
+        self.incomplete_since = self.last_active
+        """The time at which the incomplete frame began, while `is_incomplete`.
+
+        Time in which the connection waited for memory is left out, here and in `receiving_since`.
+        """
+        self.paused_since: float | None = None
+        """The time from which the connection has waited for memory, or None: the client cannot send."""
         self.unsent_since = self.last_active
         """The time from which the client has not read all its answers, while some are unsent."""
         self.validation_paid_at = 0.0
@@ -294,7 +303,8 @@ class Connection:
         else:
             if some or not self.is_incomplete:
                 self.is_incomplete = True
-                self.receiving_since, self._received_before = shared.now, 0
+                self.receiving_since = self.incomplete_since = shared.now
+                self._received_before = 0
             wanted = 4
             if unhandled >= 4:
                 wanted += _SIZE.unpack_from(buffer.view, buffer.start)[0]
@@ -302,6 +312,8 @@ class Connection:
             shared.buffered_bytes += buffer.make_room(wanted)
         elif buffer.end == buffer.capacity:
             self._pause_reading()
+            if self.paused_since is None:
+                self.paused_since = shared.now
             shared.wait_for_memory(self)
 
     def watch_progress(self) -> None:
@@ -312,6 +324,17 @@ class Connection:
     def received_since(self) -> int:
         """The bytes of the incomplete frame that arrived after `receiving_since`."""
         return self._unhandled - self._received_before
+
+    @property
+    def incomplete_bytes(self) -> int:
+        """The memory that an incomplete frame holds."""
+        return self._buffer.capacity if self.is_incomplete and self._buffer is not None else 0
+
+    @property
+    def byte_seconds(self) -> float:
+        """For how long the incomplete frame has arrived, times the memory that it holds."""
+        now = self._shared.now if self.paused_since is None else self.paused_since
+        return self.incomplete_bytes * (now - self.incomplete_since)
 
     @property
     def _unhandled(self) -> int:
@@ -342,6 +365,12 @@ class Connection:
             return
         self._after_handling(some=False)
         if self._buffer is None or self._buffer.end < self._buffer.capacity:
+            if self.paused_since is not None:
+                waited = self._shared.now - self.paused_since
+                self.incomplete_since += waited
+                self.receiving_since += waited
+                self.last_active += waited
+                self.paused_since = None
             self._reading = True
             self._loop.add_reader(self._fd, self._on_readable)
 

@@ -1,8 +1,8 @@
 """What all connections share: a receive buffer, a memory limit, the time, and threads.
 
 queued.max.request.bytes limits the received bytes that are not handled yet. Above the limit, connections
-whose buffers would have to grow stop reading until the requests of others are handled or overdue. Small
-requests are still handled in the shared buffer.
+whose buffers would have to grow stop reading until the requests of others are handled or closed (server.py).
+Small requests are still handled in the shared buffer.
 """
 
 from __future__ import annotations
