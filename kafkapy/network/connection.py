@@ -42,9 +42,6 @@ OUTBOUND_MARK: Final = 256 << 10
 READ_AHEAD: Final = 64 << 10
 """The bytes that a muted connection reads, to notice a client that goes away."""
 
-TIME_SLICE: Final = 0.005
-"""Seconds after which one connection's buffered requests give way to other connections."""
-
 _RETAINED_CAPACITY: Final = 64 << 10
 """The least size of an empty buffer that is kept for the next request of a client with large frames."""
 
@@ -74,9 +71,9 @@ class Connection:
         "_reading",
         "_received_before",
         "_requests",
-        "_resuming",
         "_shared",
         "_stalled",
+        "_waits_for_turn",
         "_when_closed",
         "_writing",
         "closed",
@@ -147,8 +144,8 @@ class Connection:
         """Whether the loop watches for room to send."""
         self._loading = False
         """Whether a thread is loading the next bytes to send into the page cache."""
-        self._resuming = False
-        """Whether `_resume` is scheduled, which continues with buffered frames."""
+        self._waits_for_turn = False
+        """Whether it has complete frames, and waits for a turn to handle them (network/rounds.py)."""
         self._stalled = False
         """Whether there may be complete frames that were not handled because the connection is muted."""
         self._ended = False
@@ -221,7 +218,10 @@ class Connection:
             self._handle_shared(room, nbytes)
         else:
             buffer.end += nbytes
-            self._handle_own(buffer)
+            if self._waits_for_turn:
+                self._after_handling(some=False)
+            else:
+                self._handle_own(buffer)
 
     def _handle_shared(self, view: memoryview, end: int) -> None:
         """Handle the frames in the shared buffer, and move the rest to the connection's own buffer."""
@@ -232,10 +232,10 @@ class Connection:
             self._own(ReceiveBuffer(view[left:end]))
             self._after_handling(some=left > 0)
 
-    def _handle_own(self, buffer: ReceiveBuffer) -> None:
+    def _handle_own(self, buffer: ReceiveBuffer, turn: float | None = None) -> None:
         """Handle the frames in the connection's own buffer, and free it if it is no longer needed."""
         start, end = buffer.start, buffer.end
-        buffer.start = left = self._handle_frames(buffer.view, start, end)
+        buffer.start = left = self._handle_frames(buffer.view, start, end, turn)
         if self.closed:
             return
         if self.frame_is_kept:
@@ -249,13 +249,15 @@ class Connection:
                 self._disown()
         self._after_handling(some=left > start)
 
-    def _handle_frames(self, view: memoryview, start: int, end: int) -> int:
+    def _handle_frames(self, view: memoryview, start: int, end: int, turn: float | None = None) -> int:
         """Handle the complete frames of `view[start:end]`.
 
-        Return the position of the first unhandled byte.
+        A single one is handled at once. Several are handled for `turn` seconds, or for the rest of the round
+        (network/rounds.py). Return the position of the first unhandled byte.
         """
-        shared, stop_at = self._shared, self._loop.time() + TIME_SLICE
+        shared, rounds, now = self._shared, self._shared.rounds, self._loop.time
         may_handle, outbound = self._requests.may_handle, self._outbound
+        first, began, stop_at = start, 0.0, 0.0
         while end - start >= 4 and outbound.nbytes <= OUTBOUND_MARK and may_handle():
             (size,) = _SIZE.unpack_from(view, start)
             if not 0 <= size <= shared.max_frame_bytes:
@@ -263,6 +265,18 @@ class Connection:
                 break
             body = start + 4
             if end - body < size:
+                break
+            if began:
+                is_over = now() >= stop_at and start > first
+            elif turn is None and body + size == end:
+                is_over = False
+            else:
+                seconds = rounds.left if turn is None else turn
+                is_over = seconds <= 0
+                began = now()
+                stop_at = began + seconds
+            if is_over:
+                self._wait_for_turn()
                 break
             start = body + size
             self._handling = True
@@ -274,10 +288,8 @@ class Connection:
             self._handling = False
             if self.closed:
                 break
-            if start < end and self._loop.time() > stop_at:
-                if not self._resuming:
-                    self._resume_soon()
-                break
+        if began:
+            rounds.spend(now() - began)
         return start
 
     def _is_muted(self) -> bool:
@@ -294,7 +306,7 @@ class Connection:
         if buffer is None or not unhandled:
             self.is_incomplete = False
             return
-        if self._stalled or self._resuming:
+        if self._stalled or self._waits_for_turn:
             self.is_incomplete = False
             if unhandled >= READ_AHEAD:
                 self._pause_reading()
@@ -380,23 +392,24 @@ class Connection:
         """Continue handling and reading, unless something else still mutes the connection."""
         if self._reading and not self._stalled:
             return  # Nothing has stopped.
-        if self.closed or self._resuming or self._is_muted():
+        if self.closed or self._waits_for_turn or self._is_muted():
             return
         if self._stalled:
-            self._resume_soon()
+            self._wait_for_turn()
         elif self._ended:
             self._close_when_answered()
         elif not self._reading:
             self.resume_reading()
 
-    def _resume_soon(self) -> None:
-        self._resuming = True
-        self._loop.call_soon(self._resume)
+    def _wait_for_turn(self) -> None:
+        self._waits_for_turn = True
+        self._shared.rounds.wait(self)
 
-    def _resume(self) -> None:
-        self._resuming = False
+    def take_turn(self, seconds: float) -> None:
+        """Handle one buffered request, and more of them for so long."""
+        self._waits_for_turn = False
         if not self.closed and self._buffer is not None:
-            self._handle_own(self._buffer)
+            self._handle_own(self._buffer, seconds)
             self.go_on()
 
     def finish(self) -> None:
@@ -406,7 +419,12 @@ class Connection:
         self._close_when_answered()
 
     def _close_when_answered(self) -> None:
-        if not self._requests and not self._outbound.nbytes and not self._stalled and not self._resuming:
+        if (
+            not self._requests
+            and not self._outbound.nbytes
+            and not self._stalled
+            and not self._waits_for_turn
+        ):
             self.close()
 
     # --- writing ------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import asyncio
 from typing import Final, Protocol
 
 from kafkapy.network.dispatcher import Dispatcher
+from kafkapy.network.rounds import Rounds
 from kafkapy.process.cold_reads import ColdReads
 from kafkapy.process.validation import Validation
 
@@ -42,6 +43,8 @@ class Shared:
         """The threads that load bytes into the page cache."""
         self.dispatcher: Dispatcher
         """Finds and calls handlers. It is set before the first client is accepted."""
+        self.rounds = Rounds(loop)
+        """The time for connections that send many requests at once."""
         self.now = loop.time()
         """The time of the last sweep: a coarse clock that costs nothing to read."""
         self.max_frame_bytes = 0
