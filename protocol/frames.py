@@ -104,6 +104,11 @@ def response_frame(api_key: int, api_version: int, correlation_id: int, body: by
     return _response_head(api_key, api_version, correlation_id, len(body)) + body
 
 
+def shared_response(api_key: int, api_version: int, correlation_id: int, body: bytes) -> list[Part]:
+    """Return the complete frame of a response that is encoded already; `body` itself is a part of it."""
+    return [_response_head(api_key, api_version, correlation_id, len(body)), body]
+
+
 def _response_head(api_key: int, api_version: int, correlation_id: int, nbytes: int) -> bytes:
     """The size and the header of a response whose body has so many bytes."""
     if api_version >= _FLEXIBLE_FROM[api_key] and api_key != _API_VERSIONS:

@@ -212,9 +212,13 @@ def test_the_largest_and_slowest_request_makes_room_for_others(
         serve_api(monkeypatch, ApiKey.PRODUCE, lambda _, __: ProduceResponse())
         sizes = (200_000, 1_050_000, 1_050_000)
         small, slowest, later = hogs = [connect(stack, harness) for _ in sizes]
+
+        def has_arrived(hog: RawClient, nbytes: int) -> bool:
+            return incomplete(harness, hog) >= nbytes
+
         for hog, nbytes in zip(hogs, sizes, strict=True):
             hog.send((3_900_000).to_bytes(4, "big") + bytes(nbytes))
-            eventually(lambda hog=hog, nbytes=nbytes: incomplete(harness, hog) >= nbytes, "it has arrived")
+            eventually(partial(has_arrived, hog, nbytes), "it has arrived")
             wait_for_a_sweep(harness)
         assert harness.server.shared.buffered_bytes > 4_000_000
         for _ in range(3):

@@ -42,7 +42,12 @@ def test_a_client_with_one_request_does_not_wait_for_those_with_many(monkeypatch
         one = stack.enter_context(RawClient(harness.address))
         eventually(lambda: len(harness.connections) == CLIENTS + 1, "all are connected")
         stopped, go_on = threading.Event(), threading.Event()
-        harness.loop.call_soon_threadsafe(lambda: (stopped.set(), go_on.wait(30)))
+
+        def hold() -> None:
+            stopped.set()
+            go_on.wait(30)
+
+        harness.loop.call_soon_threadsafe(hold)
         assert stopped.wait(30)
         for client in many:
             client.send(heartbeats(REQUESTS, "many"))
