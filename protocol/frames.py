@@ -105,7 +105,10 @@ def response_frame(api_key: int, api_version: int, correlation_id: int, body: by
 
 
 def shared_response(api_key: int, api_version: int, correlation_id: int, body: bytes) -> list[Part]:
-    """Return the complete frame of a response that is encoded already; `body` itself is a part of it."""
+    """Return the complete frame of an encoded response whose `body` others send too.
+
+    The body is a part of its own, and is not copied.
+    """
     return [_response_head(api_key, api_version, correlation_id, len(body)), body]
 
 

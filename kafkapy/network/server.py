@@ -45,6 +45,8 @@ SWEEP_SECONDS: Final = 0.5
 RECEIVE_RATE: Final = 16 << 10
 ACCEPTS_AT_ONCE: Final = 64
 _PAUSE_SECONDS: Final = 0.1
+"""How long clients wait when a connection could not be accepted."""
+
 _FREED_FRACTION: Final = 16
 """The part of queued.max.request.bytes that a sweep frees, if connections wait for memory."""
 REFUSALS_SECONDS: Final = 60.0
@@ -142,16 +144,16 @@ class Server:
         for sock, listener in zip(self._sockets, self.listening, strict=True):
             self.loop.add_reader(sock.fileno(), partial(self._accept, sock, listener))
 
-    def _pause_accepting(self) -> None:
+    def _pause_accepting(self, seconds: float) -> None:
         for sock in self._sockets:
             self.loop.remove_reader(sock.fileno())
-        self._accept_timer = self.loop.call_later(_PAUSE_SECONDS, self._watch_listeners)
+        self._accept_timer = self.loop.call_later(seconds, self._watch_listeners)
 
     def _accept(self, listening: socket.socket, listener: Listener) -> None:
         now = self.loop.time()
         for _ in range(ACCEPTS_AT_ONCE):
-            if not self._limits.may_accept(now):
-                self._pause_accepting()
+            if (seconds := self._limits.seconds_to_wait(now)) > 0:
+                self._pause_accepting(seconds)
                 return
             try:
                 sock, address = listening.accept()
@@ -163,7 +165,7 @@ class Server:
                     self._cannot_accept = True
                     why = what_is_lacking(error) if is_exhausted(error) else f"{error.strerror}."
                     logger.error("Cannot accept connections: %s They wait.", why)
-                self._pause_accepting()
+                self._pause_accepting(_PAUSE_SECONDS)
                 return
             if self._cannot_accept:
                 self._cannot_accept = False
@@ -232,9 +234,10 @@ class Server:
             self._refused = 0
 
     def _free_memory(self) -> None:
-        """Close the largest and slowest incomplete requests, if they hold three quarters of the memory.
+        """Close the largest and slowest incomplete requests.
 
-        Otherwise handlers hold much of it, and return it soon.
+        Do nothing unless they hold three quarters of the memory: otherwise handlers hold much of it, and
+        return it soon.
         """
         limit = self.shared.max_buffered
         holders = [connection for connection in self.connections if connection.incomplete_bytes]

@@ -1,4 +1,4 @@
-"""Answers about many partitions are encoded once, and never differ from those made for one client."""
+"""Answers about many partitions are encoded once, and are those made for one client."""
 
 from __future__ import annotations
 

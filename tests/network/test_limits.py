@@ -16,6 +16,7 @@ import pytest
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.configs.keys import ConfigError
 from kafkapy.handlers.context import RequestContext
+from kafkapy.network.connection_limits import ConnectionLimits
 from kafkapy.protocol.frames import encode_request
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest
 from kafkapy.protocol.messages.produce import ProduceResponse
@@ -77,13 +78,23 @@ def test_one_address_has_its_own_limit_and_others_their_overrides() -> None:
             assert [is_served(client) for client in clients] == [True] * allowed + [False] * 2
 
 
-def test_connections_beyond_the_creation_rate_wait_for_their_turn() -> None:
+def test_connections_beyond_the_creation_rate_wait_for_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkapy.network.server._PAUSE_SECONDS", 3600.0)
     with serving({"max.connection.creation.rate": "10"}) as harness, contextlib.ExitStack() as stack:
         started = time.monotonic()
         for _ in range(25):
             assert is_served(connect(stack, harness))
         # 20 in the first burst, then 10 a second.
         assert 0.3 < time.monotonic() - started < 3
+
+
+def test_a_connection_beyond_the_creation_rate_waits_until_the_rate_allows_it() -> None:
+    limits = ConnectionLimits(BrokerConfig({"max.connection.creation.rate": "100"}), 0.0)
+    assert [limits.seconds_to_wait(0.0) for _ in range(200)] == [0.0] * 200
+    assert limits.seconds_to_wait(0.0) == pytest.approx(0.01)
+    assert limits.seconds_to_wait(0.004) == pytest.approx(0.006)
+    assert limits.seconds_to_wait(0.0101) == 0.0
+    assert limits.seconds_to_wait(0.0101) == pytest.approx(0.0099)
 
 
 def test_a_changed_limit_takes_effect_at_once() -> None:
