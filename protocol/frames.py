@@ -50,6 +50,10 @@ class RequestHeader:
     correlation_id: int
     client_id: str
     """Empty if the client sent null, as in Kafka."""
+    arrived_at: float = 0.0
+    """When the request had arrived, by the clock of the event loop; set by its connection."""
+    nbytes: int = 0
+    """The size of the request without its size field; set by its connection."""
 
 
 def parse_request_header(frame: Buffer) -> tuple[RequestHeader, int]:

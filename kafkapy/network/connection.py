@@ -21,14 +21,14 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from kafkapy.network.channel import Channel
 from kafkapy.network.in_flight import RequestsInFlight
 from kafkapy.network.outbound import OutboundQueue
 from kafkapy.network.receive_buffer import ReceiveBuffer
 from kafkapy.network.shared import Shared
-from kafkapy.protocol.frames import RequestHeader, response_parts
+from kafkapy.protocol.types import Part
 
 if TYPE_CHECKING:
     from kafkapy.configs.listeners import Listener
@@ -82,6 +82,7 @@ class Connection:
         "is_incomplete",
         "last_active",
         "listener",
+        "max_frame_bytes",
         "paused_since",
         "peer_host",
         "peer_port",
@@ -105,6 +106,8 @@ class Connection:
         self.peer_host = peer_host
         self.peer_port = peer_port
         self.principal = ANONYMOUS
+        self.max_frame_bytes = shared.max_frame_bytes
+        """The largest request that it may send now."""
         self.closed = False
         self.frame_is_kept = False
         """Whether a handler has kept the bytes of the present frame, or of another one in the buffer."""
@@ -255,13 +258,13 @@ class Connection:
         A single one is handled at once. Several are handled for `turn` seconds, or for the rest of the round
         (network/rounds.py). Return the position of the first unhandled byte.
         """
-        shared, rounds, now = self._shared, self._shared.rounds, self._loop.time
+        rounds, now = self._shared.rounds, self._loop.time
         may_handle, outbound = self._requests.may_handle, self._outbound
         first, began, stop_at = start, 0.0, 0.0
         while end - start >= 4 and outbound.nbytes <= OUTBOUND_MARK and may_handle():
             (size,) = _SIZE.unpack_from(view, start)
-            if not 0 <= size <= shared.max_frame_bytes:
-                self.close(f"a request of {size} bytes (socket.request.max.bytes={shared.max_frame_bytes})")
+            if not 0 <= size <= self.max_frame_bytes:
+                self.close(f"a request of {size} bytes (socket.request.max.bytes={self.max_frame_bytes})")
                 break
             body = start + 4
             if end - body < size:
@@ -429,22 +432,14 @@ class Connection:
 
     # --- writing ------------------------------------------------------------------------------------------
 
-    def send(self, header: RequestHeader, response: Any) -> None:
-        """Send a response, or the parts of an encoded one, and queue what the socket does not take."""
+    def send(self, parts: list[Part]) -> None:
+        """Send the parts of a response, and queue those that the socket does not take."""
         if not self._outbound.nbytes:
             self.unsent_since = self._shared.now
         try:
-            if isinstance(response, list):
-                parts = response
-            else:
-                parts = response_parts(header.api_key, header.api_version, header.correlation_id, response)
             done = self._outbound.send(parts)
         except OSError as error:
             self.close(f"sending failed: {error}", level=logging.DEBUG)
-            return
-        except Exception:
-            logger.exception("The answer to %s (API key %d) could not be sent", self, header.api_key)
-            self.close()
             return
         if not done and not self._loading:
             self._send_later()

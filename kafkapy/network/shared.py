@@ -48,7 +48,7 @@ class Shared:
         self.now = loop.time()
         """The time of the last sweep: a coarse clock that costs nothing to read."""
         self.max_frame_bytes = 0
-        """socket.request.max.bytes"""
+        """The frame limit with which connections begin: socket.request.max.bytes."""
         self.max_buffered = 0
         """queued.max.request.bytes"""
         self.buffered_bytes = 0
