@@ -51,7 +51,7 @@ class RequestHeader:
     client_id: str
     """Empty if the client sent null, as in Kafka."""
     arrived_at: float = 0.0
-    """When the request had arrived, by the clock of the event loop; set by its connection."""
+    """When the request had arrived, by `time.monotonic`; set by its connection."""
     nbytes: int = 0
     """The size of the request without its size field; set by its connection."""
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import logging
 import struct
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -258,7 +259,7 @@ class Connection:
         A single one is handled at once. Several are handled for `turn` seconds, or for the rest of the round
         (network/rounds.py). Return the position of the first unhandled byte.
         """
-        rounds, now = self._shared.rounds, self._loop.time
+        rounds, now = self._shared.rounds, time.monotonic  # uvloop's clock counts whole milliseconds
         may_handle, outbound = self._requests.may_handle, self._outbound
         first, began, stop_at = start, 0.0, 0.0
         while end - start >= 4 and outbound.nbytes <= OUTBOUND_MARK and may_handle():

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -149,7 +150,7 @@ class RequestsInFlight:
         connection = self._connection
         try:
             header, body = parse_request_header(frame)
-            header.arrived_at, header.nbytes = self._shared.loop.time(), len(frame)
+            header.arrived_at, header.nbytes = time.monotonic(), len(frame)
             endpoint = self._shared.dispatcher.endpoint(connection, header)
             if endpoint is None:
                 self._refuse(header)

@@ -25,13 +25,13 @@ import contextlib
 import errno
 import logging
 import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.configs.listeners import Listener, format_address, parse_protocol_map
-from kafkapy.network.channel import Channel, PlainChannel
+from kafkapy.network.channel import PlainChannel
 from kafkapy.network.connection import Connection
 from kafkapy.network.connection_limits import ConnectionLimits
 from kafkapy.network.dispatcher import Dispatcher
@@ -51,9 +51,6 @@ _FREED_FRACTION: Final = 16
 """The part of queued.max.request.bytes that a sweep frees, if connections wait for memory."""
 REFUSALS_SECONDS: Final = 60.0
 """How often the log says how many connections were refused."""
-
-_CHANNELS: Final[Mapping[str, Callable[[socket.socket], Channel]]] = {"PLAINTEXT": PlainChannel}
-"""The channel of a listener's connections, by its security protocol."""
 
 logger = logging.getLogger(__name__)
 
@@ -188,7 +185,7 @@ class Server:
                 sock.setblocking(False)
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                channel = _CHANNELS[listener.protocol](sock)
+                channel = PlainChannel(sock)
                 made = Connection(self.shared, listener, channel, host, address[1], self._forget)
                 self.connections[made] = None
             except OSError:  # the client is gone, or the kernel cannot watch another descriptor
