@@ -52,6 +52,7 @@ from kafkapy.groups.zookeeper_offsets import ZooKeeperOffsets
 from kafkapy.handlers.dispatch import Dispatcher
 from kafkapy.machine import Machine
 from kafkapy.metadata.cache import MetadataCache, open_cluster
+from kafkapy.metadata.encoded_answers import EncodedAnswers
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.metadata.metadata_file import metadata_file, require_no_metadata
 from kafkapy.metadata.registration import require_known_name, require_own_place, require_reachable
@@ -212,6 +213,7 @@ class BrokerCore:
         self._member: ClusterMember | None = None
         """What it has in a cluster only."""
         self._keep_data = True
+        self.encoded_metadata = EncodedAnswers()
         self._started = AsyncExitStack()
         """The parts that have been started, which are stopped in reverse order."""
 

@@ -50,6 +50,10 @@ class RequestHeader:
     correlation_id: int
     client_id: str
     """Empty if the client sent null, as in Kafka."""
+    arrived_at: float = 0.0
+    """When the request had arrived, by `time.monotonic`; set by its connection."""
+    nbytes: int = 0
+    """The size of the request without its size field; set by its connection."""
 
 
 def parse_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
@@ -103,6 +107,14 @@ def response_parts(api_key: int, api_version: int, correlation_id: int, response
 def response_frame(api_key: int, api_version: int, correlation_id: int, body: bytes) -> bytes:
     """Return the complete frame of a response that is encoded already."""
     return _response_head(api_key, api_version, correlation_id, len(body)) + body
+
+
+def shared_response(api_key: int, api_version: int, correlation_id: int, body: bytes) -> list[Part]:
+    """Return the complete frame of an encoded response whose `body` others send too.
+
+    The body is a part of its own, and is not copied.
+    """
+    return [_response_head(api_key, api_version, correlation_id, len(body)), body]
 
 
 def _response_head(api_key: int, api_version: int, correlation_id: int, nbytes: int) -> bytes:

@@ -34,6 +34,8 @@ class Listener:
     name: str
     host: str
     port: int
+    protocol: str = SUPPORTED_PROTOCOL
+    """The security protocol of its connections."""
 
     def __str__(self) -> str:
         return f"{self.name}://{format_address(self.host, self.port)}"

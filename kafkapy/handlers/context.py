@@ -38,6 +38,7 @@ from kafkapy.fetch.read import FetchParts
 from kafkapy.groups.coordinator import GroupCoordinator
 from kafkapy.groups.zookeeper_offsets import ZooKeeperOffsets
 from kafkapy.metadata.cache import MetadataCache
+from kafkapy.metadata.encoded_answers import EncodedAnswers
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.network.connection import Connection
 from kafkapy.network.inter_broker import InterBroker
@@ -63,6 +64,8 @@ class BrokerParts(FetchParts, Protocol):
     cluster_id: str
     metadata: MetadataCache
     """The metadata image, the only source of metadata for handlers."""
+    encoded_metadata: EncodedAnswers
+    """Answers to Metadata about many partitions, encoded once for all clients."""
     admin: ClusterAdmin
     """The part of the broker that changes the metadata."""
     automatic_topics: AutomaticTopics

@@ -1,7 +1,7 @@
 """Leads requests to their handlers: two gates, the call, and the answer to a failure.
 
-The first gate (`endpoint`) comes before the request is decoded. It has the header, and passes only requests
-in the table of APIs. The second gate (`call`) comes before the handler, and has the connection and the
+The first gate (`endpoint`) comes before the request is decoded. It has the connection and the header, and
+passes only requests in the table of APIs. The second gate (`call`) comes before the handler, and has the
 decoded request too.
 
 The failure of a handler is logged, and its client gets UNKNOWN_SERVER_ERROR if the response has an error
@@ -38,7 +38,7 @@ class Dispatcher:
         self._broker = broker
         self._served = handlers.BY_KEY_IN_CLUSTER if broker.clustered else handlers.BY_KEY
 
-    def endpoint(self, header: RequestHeader) -> handlers.Endpoint | None:
+    def endpoint(self, _connection: Connection, header: RequestHeader) -> handlers.Endpoint | None:
         """The first gate: the endpoint of a request that is not decoded yet, or None."""
         api = self._served.get(header.api_key)
         if api is None or not api.min_version <= header.api_version <= api.max_version:

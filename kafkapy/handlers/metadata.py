@@ -13,6 +13,8 @@ Behaviour:
 - A partition without a leader, or whose leader is not alive, is LEADER_NOT_AVAILABLE.
 - A partition whose log directory failed has no leader, and has this broker as an offline replica. That is
   how Apache Kafka's controller notes it.
+- An answer about many partitions is encoded once for all clients for which it is the same, while the metadata
+  stays the same (metadata/encoded_answers.py).
 
 Version notes:
 
@@ -31,15 +33,18 @@ Version notes:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable
+from functools import partial
 
 from kafkapy.handlers.authorized_operations import CLUSTER, NOT_ASKED, TOPIC
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.offline_replicas import OfflineReplicas
 from kafkapy.metadata.image import Topic
 from kafkapy.metadata.topic_names import is_internal, is_valid
-from kafkapy.process.turns import Steps
+from kafkapy.process.turns import VALUES_AT_ONCE, Steps
+from kafkapy.protocol.codec import encode, holds_more
 from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.frames import shared_response
 from kafkapy.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -48,33 +53,93 @@ from kafkapy.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from kafkapy.protocol.types import ZERO_UUID, Uuid
+from kafkapy.protocol.types import ZERO_UUID, Part, Uuid
 
 FIRST_VERSION_WITH_NULL_FOR_ALL = 1
 FIRST_VERSION_WITH_UNREACHABLE_REPLICAS = 1
 FIRST_VERSION_WITH_LISTENER_NOT_FOUND = 6
 FIRST_VERSION_BY_TOPIC_ID = 12
 
+MANY_PARTITIONS = 100
+"""The topics and partitions above which an answer is encoded once for all clients."""
 
-def handle(
-    context: RequestContext, request: MetadataRequest
-) -> MetadataResponse | Steps[MetadataResponse] | Awaitable[MetadataResponse]:
+MOST_NAMES = 20_000
+"""The names in a request above which its answer is made for it alone."""
+
+Answer = MetadataResponse | list[Part] | Steps[MetadataResponse] | Awaitable[MetadataResponse | list[Part]]
+
+
+def handle(context: RequestContext, request: MetadataRequest) -> Answer:
     """Answer from the image, at once unless topics are to be created."""
     version, wanted = context.api_version, request.topics
+    image = context.broker.shown_image
     if wanted is None or (version < FIRST_VERSION_WITH_NULL_FOR_ALL and not wanted):
-        return _Answer(context, request).about_all()
+        return _about_existing(context, request, image.topics.values(), is_all=True)
     by_id = any(topic.topic_id != ZERO_UUID for topic in wanted)
     nameless = any(topic.name is None and topic.topic_id == ZERO_UUID for topic in wanted)
     if nameless or (by_id and version < FIRST_VERSION_BY_TOPIC_ID):
         return _Answer(context, request).refusing(wanted)
     if by_id:
         ids = dict.fromkeys(topic.topic_id for topic in wanted if topic.topic_id != ZERO_UUID)
+        if len(ids) <= MOST_NAMES and ids.keys() <= image.topics_by_id.keys():
+            return _about_existing(context, request, [image.topics_by_id[each] for each in ids])
         return _Answer(context, request).about_ids(ids)
     names = dict.fromkeys(topic.name for topic in wanted if topic.name is not None)
+    if len(names) <= MOST_NAMES and names.keys() <= image.topics.keys():
+        return _about_existing(context, request, [image.topics[each] for each in names])
     may_create = request.allow_auto_topic_creation and context.broker.config["auto.create.topics.enable"]
-    if may_create and not names.keys() <= context.broker.shown_image.topics.keys():
+    if may_create and not names.keys() <= image.topics.keys():
         return _create(context, request, names)
     return _Answer(context, request).about(names, {})
+
+
+def _about_existing(
+    context: RequestContext, request: MetadataRequest, topics: Collection[Topic], *, is_all: bool = False
+) -> Answer:
+    """Answer about topics that exist; the answer may be encoded already."""
+    answer = _Answer(context, request)
+    if context.broker.replicas.any_offline or not _are_many(topics):
+        return answer.about_existing(topics)
+    encoded, image = context.broker.encoded_metadata, context.broker.shown_image
+    encoded.follow(image, context.broker.offline_replicas)
+    key = (
+        context.api_version,
+        tuple(context.nodes()),
+        request.include_cluster_authorized_operations,
+        request.include_topic_authorized_operations,
+        None if is_all else tuple(topic.name for topic in topics),
+    )
+    body = encoded.get(key)
+    if body is not None:
+        return shared_response(context.api_key, context.api_version, context.correlation_id, body)
+    names = 0 if is_all else len(topics)
+    return _made(context, key, names, partial(_encode, context, answer, topics))
+
+
+def _are_many(topics: Iterable[Topic]) -> bool:
+    """Whether there are more than MANY_PARTITIONS topics and partitions."""
+    left = MANY_PARTITIONS
+    for topic in topics:
+        left -= len(topic.partitions) + 1
+        if left < 0:
+            return True
+    return False
+
+
+async def _encode(context: RequestContext, answer: _Answer, topics: Iterable[Topic]) -> bytes:
+    response = await context.broker.turns.finish(answer.about_existing(topics))
+    if not holds_more(response, VALUES_AT_ONCE):
+        return encode(response, context.api_version)
+    return await context.broker.validation.run(
+        context.connection, partial(encode, response, context.api_version)
+    )
+
+
+async def _made(
+    context: RequestContext, key: Hashable, names: int, make: Callable[[], Awaitable[bytes]]
+) -> list[Part]:
+    body = await context.broker.encoded_metadata.make(key, names, make)
+    return shared_response(context.api_key, context.api_version, context.correlation_id, body)
 
 
 async def _create(
@@ -115,9 +180,9 @@ class _Answer:
             else ErrorCode.LEADER_NOT_AVAILABLE
         )
 
-    def about_all(self) -> Steps[MetadataResponse]:
+    def about_existing(self, wanted: Iterable[Topic]) -> Steps[MetadataResponse]:
         topics = []
-        for topic in self._image.topics.values():
+        for topic in wanted:
             described = yield from self._topic(topic)
             topics.append(described)
         return self._response(topics)

@@ -20,15 +20,16 @@ from __future__ import annotations
 
 import logging
 import struct
+import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from kafkapy.network.channel import Channel
 from kafkapy.network.in_flight import RequestsInFlight
 from kafkapy.network.outbound import OutboundQueue
 from kafkapy.network.receive_buffer import ReceiveBuffer
 from kafkapy.network.shared import Shared
-from kafkapy.protocol.frames import RequestHeader, response_parts
+from kafkapy.protocol.types import Part
 
 if TYPE_CHECKING:
     from kafkapy.configs.listeners import Listener
@@ -41,9 +42,6 @@ OUTBOUND_MARK: Final = 256 << 10
 
 READ_AHEAD: Final = 64 << 10
 """The bytes that a muted connection reads, to notice a client that goes away."""
-
-TIME_SLICE: Final = 0.005
-"""Seconds after which one connection's buffered requests give way to other connections."""
 
 _RETAINED_CAPACITY: Final = 64 << 10
 """The least size of an empty buffer that is kept for the next request of a client with large frames."""
@@ -74,16 +72,19 @@ class Connection:
         "_reading",
         "_received_before",
         "_requests",
-        "_resuming",
         "_shared",
         "_stalled",
+        "_waits_for_turn",
         "_when_closed",
         "_writing",
         "closed",
         "frame_is_kept",
+        "incomplete_since",
         "is_incomplete",
         "last_active",
         "listener",
+        "max_frame_bytes",
+        "paused_since",
         "peer_host",
         "peer_port",
         "principal",
@@ -106,6 +107,8 @@ class Connection:
         self.peer_host = peer_host
         self.peer_port = peer_port
         self.principal = ANONYMOUS
+        self.max_frame_bytes = shared.max_frame_bytes
+        """The largest request that it may send now."""
         self.closed = False
         self.frame_is_kept = False
         """Whether a handler has kept the bytes of the present frame, or of another one in the buffer."""
@@ -113,6 +116,13 @@ class Connection:
         """The time of the last bytes received or sent, by the server's coarse clock."""
         self.receiving_since = self.last_active
         """The time from which the progress of the incomplete frame is measured, while `is_incomplete`."""
+        self.incomplete_since = self.last_active
+        """The time at which the incomplete frame began, while `is_incomplete`.
+
+        Time in which the connection waited for memory is left out, here and in `receiving_since`.
+        """
+        self.paused_since: float | None = None
+        """The time from which the connection has waited for memory, or None: the client cannot send."""
         self.unsent_since = self.last_active
         """The time from which the client has not read all its answers, while some are unsent."""
         self.validation_paid_at = 0.0
@@ -138,8 +148,8 @@ class Connection:
         """Whether the loop watches for room to send."""
         self._loading = False
         """Whether a thread is loading the next bytes to send into the page cache."""
-        self._resuming = False
-        """Whether `_resume` is scheduled, which continues with buffered frames."""
+        self._waits_for_turn = False
+        """Whether it has complete frames, and waits for a turn to handle them (network/rounds.py)."""
         self._stalled = False
         """Whether there may be complete frames that were not handled because the connection is muted."""
         self._ended = False
@@ -212,7 +222,10 @@ class Connection:
             self._handle_shared(room, nbytes)
         else:
             buffer.end += nbytes
-            self._handle_own(buffer)
+            if self._waits_for_turn:
+                self._after_handling(some=False)
+            else:
+                self._handle_own(buffer)
 
     def _handle_shared(self, view: memoryview, end: int) -> None:
         """Handle the frames in the shared buffer, and move the rest to the connection's own buffer."""
@@ -223,10 +236,10 @@ class Connection:
             self._own(ReceiveBuffer(view[left:end]))
             self._after_handling(some=left > 0)
 
-    def _handle_own(self, buffer: ReceiveBuffer) -> None:
+    def _handle_own(self, buffer: ReceiveBuffer, turn: float | None = None) -> None:
         """Handle the frames in the connection's own buffer, and free it if it is no longer needed."""
         start, end = buffer.start, buffer.end
-        buffer.start = left = self._handle_frames(buffer.view, start, end)
+        buffer.start = left = self._handle_frames(buffer.view, start, end, turn)
         if self.closed:
             return
         if self.frame_is_kept:
@@ -240,20 +253,34 @@ class Connection:
                 self._disown()
         self._after_handling(some=left > start)
 
-    def _handle_frames(self, view: memoryview, start: int, end: int) -> int:
+    def _handle_frames(self, view: memoryview, start: int, end: int, turn: float | None = None) -> int:
         """Handle the complete frames of `view[start:end]`.
 
-        Return the position of the first unhandled byte.
+        A single one is handled at once. Several are handled for `turn` seconds, or for the rest of the round
+        (network/rounds.py). Return the position of the first unhandled byte.
         """
-        shared, stop_at = self._shared, self._loop.time() + TIME_SLICE
+        rounds, now = self._shared.rounds, time.monotonic  # uvloop's clock counts whole milliseconds
         may_handle, outbound = self._requests.may_handle, self._outbound
+        first, began, stop_at = start, 0.0, 0.0
         while end - start >= 4 and outbound.nbytes <= OUTBOUND_MARK and may_handle():
             (size,) = _SIZE.unpack_from(view, start)
-            if not 0 <= size <= shared.max_frame_bytes:
-                self.close(f"a request of {size} bytes (socket.request.max.bytes={shared.max_frame_bytes})")
+            if not 0 <= size <= self.max_frame_bytes:
+                self.close(f"a request of {size} bytes (socket.request.max.bytes={self.max_frame_bytes})")
                 break
             body = start + 4
             if end - body < size:
+                break
+            if began:
+                is_over = now() >= stop_at and start > first
+            elif turn is None and body + size == end:
+                is_over = False
+            else:
+                seconds = rounds.left if turn is None else turn
+                is_over = seconds <= 0
+                began = now()
+                stop_at = began + seconds
+            if is_over:
+                self._wait_for_turn()
                 break
             start = body + size
             self._handling = True
@@ -265,10 +292,8 @@ class Connection:
             self._handling = False
             if self.closed:
                 break
-            if start < end and self._loop.time() > stop_at:
-                if not self._resuming:
-                    self._resume_soon()
-                break
+        if began:
+            rounds.spend(now() - began)
         return start
 
     def _is_muted(self) -> bool:
@@ -285,7 +310,7 @@ class Connection:
         if buffer is None or not unhandled:
             self.is_incomplete = False
             return
-        if self._stalled or self._resuming:
+        if self._stalled or self._waits_for_turn:
             self.is_incomplete = False
             if unhandled >= READ_AHEAD:
                 self._pause_reading()
@@ -294,7 +319,8 @@ class Connection:
         else:
             if some or not self.is_incomplete:
                 self.is_incomplete = True
-                self.receiving_since, self._received_before = shared.now, 0
+                self.receiving_since = self.incomplete_since = shared.now
+                self._received_before = 0
             wanted = 4
             if unhandled >= 4:
                 wanted += _SIZE.unpack_from(buffer.view, buffer.start)[0]
@@ -302,6 +328,8 @@ class Connection:
             shared.buffered_bytes += buffer.make_room(wanted)
         elif buffer.end == buffer.capacity:
             self._pause_reading()
+            if self.paused_since is None:
+                self.paused_since = shared.now
             shared.wait_for_memory(self)
 
     def watch_progress(self) -> None:
@@ -312,6 +340,17 @@ class Connection:
     def received_since(self) -> int:
         """The bytes of the incomplete frame that arrived after `receiving_since`."""
         return self._unhandled - self._received_before
+
+    @property
+    def incomplete_bytes(self) -> int:
+        """The memory that an incomplete frame holds."""
+        return self._buffer.capacity if self.is_incomplete and self._buffer is not None else 0
+
+    @property
+    def byte_seconds(self) -> float:
+        """For how long the incomplete frame has arrived, times the memory that it holds."""
+        now = self._shared.now if self.paused_since is None else self.paused_since
+        return self.incomplete_bytes * (now - self.incomplete_since)
 
     @property
     def _unhandled(self) -> int:
@@ -342,6 +381,12 @@ class Connection:
             return
         self._after_handling(some=False)
         if self._buffer is None or self._buffer.end < self._buffer.capacity:
+            if self.paused_since is not None:
+                waited = self._shared.now - self.paused_since
+                self.incomplete_since += waited
+                self.receiving_since += waited
+                self.last_active += waited
+                self.paused_since = None
             self._reading = True
             self._loop.add_reader(self._fd, self._on_readable)
 
@@ -351,23 +396,24 @@ class Connection:
         """Continue handling and reading, unless something else still mutes the connection."""
         if self._reading and not self._stalled:
             return  # Nothing has stopped.
-        if self.closed or self._resuming or self._is_muted():
+        if self.closed or self._waits_for_turn or self._is_muted():
             return
         if self._stalled:
-            self._resume_soon()
+            self._wait_for_turn()
         elif self._ended:
             self._close_when_answered()
         elif not self._reading:
             self.resume_reading()
 
-    def _resume_soon(self) -> None:
-        self._resuming = True
-        self._loop.call_soon(self._resume)
+    def _wait_for_turn(self) -> None:
+        self._waits_for_turn = True
+        self._shared.rounds.wait(self)
 
-    def _resume(self) -> None:
-        self._resuming = False
+    def take_turn(self, seconds: float) -> None:
+        """Handle one buffered request, and more of them for so long."""
+        self._waits_for_turn = False
         if not self.closed and self._buffer is not None:
-            self._handle_own(self._buffer)
+            self._handle_own(self._buffer, seconds)
             self.go_on()
 
     def finish(self) -> None:
@@ -377,27 +423,24 @@ class Connection:
         self._close_when_answered()
 
     def _close_when_answered(self) -> None:
-        if not self._requests and not self._outbound.nbytes and not self._stalled and not self._resuming:
+        if (
+            not self._requests
+            and not self._outbound.nbytes
+            and not self._stalled
+            and not self._waits_for_turn
+        ):
             self.close()
 
     # --- writing ------------------------------------------------------------------------------------------
 
-    def send(self, header: RequestHeader, response: Any) -> None:
-        """Send a response, or the parts of an encoded one, and queue what the socket does not take."""
+    def send(self, parts: list[Part]) -> None:
+        """Send the parts of a response, and queue those that the socket does not take."""
         if not self._outbound.nbytes:
             self.unsent_since = self._shared.now
         try:
-            if isinstance(response, list):
-                parts = response
-            else:
-                parts = response_parts(header.api_key, header.api_version, header.correlation_id, response)
             done = self._outbound.send(parts)
         except OSError as error:
             self.close(f"sending failed: {error}", level=logging.DEBUG)
-            return
-        except Exception:
-            logger.exception("The answer to %s (API key %d) could not be sent", self, header.api_key)
-            self.close()
             return
         if not done and not self._loading:
             self._send_later()

@@ -3,7 +3,7 @@
 The settings are `max.connections`, `max.connections.per.ip` (with `.overrides`) and
 `max.connection.creation.rate`. A connection beyond the first two is accepted and closed at once, so that its
 client notices; Apache Kafka leaves connections beyond max.connections in the accept queue. Beyond the rate,
-no connection is accepted until the next tenth of a second; a burst of BURST_SECONDS at the rate is allowed.
+no connection is accepted until the rate allows the next one; a burst of BURST_SECONDS at the rate is allowed.
 Source: Kafka's ConnectionQuotas.
 
 The number of descriptors limits max.connections too: sockets must leave those that the logs need
@@ -48,14 +48,17 @@ class ConnectionLimits:
         self._max_per_address: int = config["max.connections.per.ip"]
         self._rate: int = config["max.connection.creation.rate"]
 
-    def may_accept(self, now: float) -> bool:
-        """Return whether the rate allows another connection now, and count it if so."""
+    def seconds_to_wait(self, now: float) -> float:
+        """Return for how long the rate allows no other connection.
+
+        If it is 0.0, the connection is counted.
+        """
         self._tokens = min(self._tokens + (now - self._refilled) * self._rate, self._rate * BURST_SECONDS)
         self._refilled = now
         if self._tokens < 1:
-            return False
+            return (1 - self._tokens) / self._rate
         self._tokens -= 1
-        return True
+        return 0.0
 
     def add(self, address: str) -> str | None:
         """Count a connection from `address` and return None, or return why it is refused."""

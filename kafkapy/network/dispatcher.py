@@ -24,8 +24,8 @@ class Endpoint(Protocol):
 class Dispatcher(Protocol):
     """Finds and calls the handlers of requests; implemented by handlers/dispatch.py."""
 
-    def endpoint(self, header: RequestHeader) -> Any:
-        """The Endpoint of a request, or None."""
+    def endpoint(self, connection: Any, header: RequestHeader) -> Any:
+        """The Endpoint of a request of this connection, or None."""
 
     def refusal(self, header: RequestHeader) -> tuple[RequestHeader, Any, Any] | None:
         """The header, Endpoint and response for a request without an endpoint, or None."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -49,8 +50,8 @@ class Client(Payer, Protocol):
     closed: bool
     frame_is_kept: bool
 
-    def send(self, header: RequestHeader, response: Any) -> None:
-        """Send a response, or the parts of one that is encoded."""
+    def send(self, parts: list[Part]) -> None:
+        """Send the parts of a response."""
 
     def keep_frame(self) -> None:
         """Keep the bytes of the present request valid for the holders of views."""
@@ -76,16 +77,14 @@ class _Request:
         "future",
         "header",
         "kept_bytes",
-        "nbytes",
         "pipelined",
         "ready",
         "response",
     )
 
-    def __init__(self, header: RequestHeader, endpoint: Endpoint, nbytes: int) -> None:
+    def __init__(self, header: RequestHeader, endpoint: Endpoint) -> None:
         self.header = header
         self.endpoint = endpoint
-        self.nbytes = nbytes
         self.kept_bytes = 0
         """The bytes of the receive buffer that its handler keeps until the answer."""
         self.future: asyncio.Future[Any] | Watch | None = None
@@ -151,7 +150,8 @@ class RequestsInFlight:
         connection = self._connection
         try:
             header, body = parse_request_header(frame)
-            endpoint = self._shared.dispatcher.endpoint(header)
+            header.arrived_at, header.nbytes = time.monotonic(), len(frame)
+            endpoint = self._shared.dispatcher.endpoint(connection, header)
             if endpoint is None:
                 self._refuse(header)
                 return
@@ -167,11 +167,11 @@ class RequestsInFlight:
             connection.close(f"a request that cannot be read: {error}")
             return
         if response is None:
-            return
-        if type(response) is endpoint.response_class or type(response) is list:
+            self._end(header, None)
+        elif type(response) is endpoint.response_class or type(response) is list:
             self._answer_now(header, endpoint, response)
         else:
-            waiting = _Request(header, endpoint, len(frame))
+            waiting = _Request(header, endpoint)
             if connection.frame_is_kept:
                 waiting.kept_bytes = len(frame)
                 self._shared.buffered_bytes += len(frame)
@@ -194,9 +194,9 @@ class RequestsInFlight:
     def _answer_now(self, header: RequestHeader, endpoint: Endpoint, response: Any) -> None:
         is_long = type(response) is not list and holds_more(response, VALUES_AT_ONCE)
         if not self._requests and not is_long:
-            self._connection.send(header, response)
+            self._end(header, response)
             return
-        request = _Request(header, endpoint, 0)
+        request = _Request(header, endpoint)
         self._requests.append(request)
         if is_long:
             self._encode(request, response)
@@ -217,7 +217,7 @@ class RequestsInFlight:
         """Answer the request when `response` is ready."""
         if isinstance(response, Pipelined):
             request.pipelined = True
-            self._pipelined_bytes += request.nbytes
+            self._pipelined_bytes += request.header.nbytes
             self._watch(request, response.answer)
             if response.expected is not None:
                 self._shared.loop.call_soon(self._encode_ahead, request, response.expected)
@@ -270,7 +270,7 @@ class RequestsInFlight:
             self._encode(request, response)
         else:
             if request.pipelined:
-                self._pipelined_bytes -= request.nbytes
+                self._pipelined_bytes -= request.header.nbytes
             if request.kept_bytes:
                 self._shared.release_memory(request.kept_bytes)
             request.response = request.encoded if is_expected else response
@@ -286,8 +286,29 @@ class RequestsInFlight:
         requests, connection = self._requests, self._connection
         while requests and requests[0].ready and not connection.closed:
             request = requests.popleft()
-            if request.response is not None:
-                connection.send(request.header, request.response)
+            self._end(request.header, request.response)
+
+    # --- the end ------------------------------------------------------------------------------------------
+
+    def _end(self, header: RequestHeader, response: Any) -> None:
+        """Send the answer to a request, or nothing for None.
+
+        All requests that were handled end here. `header` has the size of the request and when it arrived;
+        `response` has its error, unless it was encoded ahead.
+        """
+        if response is None:
+            return
+        parts = response
+        if type(response) is not list:
+            try:
+                parts = response_parts(header.api_key, header.api_version, header.correlation_id, response)
+            except Exception:
+                logger.exception(
+                    "The answer to %s (API key %d) could not be encoded", self._connection, header.api_key
+                )
+                self._connection.close()
+                return
+        self._connection.send(parts)
 
 
 def _drop_answer(request: _Request) -> None:

@@ -8,9 +8,14 @@ closes
   that trickles bytes cannot hold a connection;
 - connections without traffic for connections.max.idle.ms whose client does not wait for an answer;
 
-and frees empty buffers that were kept for a next request. If unsent answers hold as many log files as may be
-open, each sweep closes the connection that has held the most for the longest: its client does not read, and
-it keeps others from reading and writing. A client that reads is spared, as its answers are sent soon.
+and frees empty buffers that were kept for a next request. A connection that waits for memory (shared.py) is
+not timed, because the broker has stopped reading it. If connections have waited for a complete interval
+between two sweeps, and incomplete requests hold three quarters of the memory, the largest and slowest of
+these requests are closed.
+
+If unsent answers hold as many log files as may be open, each sweep closes the connection that has held the
+most for the longest: its client does not read, and it keeps others from reading and writing. A client that
+reads is spared, as its answers are sent soon.
 """
 
 from __future__ import annotations
@@ -25,7 +30,7 @@ from functools import partial
 from typing import Final
 
 from kafkapy.configs.config import BrokerConfig
-from kafkapy.configs.listeners import Listener, format_address
+from kafkapy.configs.listeners import Listener, format_address, parse_protocol_map
 from kafkapy.network.channel import PlainChannel
 from kafkapy.network.connection import Connection
 from kafkapy.network.connection_limits import ConnectionLimits
@@ -40,6 +45,10 @@ SWEEP_SECONDS: Final = 0.5
 RECEIVE_RATE: Final = 16 << 10
 ACCEPTS_AT_ONCE: Final = 64
 _PAUSE_SECONDS: Final = 0.1
+"""How long clients wait when a connection could not be accepted."""
+
+_FREED_FRACTION: Final = 16
+"""The part of queued.max.request.bytes that a sweep frees, if connections wait for memory."""
 REFUSALS_SECONDS: Final = 60.0
 """How often the log says how many connections were refused."""
 
@@ -102,11 +111,13 @@ class Server:
         Raises:
             ListenError: an address cannot be used.
         """
+        protocols = parse_protocol_map(self._config["listener.security.protocol.map"])
         try:
             for listener in listeners:
                 sock = _listen(listener, self._config)
                 self._sockets.append(sock)
-                bound = Listener(listener.name, listener.host, sock.getsockname()[1])
+                port, protocol = sock.getsockname()[1], protocols[listener.name]
+                bound = Listener(listener.name, listener.host, port, protocol)
                 self.listening = (*self.listening, bound)
         except ListenError:
             self.stop_accepting()
@@ -135,16 +146,16 @@ class Server:
         for sock, listener in zip(self._sockets, self.listening, strict=True):
             self.loop.add_reader(sock.fileno(), partial(self._accept, sock, listener))
 
-    def _pause_accepting(self) -> None:
+    def _pause_accepting(self, seconds: float) -> None:
         for sock in self._sockets:
             self.loop.remove_reader(sock.fileno())
-        self._accept_timer = self.loop.call_later(_PAUSE_SECONDS, self._watch_listeners)
+        self._accept_timer = self.loop.call_later(seconds, self._watch_listeners)
 
     def _accept(self, listening: socket.socket, listener: Listener) -> None:
         now = self.loop.time()
         for _ in range(ACCEPTS_AT_ONCE):
-            if not self._limits.may_accept(now):
-                self._pause_accepting()
+            if (seconds := self._limits.seconds_to_wait(now)) > 0:
+                self._pause_accepting(seconds)
                 return
             try:
                 sock, address = listening.accept()
@@ -156,7 +167,7 @@ class Server:
                     self._cannot_accept = True
                     why = what_is_lacking(error) if is_exhausted(error) else f"{error.strerror}."
                     logger.error("Cannot accept connections: %s They wait.", why)
-                self._pause_accepting()
+                self._pause_accepting(_PAUSE_SECONDS)
                 return
             if self._cannot_accept:
                 self._cannot_accept = False
@@ -198,7 +209,11 @@ class Server:
         if now - before > SWEEP_SECONDS + STALL_SECONDS:
             return  # bytes that arrived during a stall are not read yet
         enough = self._receive_seconds * RECEIVE_RATE
+        starved = False
         for connection in tuple(self.connections):
+            if connection.paused_since is not None:
+                starved = starved or connection.paused_since < before
+                continue
             if connection.is_incomplete and connection.receiving_since < now - self._receive_seconds:
                 if connection.received_since() < enough:
                     connection.close(f"its request did not arrive within {self._receive_seconds:g} s")
@@ -209,6 +224,8 @@ class Server:
                 connection.release_idle_buffer()
                 if quiet > self._idle_seconds > 0 and not connection.waits_for_answer:
                     connection.close("idle", level=logging.DEBUG)
+        if starved:
+            self._free_memory()
         if self.connections and self.lacks_files():
             hog = max(self.connections, key=lambda each: each.file_seconds)
             if hog.held_files:
@@ -217,6 +234,23 @@ class Server:
             if self._refused > 1:
                 logger.warning("Refused %d connections in the last minute", self._refused)
             self._refused = 0
+
+    def _free_memory(self) -> None:
+        """Close the largest and slowest incomplete requests.
+
+        Do nothing unless they hold three quarters of the memory: otherwise handlers hold much of it, and
+        return it soon.
+        """
+        limit = self.shared.max_buffered
+        holders = [connection for connection in self.connections if connection.incomplete_bytes]
+        if sum(connection.incomplete_bytes for connection in holders) < limit // 4 * 3:
+            return
+        enough = self.shared.buffered_bytes - limit // _FREED_FRACTION
+        for hog in sorted(holders, key=lambda each: (each.byte_seconds, each.incomplete_bytes), reverse=True):
+            nbytes = hog.incomplete_bytes
+            hog.close(f"its incomplete request holds {nbytes} bytes, and other connections wait for memory")
+            if self.shared.buffered_bytes <= enough:
+                return
 
     # --- stopping -----------------------------------------------------------------------------------------
 

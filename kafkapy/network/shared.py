@@ -1,8 +1,8 @@
 """What all connections share: a receive buffer, a memory limit, the time, and threads.
 
 queued.max.request.bytes limits the received bytes that are not handled yet. Above the limit, connections
-whose buffers would have to grow stop reading until the requests of others are handled or overdue. Small
-requests are still handled in the shared buffer.
+whose buffers would have to grow stop reading until the requests of others are handled or closed (server.py).
+Small requests are still handled in the shared buffer.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 from typing import Final, Protocol
 
 from kafkapy.network.dispatcher import Dispatcher
+from kafkapy.network.rounds import Rounds
 from kafkapy.process.cold_reads import ColdReads
 from kafkapy.process.validation import Validation
 
@@ -42,10 +43,12 @@ class Shared:
         """The threads that load bytes into the page cache."""
         self.dispatcher: Dispatcher
         """Finds and calls handlers. It is set before the first client is accepted."""
+        self.rounds = Rounds(loop)
+        """The time for connections that send many requests at once."""
         self.now = loop.time()
         """The time of the last sweep: a coarse clock that costs nothing to read."""
         self.max_frame_bytes = 0
-        """socket.request.max.bytes"""
+        """The frame limit with which connections begin: socket.request.max.bytes."""
         self.max_buffered = 0
         """queued.max.request.bytes"""
         self.buffered_bytes = 0

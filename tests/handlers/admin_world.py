@@ -20,6 +20,7 @@ from kafkapy.controller.automatic_topics import AutomaticTopics
 from kafkapy.handlers.context import RequestContext
 from kafkapy.metadata.cache import MetadataCache, open_cluster
 from kafkapy.metadata.embedded import EmbeddedStore
+from kafkapy.metadata.encoded_answers import EncodedAnswers
 from kafkapy.metadata.image import MetadataImage, Topic
 from kafkapy.metadata.tree_changes import TreeChanges
 from kafkapy.metadata.znodes import Endpoint
@@ -111,6 +112,7 @@ class AdminWorld:
         self.host = host
         self.metadata = MetadataCache()
         self.config = BrokerConfig(settings)
+        self.encoded_metadata = EncodedAnswers()
         self.node_id = NODE_ID
         self.clustered = False
         self.offline_replicas: dict[tuple[str, int], tuple[int, ...]] = {}

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kafkapy.network import connection, in_flight
+from kafkapy.network import in_flight
 from kafkapy.network.answers import Pipelined
 from kafkapy.network.in_flight import MAX_PIPELINED
 from kafkapy.protocol.codec import encode
@@ -154,30 +154,26 @@ def test_a_request_may_be_pipelined_after_a_first_part(
 def test_an_expected_answer_is_encoded_while_its_request_waits(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, comes: bool
 ) -> None:
-    ahead, late = list[int](), list[int]()
+    encoded = list[int]()
 
-    def encodes(noted: list[int]) -> Callable[[int, int, int, HeartbeatResponse], list[Part]]:
-        def encode_and_note(key: int, version: int, number: int, response: HeartbeatResponse) -> list[Part]:
-            noted.append(response.throttle_time_ms)
-            return response_parts(key, version, number, response)
-
-        return encode_and_note
+    def encode_and_note(key: int, version: int, number: int, response: HeartbeatResponse) -> list[Part]:
+        encoded.append(response.throttle_time_ms)
+        return response_parts(key, version, number, response)
 
     def handle(context: Any, request: HeartbeatRequest) -> Pipelined:
         return Pipelined(waiting.handle(context, request), lambda: expected)
 
     waiting, expected = Waiting(harness), HeartbeatResponse(throttle_time_ms=7)
     serve_api(monkeypatch, ApiKey.HEARTBEAT, handle)
-    monkeypatch.setattr(in_flight, "response_parts", encodes(ahead))
-    monkeypatch.setattr(connection, "response_parts", encodes(late))
+    monkeypatch.setattr(in_flight, "response_parts", encode_and_note)
     with RawClient(harness.address) as client:
         client.send(heartbeat(1))
-        eventually(lambda: ahead == [7], "the expected answer is encoded")
+        eventually(lambda: encoded == [7], "the expected answer is encoded")
         assert has_no_answer(client)
         waiting.answer(0, expected if comes else HeartbeatResponse(throttle_time_ms=8))
         _, response = decode_response(ApiKey.HEARTBEAT, 4, client.receive_frame())
     assert response == HeartbeatResponse(throttle_time_ms=7 if comes else 8)
-    assert (ahead, late) == ([7], [] if comes else [8])
+    assert encoded == ([7] if comes else [7, 8])
 
 
 def test_pipelined_requests_are_bounded(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:

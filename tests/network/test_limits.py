@@ -5,16 +5,23 @@ They may not be idle for too long, and a request must arrive in time.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import threading
 import time
+from functools import partial
 
 import pytest
 
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.configs.keys import ConfigError
+from kafkapy.handlers.context import RequestContext
+from kafkapy.network.connection_limits import ConnectionLimits
 from kafkapy.protocol.frames import encode_request
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest
+from kafkapy.protocol.messages.produce import ProduceResponse
 from kafkapy.protocol.types import ApiKey
+from tests.handlers.produce_client import PRODUCE_VERSION, produce_request
 from tests.network.harness import Harness, serve_api, serving
 from tests.network.raw_client import RawClient, api_versions, correlation_ids, eventually
 
@@ -71,13 +78,23 @@ def test_one_address_has_its_own_limit_and_others_their_overrides() -> None:
             assert [is_served(client) for client in clients] == [True] * allowed + [False] * 2
 
 
-def test_connections_beyond_the_creation_rate_wait_for_their_turn() -> None:
+def test_connections_beyond_the_creation_rate_wait_for_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkapy.network.server._PAUSE_SECONDS", 3600.0)
     with serving({"max.connection.creation.rate": "10"}) as harness, contextlib.ExitStack() as stack:
         started = time.monotonic()
         for _ in range(25):
             assert is_served(connect(stack, harness))
         # 20 in the first burst, then 10 a second.
         assert 0.3 < time.monotonic() - started < 3
+
+
+def test_a_connection_beyond_the_creation_rate_waits_until_the_rate_allows_it() -> None:
+    limits = ConnectionLimits(BrokerConfig({"max.connection.creation.rate": "100"}), 0.0)
+    assert [limits.seconds_to_wait(0.0) for _ in range(200)] == [0.0] * 200
+    assert limits.seconds_to_wait(0.0) == pytest.approx(0.01)
+    assert limits.seconds_to_wait(0.004) == pytest.approx(0.006)
+    assert limits.seconds_to_wait(0.0101) == 0.0
+    assert limits.seconds_to_wait(0.0101) == pytest.approx(0.0099)
 
 
 def test_a_changed_limit_takes_effect_at_once() -> None:
@@ -143,7 +160,7 @@ def test_requests_that_are_not_complete_share_a_bounded_memory(monkeypatch: pyte
         deadline = time.monotonic() + 1
         while time.monotonic() < deadline:
             for hog in hogs:
-                with contextlib.suppress(BlockingIOError):
+                with contextlib.suppress(BlockingIOError, ConnectionError):
                     hog.socket.send((1_900_000).to_bytes(4, "big") + bytes(100_000))
             most = max(most, harness.server.shared.buffered_bytes)
             assert is_served(connect(stack, harness))
@@ -153,3 +170,75 @@ def test_requests_that_are_not_complete_share_a_bounded_memory(monkeypatch: pyte
         )
         eventually(lambda: harness.server.shared.buffered_bytes == 0, "their memory is free")
         assert is_served(connect(stack, harness))
+
+
+def large_produce(nbytes: int) -> bytes:
+    """The bytes of a Produce request that does not fit into the shared receive buffer."""
+    return encode_request(produce_request("t", bytes(nbytes)), PRODUCE_VERSION, 7, "raw")
+
+
+def incomplete(harness: Harness, client: RawClient) -> int:
+    """The memory that the incomplete request of a client holds."""
+    port = client.socket.getsockname()[1]
+    return sum(each.incomplete_bytes for each in harness.connections if each.peer_port == port)
+
+
+def test_a_request_that_waits_for_memory_is_not_overdue(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {
+        "queued.max.request.bytes": "1000000",
+        "socket.request.max.bytes": "1000000",
+        "request.receive.timeout.ms": "300",
+        "connections.max.idle.ms": "300",
+    }
+    with serving(settings) as harness, contextlib.ExitStack() as stack:
+        answers: list[asyncio.Future[ProduceResponse]] = []
+
+        def keep(context: RequestContext, _: object) -> asyncio.Future[ProduceResponse]:
+            context.connection.keep_frame()
+            answers.append(harness.loop.create_future())
+            return answers[-1]
+
+        serve_api(monkeypatch, ApiKey.PRODUCE, keep)
+        connect(stack, harness).send(large_produce(990_000))
+        eventually(lambda: len(answers) == 1, "the handler holds the request")
+        waiting = connect(stack, harness)
+        request = large_produce(400_000)
+        sending = threading.Thread(target=waiting.send, args=(request,))
+        sending.start()
+        eventually(lambda: any(each.is_incomplete for each in harness.connections), "a part has arrived")
+        arrived = harness.server.shared.now
+        eventually(lambda: harness.server.shared.now > arrived + 1, "its time is over")
+        harness.on_loop(partial(answers[0].set_result, ProduceResponse()))
+        sending.join()
+        eventually(lambda: len(answers) == 2, "the request has arrived")
+        harness.on_loop(partial(answers[1].set_result, ProduceResponse()))
+        assert correlation_ids(waiting, 1) == [7]
+
+
+def test_the_largest_and_slowest_request_makes_room_for_others(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = {"queued.max.request.bytes": "4000000", "socket.request.max.bytes": "4000000"}
+    with serving(settings) as harness, contextlib.ExitStack() as stack:
+        serve_api(monkeypatch, ApiKey.PRODUCE, lambda _, __: ProduceResponse())
+        sizes = (200_000, 1_050_000, 1_050_000)
+        small, slowest, later = hogs = [connect(stack, harness) for _ in sizes]
+
+        def has_arrived(hog: RawClient, nbytes: int) -> bool:
+            return incomplete(harness, hog) >= nbytes
+
+        for hog, nbytes in zip(hogs, sizes, strict=True):
+            hog.send((3_900_000).to_bytes(4, "big") + bytes(nbytes))
+            eventually(partial(has_arrived, hog, nbytes), "it has arrived")
+            wait_for_a_sweep(harness)
+        assert harness.server.shared.buffered_bytes > 4_000_000
+        for _ in range(3):
+            client = connect(stack, harness)
+            client.send(large_produce(400_000))
+            assert correlation_ids(client, 1) == [7]
+        assert slowest.is_closed()
+        assert len(harness.connections) == 5
+        assert incomplete(harness, small)
+        assert incomplete(harness, later)
+        assert len(caplog.messages) == 1
+        assert "bytes, and other connections wait for memory" in caplog.messages[0]
