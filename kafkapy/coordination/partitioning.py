@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import struct
 from functools import lru_cache
+from typing import Final
 
 
 def java_hash(text: str) -> int:
@@ -21,11 +22,27 @@ def java_hash(text: str) -> int:
     return value - 0x100000000 if value & 0x80000000 else value
 
 
-@lru_cache(maxsize=8192)
+LONGEST_KEPT: Final = 256
+"""The most characters of a key whose partition is kept.
+
+Clients choose their keys. With all that are kept, these take at most 8 MiB.
+"""
+
+
 def partition_of(key: str, partitions: int) -> int:
+    """The partition of a key."""
+    if len(key) <= LONGEST_KEPT:
+        return _kept(key, partitions)
+    return _partition_of(key, partitions)
+
+
+def _partition_of(key: str, partitions: int) -> int:
     """The partition of a key.
 
     Kafka's Utils.abs returns 0 for the one number without a positive counterpart.
     """
     value = java_hash(key)
     return (0 if value == -0x80000000 else abs(value)) % partitions
+
+
+_kept = lru_cache(maxsize=8192)(_partition_of)
