@@ -1,0 +1,114 @@
+"""Runs brokers for Apache Kafka's own tests: commands on standard input, answers on standard output.
+
+Each is a line of JSON. All brokers run in this process, as those of `kafkapy cluster` do: a test gets new ones
+in some hundredths of a second. It ends when its input does.
+
+    {"command": "start", "directory": D, "id": 0, "clustered": false, "settings": {…}}    {"port": 9092}
+    {"command": "stop", "directory": D, "id": 0}                                          {}
+    {"command": "cluster_id", "directory": D}                                             {"cluster_id": "…"}
+    {"command": "topic", "directory": D, "id": 0, "topic": "t"}                           {"partitions": […]}
+    {"command": "close", "directory": D}                                                  {}
+
+`directory` names the cluster. A broker that refuses to start answers {"refused": "…"}.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, cast
+
+from kafkapy.broker import BrokerCore
+from kafkapy.configs.config import BrokerConfig
+from kafkapy.configs.keys import ConfigError
+from kafkapy.broker import StartError
+from kafkapy.inprocess import TEST_DEFAULTS, Broker
+from kafkapy.metadata.embedded import EmbeddedStore
+
+_METADATA: Final = "metadata.db"
+_FOR_SPEED: Final = ("listeners", "durability", "group.initial.rebalance.delay.ms")
+
+
+def _defaults() -> dict[str, object]:
+    """What a broker's settings are without those that `kafkapy.Broker` changes for the tests of others."""
+    config = BrokerConfig.from_properties({"log.dirs": "unused"})
+    return {name: config.default(name) for name in TEST_DEFAULTS if name not in _FOR_SPEED}
+
+
+class OwnBroker(Broker):
+    """A broker alone, or one of a cluster whose metadata is in `metadata`."""
+
+    def __init__(self, settings: Mapping[str, object], folder: Path, metadata: Path | None) -> None:
+        super().__init__(config=settings, data_dir=folder)
+        self._metadata = metadata
+
+    def _new_core(self, config: BrokerConfig) -> BrokerCore:
+        if self._metadata is None:
+            return super()._new_core(config)
+        path = self._metadata
+
+        async def open_store() -> EmbeddedStore:
+            return await EmbeddedStore.open(path, sync=False)
+
+        return BrokerCore(config, cluster_store=open_store)
+
+
+class Brokers:
+    """The running brokers of all clusters, by the cluster's directory and the broker's id."""
+
+    def __init__(self) -> None:
+        self._running: dict[tuple[str, int], OwnBroker] = {}
+        self._defaults = _defaults()
+
+    def answer(self, request: Mapping[str, Any]) -> dict[str, object]:
+        return cast(dict[str, object], getattr(self, request["command"])(**_arguments(request)))
+
+    def start(
+        self, directory: str, id: int, clustered: bool, settings: Mapping[str, str]
+    ) -> dict[str, object]:
+        folder = Path(directory)
+        metadata = folder / _METADATA if clustered else None
+        broker = OwnBroker({**self._defaults, **settings, "broker.id": id}, folder, metadata)
+        try:
+            broker.start()
+        except (ConfigError, StartError) as error:
+            return {"refused": str(error)}
+        self._running[directory, id] = broker
+        return {"port": broker.core.server.listening[0].port}
+
+    def stop(self, directory: str, id: int) -> dict[str, object]:
+        if broker := self._running.pop((directory, id), None):
+            broker.stop()
+        return {}
+
+    def cluster_id(self, directory: str) -> dict[str, object]:
+        broker = next(broker for (of, _), broker in self._running.items() if of == directory)
+        return {"cluster_id": broker.core.metadata.image.cluster_id}
+
+    def topic(self, directory: str, id: int, topic: str) -> dict[str, object]:
+        """What a broker knows of a topic: the leaders and the replicas in sync of its partitions."""
+        known = self._running[directory, id].core.metadata.image.topics.get(topic)
+        states = known.partitions if known else ()
+        return {"partitions": [{"leader": state.leader, "isr": state.isr} for state in states]}
+
+    def close(self, directory: str) -> dict[str, object]:
+        for of, id in list(self._running):
+            if of == directory:
+                self.stop(of, id)
+        return {}
+
+
+def _arguments(request: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in request.items() if name != "command"}
+
+
+def main() -> None:
+    brokers = Brokers()
+    for line in sys.stdin:
+        print(json.dumps(brokers.answer(json.loads(line))), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+package org.apache.kafka.common.test;
+
+import kafka.network.SocketServer;
+import kafka.server.BrokerServer;
+import kafka.server.KafkaConfig;
+import kafka.server.SharedServer;
+
+import org.apache.kafka.coordinator.group.GroupCoordinator;
+import org.apache.kafka.metadata.BrokerState;
+import org.apache.kafka.metadata.KRaftMetadataCache;
+import org.apache.kafka.metadata.LeaderAndIsr;
+
+import com.fasterxml.jackson.databind.JsonNode;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Properties;
+
+/**
+ * A broker of kafkapy, as seen from outside.
+ *
+ * `server` stands for it in tests that ask for a BrokerServer: it can be started and stopped, and says what any
+ * client could learn.
+ */
+final class BrokerOutside {
+    private final String cluster;
+    private final int id;
+    private final boolean clustered;
+    private final Map<String, Object> settings;
+    private final KafkaConfig config;
+    final BrokerServer server;
+
+    /** The port of its listener, 0 before its first start: it comes back to it. */
+    private int port = 0;
+    private boolean running = false;
+
+    BrokerOutside(String cluster, int id, boolean clustered, Map<String, Object> settings, KafkaConfig config) {
+        this.cluster = cluster;
+        this.id = id;
+        this.clustered = clustered;
+        this.settings = settings;
+        this.config = config;
+        this.server = server();
+    }
+
+    private BrokerServer server() {
+        KRaftMetadataCache metadata = Outside.of(KRaftMetadataCache.class, Map.of(
+            "numPartitions", call -> Optional.of(partitionsOf(call.getArgument(0))).filter(number -> number > 0),
+            "contains", call -> partitionsOf(call.getArgument(0)) > 0,
+            "getLeaderAndIsr", call -> leaderAndIsr(call.getArgument(0), call.getArgument(1))
+        ));
+        SocketServer socket = Outside.of(SocketServer.class, Map.of("boundPort", call -> port));
+        GroupCoordinator groups = Outside.of(GroupCoordinator.class, Map.of(
+            "groupMetadataTopicConfigs", call -> new Properties()
+        ));
+        // Tests wait until its loader has read what a controller wrote; without a loader there is nothing to wait for.
+        Map<String, Outside.Answer> noLoader = new HashMap<>();
+        noLoader.put("loader", call -> null);
+        SharedServer shared = Outside.of(SharedServer.class, noLoader);
+
+        Map<String, Outside.Answer> answers = new HashMap<>();
+        answers.put("config", call -> config);
+        answers.put("metadataCache", call -> metadata);
+        answers.put("socketServer", call -> socket);
+        answers.put("groupCoordinator", call -> groups);
+        answers.put("sharedServer", call -> shared);
+        answers.put("boundPort", call -> port);
+        answers.put("brokerState", call -> running ? BrokerState.RUNNING : BrokerState.NOT_RUNNING);
+        answers.put("isShutdown", call -> !running);
+        answers.put("clusterId", call ->
+            KafkapyBrokers.ask("cluster_id", "directory", cluster).get("cluster_id").asText());
+        answers.put("startup", call -> {
+            start();
+            return null;
+        });
+        answers.put("shutdown", call -> {
+            stop();
+            return null;
+        });
+        answers.put("awaitShutdown", call -> null);
+        return Outside.of(BrokerServer.class, answers);
+    }
+
+    int port() {
+        return port;
+    }
+
+    boolean isRunning() {
+        return running;
+    }
+
+    void start() {
+        if (running)
+            return;
+        Map<String, String> texts = new HashMap<>();
+        settings.forEach((name, value) -> texts.put(name, String.valueOf(value)));
+        texts.computeIfPresent("listeners", (name, value) -> value.replaceFirst(":0(?=$|,)", ":" + port));
+        JsonNode answer = KafkapyBrokers.ask(
+            "start", "directory", cluster, "id", id, "clustered", clustered, "settings", texts);
+        if (answer.has("refused"))
+            throw new IllegalStateException("kafkapy refused to start: " + answer.get("refused").asText());
+        port = answer.get("port").asInt();
+        running = true;
+    }
+
+    void stop() {
+        KafkapyBrokers.ask("stop", "directory", cluster, "id", id);
+        running = false;
+    }
+
+    /** The number of a topic's partitions that this broker knows, 0 without the topic. */
+    int partitionsOf(String topic) {
+        return running ? topic(topic).size() : 0;
+    }
+
+    private JsonNode topic(String topic) {
+        return KafkapyBrokers.ask("topic", "directory", cluster, "id", id, "topic", topic).get("partitions");
+    }
+
+    private Optional<LeaderAndIsr> leaderAndIsr(String topic, int partition) {
+        JsonNode state = topic(topic).get(partition);
+        if (state == null)
+            return Optional.empty();
+        List<Integer> isr = new ArrayList<>();
+        state.get("isr").forEach(replica -> isr.add(replica.asInt()));
+        return Optional.of(new LeaderAndIsr(state.get("leader").asInt(), isr));
+    }
+}
