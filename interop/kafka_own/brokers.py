@@ -1,29 +1,30 @@
 """Runs brokers for Apache Kafka's own tests: commands on standard input, answers on standard output.
 
-Each is a line of JSON. All brokers run in this process, as those of `kafkapy cluster` do: a test gets new ones
-in some hundredths of a second. It ends when its input does.
+Each is a line of JSON. All brokers run in this process, as those of `kafkapy cluster` do: a test gets new
+ones in some hundredths of a second. It ends when its input does.
 
-    {"command": "start", "directory": D, "id": 0, "clustered": false, "settings": {…}}    {"port": 9092}
-    {"command": "stop", "directory": D, "id": 0}                                          {}
+    {"command": "start", "directory": D, "number": 0, "clustered": false, "settings": {…}}    {"port": 9092}
+    {"command": "stop", "directory": D, "number": 0}                                          {}
     {"command": "cluster_id", "directory": D}                                             {"cluster_id": "…"}
-    {"command": "topic", "directory": D, "id": 0, "topic": "t"}                           {"partitions": […]}
+    {"command": "topics", "directory": D, "number": 0}                                        {"t": {…}}
     {"command": "close", "directory": D}                                                  {}
 
-`directory` names the cluster. A broker that refuses to start answers {"refused": "…"}.
+`directory` names the cluster. The answer to what fails is {"error": "…"}.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import sys
+import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
-from kafkapy.broker import BrokerCore
+from kafkapy.broker import BrokerCore, StartError
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.configs.keys import ConfigError
-from kafkapy.broker import StartError
 from kafkapy.inprocess import TEST_DEFAULTS, Broker
 from kafkapy.metadata.embedded import EmbeddedStore
 
@@ -63,23 +64,26 @@ class Brokers:
         self._defaults = _defaults()
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, object]:
-        return cast(dict[str, object], getattr(self, request["command"])(**_arguments(request)))
+        arguments = {name: value for name, value in request.items() if name != "command"}
+        try:
+            return cast("dict[str, object]", getattr(self, request["command"])(**arguments))
+        except (ConfigError, StartError) as error:
+            return {"error": f"kafkapy refused to start: {error}"}
+        except Exception:
+            return {"error": traceback.format_exc()}
 
     def start(
-        self, directory: str, id: int, clustered: bool, settings: Mapping[str, str]
+        self, directory: str, number: int, clustered: bool, settings: Mapping[str, str]
     ) -> dict[str, object]:
         folder = Path(directory)
         metadata = folder / _METADATA if clustered else None
-        broker = OwnBroker({**self._defaults, **settings, "broker.id": id}, folder, metadata)
-        try:
-            broker.start()
-        except (ConfigError, StartError) as error:
-            return {"refused": str(error)}
-        self._running[directory, id] = broker
+        broker = OwnBroker({**self._defaults, **settings, "broker.id": number}, folder, metadata)
+        broker.start()
+        self._running[directory, number] = broker
         return {"port": broker.core.server.listening[0].port}
 
-    def stop(self, directory: str, id: int) -> dict[str, object]:
-        if broker := self._running.pop((directory, id), None):
+    def stop(self, directory: str, number: int) -> dict[str, object]:
+        if broker := self._running.pop((directory, number), None):
             broker.stop()
         return {}
 
@@ -87,21 +91,22 @@ class Brokers:
         broker = next(broker for (of, _), broker in self._running.items() if of == directory)
         return {"cluster_id": broker.core.metadata.image.cluster_id}
 
-    def topic(self, directory: str, id: int, topic: str) -> dict[str, object]:
-        """What a broker knows of a topic: the leaders and the replicas in sync of its partitions."""
-        known = self._running[directory, id].core.metadata.image.topics.get(topic)
-        states = known.partitions if known else ()
-        return {"partitions": [{"leader": state.leader, "isr": state.isr} for state in states]}
+    def topics(self, directory: str, number: int) -> dict[str, object]:
+        """What a broker knows of topics: their ids, the leaders and the replicas in sync of partitions."""
+        topics = self._running[directory, number].core.metadata.image.topics.values()
+        return {
+            topic.name: {
+                "id": base64.urlsafe_b64encode(topic.id).decode().rstrip("="),
+                "partitions": [{"leader": state.leader, "isr": state.isr} for state in topic.partitions],
+            }
+            for topic in topics
+        }
 
     def close(self, directory: str) -> dict[str, object]:
-        for of, id in list(self._running):
+        for of, number in list(self._running):
             if of == directory:
-                self.stop(of, id)
+                self.stop(of, number)
         return {}
-
-
-def _arguments(request: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in request.items() if name != "command"}
 
 
 def main() -> None:

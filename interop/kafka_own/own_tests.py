@@ -23,8 +23,9 @@ from interop.support.maven import CACHE, Coordinates, copy_jars
 CLUSTER_TESTS: Final = ("kafka-clients-integration-tests", "kafka-server", "kafka-tools", "kafka_2.13")
 STREAMS_TESTS: Final = "kafka-streams-integration-tests"
 """The artifacts with tests of clusters, and of Kafka Streams."""
+ARTIFACTS: Final = (*CLUSTER_TESTS, STREAMS_TESTS)
 
-_HELPERS: Final = ("kafka-clients", "kafka-server-common", "kafka-streams")
+_HELPERS: Final = ("kafka-clients", "kafka-metadata", "kafka-server-common", "kafka-streams")
 """Artifacts whose tests have classes that the tests of others use."""
 
 _TOGETHER_WITH: Final = (
@@ -35,6 +36,7 @@ _TOGETHER_WITH: Final = (
     Coordinates("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),
     Coordinates("org.mockito", "mockito-core", "5.20.0"),
     Coordinates("org.mockito", "mockito-junit-jupiter", "5.20.0"),
+    Coordinates("junit", "junit", "4.13.2"),
     Coordinates("org.hamcrest", "hamcrest", "3.0"),
     Coordinates("org.junit.platform", "junit-platform-console", "1.13.1"),
 )
@@ -70,18 +72,20 @@ class Outcome(NamedTuple):
 def own_test_jars() -> Path:
     """The folder with the tests' jars, fetched on first use; raises JarsUnavailableError."""
     tests = [
-        Coordinates("org.apache.kafka", name, RELEASE, classifier="test")
-        for name in (*CLUSTER_TESTS, STREAMS_TESTS, *_HELPERS)
+        Coordinates("org.apache.kafka", name, RELEASE, classifier="test") for name in (*ARTIFACTS, *_HELPERS)
     ]
     return copy_jars([*tests, *_TOGETHER_WITH], CACHE / "kafka-own" / RELEASE)
 
 
-def test_classes(artifact: str) -> list[str]:
+def classes_with_tests(artifact: str) -> list[str]:
     """The classes of an artifact whose tests start a cluster."""
     jar = own_test_jars() / f"{artifact}-{RELEASE}-test.jar"
     marks = [b"integration/utils/EmbeddedKafkaCluster"]
     if artifact != STREAMS_TESTS:
-        marks = [b"org/apache/kafka/common/test/api/ClusterTest", b"org/apache/kafka/common/test/api/ClusterTemplate"]
+        marks = [
+            b"org/apache/kafka/common/test/api/ClusterTest",
+            b"org/apache/kafka/common/test/api/ClusterTemplate",
+        ]
     with zipfile.ZipFile(jar) as archive:
         found = {
             name.removesuffix(".class").partition("$")[0].replace("/", ".")
@@ -100,7 +104,7 @@ def run(classes: Sequence[str], folder: Path) -> list[Outcome]:
     folder.mkdir(parents=True, exist_ok=True)
     jars = own_test_jars()
     replaced = compiled_classes(sorted((_FOLDER / "java").rglob("*.java")), jars)
-    kafkapy = "\n".join([sys.executable, "-m", "interop.kafka_own.brokers"])
+    kafkapy = f"{sys.executable}\n-m\ninterop.kafka_own.brokers"
     command = ["java", *_FLAGS, TEMPORARY_FILES, f"-Dkafkapy.command={kafkapy}"]
     command += [f"-Dkafkapy.output={folder / 'kafkapy.out'}", "-cp", f"{replaced}:{jars}/*"]
     command += ["org.junit.platform.console.ConsoleLauncher", "execute", "--disable-banner"]
@@ -128,7 +132,9 @@ def _outcomes(report: Path) -> Iterator[Outcome]:
         name = re.match(r"\w+", case.attrib["name"])
         assert name, case.attrib["name"]
         test = f"{case.attrib['classname'].rpartition('.')[2]}.{name[0]}"
-        problem = next((each for each in (case.find("failure"), case.find("error")) if each is not None), None)
+        problem = next(
+            (each for each in (case.find("failure"), case.find("error")) if each is not None), None
+        )
         if problem is None:
             verdict, message = Verdict.PASSED, ""
         else:

@@ -5,6 +5,7 @@ import kafka.server.BrokerServer;
 import kafka.server.KafkaConfig;
 import kafka.server.SharedServer;
 
+import org.apache.kafka.common.Uuid;
 import org.apache.kafka.coordinator.group.GroupCoordinator;
 import org.apache.kafka.metadata.BrokerState;
 import org.apache.kafka.metadata.KRaftMetadataCache;
@@ -99,30 +100,36 @@ final class BrokerOutside {
         settings.forEach((name, value) -> texts.put(name, String.valueOf(value)));
         texts.computeIfPresent("listeners", (name, value) -> value.replaceFirst(":0(?=$|,)", ":" + port));
         JsonNode answer = KafkapyBrokers.ask(
-            "start", "directory", cluster, "id", id, "clustered", clustered, "settings", texts);
-        if (answer.has("refused"))
-            throw new IllegalStateException("kafkapy refused to start: " + answer.get("refused").asText());
+            "start", "directory", cluster, "number", id, "clustered", clustered, "settings", texts);
         port = answer.get("port").asInt();
         running = true;
     }
 
     void stop() {
-        KafkapyBrokers.ask("stop", "directory", cluster, "id", id);
+        KafkapyBrokers.ask("stop", "directory", cluster, "number", id);
         running = false;
     }
 
     /** The number of a topic's partitions that this broker knows, 0 without the topic. */
     int partitionsOf(String topic) {
-        return running ? topic(topic).size() : 0;
+        return running ? topics().path(topic).path("partitions").size() : 0;
     }
 
-    private JsonNode topic(String topic) {
-        return KafkapyBrokers.ask("topic", "directory", cluster, "id", id, "topic", topic).get("partitions");
+    /** The ids of the topics that this broker knows. */
+    Map<String, Uuid> topicIds() {
+        Map<String, Uuid> ids = new HashMap<>();
+        topics().fields().forEachRemaining(topic ->
+            ids.put(topic.getKey(), Uuid.fromString(topic.getValue().get("id").asText())));
+        return ids;
+    }
+
+    private JsonNode topics() {
+        return KafkapyBrokers.ask("topics", "directory", cluster, "number", id);
     }
 
     private Optional<LeaderAndIsr> leaderAndIsr(String topic, int partition) {
-        JsonNode state = topic(topic).get(partition);
-        if (state == null)
+        JsonNode state = topics().path(topic).path("partitions").path(partition);
+        if (state.isMissingNode())
             return Optional.empty();
         List<Integer> isr = new ArrayList<>();
         state.get("isr").forEach(replica -> isr.add(replica.asInt()));

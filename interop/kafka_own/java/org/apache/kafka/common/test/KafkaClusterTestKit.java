@@ -20,6 +20,7 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.concurrent.CompletableFuture;
 import java.util.stream.Collectors;
 
 /**
@@ -144,15 +145,21 @@ public class KafkaClusterTestKit implements AutoCloseable {
     }
 
     /**
-     * One that has written nothing: tests wait until brokers have read what controllers wrote.
+     * One that has written nothing, for tests that wait until brokers have read what controllers wrote.
      *
      * kafkapy's brokers have, when they answer.
      */
     public Map<Integer, ControllerServer> controllers() {
         RaftLog log = Outside.of(RaftLog.class, Map.of("endOffset", call -> new LogOffsetMetadata(0)));
         KafkaRaftManager<?> manager = Outside.of(KafkaRaftManager.class, Map.of("raftLog", call -> log));
-        ControllerServer controller = Outside.of(ControllerServer.class, Map.of("raftManager", call -> manager));
-        return Map.of(nodes.controllerNodes().firstKey(), controller);
+        Controller controller = Outside.of(Controller.class, Map.of(
+            "findAllTopicIds", call -> CompletableFuture.completedFuture(brokers.get(0).topicIds())
+        ));
+        ControllerServer server = Outside.of(ControllerServer.class, Map.of(
+            "raftManager", call -> manager,
+            "controller", call -> controller
+        ));
+        return nodes.controllerNodes().keySet().stream().collect(Collectors.toMap(id -> id, id -> server));
     }
 
     public Controller waitForActiveController() {

@@ -48,7 +48,10 @@ final class KafkapyBrokers {
             String answer = started.answers.readLine();
             if (answer == null)
                 throw new IllegalStateException("the process of kafkapy's brokers has ended");
-            return JSON.readTree(answer);
+            JsonNode read = JSON.readTree(answer);
+            if (read.has("error"))
+                throw new IllegalStateException(read.get("error").asText());
+            return read;
         } catch (IOException error) {
             throw new UncheckedIOException(error);
         }

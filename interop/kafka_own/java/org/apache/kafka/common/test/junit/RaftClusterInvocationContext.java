@@ -8,6 +8,7 @@ import org.apache.kafka.common.network.ListenerName;
 import org.apache.kafka.common.test.ClusterInstance;
 import org.apache.kafka.common.test.KafkaClusterTestKit;
 import org.apache.kafka.common.test.NeedsTheInside;
+import org.apache.kafka.common.test.NotServed;
 import org.apache.kafka.common.test.TestKitNodes;
 import org.apache.kafka.common.test.api.ClusterConfig;
 import org.apache.kafka.common.test.api.Type;
@@ -24,6 +25,7 @@ import org.junit.jupiter.api.extension.Extension;
 import org.junit.jupiter.api.extension.TestTemplateInvocationContext;
 
 import java.io.File;
+import java.util.ArrayList;
 import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -72,6 +74,9 @@ public class RaftClusterInvocationContext implements TestTemplateInvocationConte
     }
 
     private static final class KafkapyInstance implements ClusterInstance {
+        /** The features whose version 0 switches a protocol of groups off, as GROUP_PROTOCOLS does. */
+        private static final Map<Feature, String> PROTOCOL_FEATURES =
+            Map.of(Feature.GROUP_VERSION, "consumer", Feature.STREAMS_VERSION, "streams");
         private static final long PATIENCE_MS = 60_000;
         private static final long PAUSE_MS = 10;
 
@@ -100,9 +105,7 @@ public class RaftClusterInvocationContext implements TestTemplateInvocationConte
                     .setControllerSecurityProtocol(config.controllerSecurityProtocol())
                     .build();
                 KafkaClusterTestKit.Builder builder = new KafkaClusterTestKit.Builder(nodes);
-                // A cluster whose feature group.version is 0 serves the classic protocol alone, as this setting says.
-                if (config.features().getOrDefault(Feature.GROUP_VERSION, (short) 1) == 0)
-                    builder.setConfigProp(GROUP_PROTOCOLS, "classic");
+                builder.setConfigProp(GROUP_PROTOCOLS, String.join(",", groupProtocols()));
                 config.serverProperties().forEach(builder::setConfigProp);
                 cluster = builder.build();
             }
@@ -112,6 +115,8 @@ public class RaftClusterInvocationContext implements TestTemplateInvocationConte
         @Override
         public void start() {
             if (!started) {
+                if (isOff(Feature.SHARE_VERSION))
+                    throw new NotServed("a cluster without share groups (share.version 0)");
                 cluster().startup();
                 started = true;
             }
@@ -194,9 +199,23 @@ public class RaftClusterInvocationContext implements TestTemplateInvocationConte
 
         @Override
         public Set<GroupProtocol> supportedGroupProtocols() {
-            boolean classicAlone = config.features().getOrDefault(Feature.GROUP_VERSION, (short) 1) == 0
-                || !config.serverProperties().getOrDefault(GROUP_PROTOCOLS, "classic,consumer").contains("consumer");
-            return classicAlone ? Set.of(GroupProtocol.CLASSIC) : Set.of(GroupProtocol.CLASSIC, GroupProtocol.CONSUMER);
+            return groupProtocols().contains("consumer")
+                ? Set.of(GroupProtocol.CLASSIC, GroupProtocol.CONSUMER)
+                : Set.of(GroupProtocol.CLASSIC);
+        }
+
+        private List<String> groupProtocols() {
+            String setting = config.serverProperties().getOrDefault(GROUP_PROTOCOLS, "classic,consumer,streams");
+            List<String> protocols = new ArrayList<>(List.of(setting.split("\\s*,\\s*")));
+            PROTOCOL_FEATURES.forEach((feature, protocol) -> {
+                if (isOff(feature))
+                    protocols.remove(protocol);
+            });
+            return protocols;
+        }
+
+        private boolean isOff(Feature feature) {
+            return config.features().getOrDefault(feature, (short) 1) == 0;
         }
 
         @Override
@@ -256,7 +275,7 @@ public class RaftClusterInvocationContext implements TestTemplateInvocationConte
 
         @Override
         public Set<Integer> controllerIds() {
-            throw new NeedsTheInside("KRaft's controllers");
+            return cluster().nodes().controllerNodes().keySet();
         }
 
         @Override
