@@ -1,24 +1,32 @@
 package org.apache.kafka.common.test;
 
+import kafka.cluster.Partition;
+import kafka.log.LogManager;
 import kafka.network.SocketServer;
 import kafka.server.BrokerServer;
 import kafka.server.KafkaConfig;
+import kafka.server.ReplicaManager;
 import kafka.server.SharedServer;
 
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.coordinator.group.GroupCoordinator;
 import org.apache.kafka.metadata.BrokerState;
 import org.apache.kafka.metadata.KRaftMetadataCache;
 import org.apache.kafka.metadata.LeaderAndIsr;
+import org.apache.kafka.storage.internals.log.UnifiedLog;
 
 import com.fasterxml.jackson.databind.JsonNode;
 
+import java.io.File;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Properties;
+
+import scala.Option;
 
 /**
  * A broker of kafkapy, as seen from outside.
@@ -57,6 +65,13 @@ final class BrokerOutside {
         GroupCoordinator groups = Outside.of(GroupCoordinator.class, Map.of(
             "groupMetadataTopicConfigs", call -> new Properties()
         ));
+        LogManager logs = Outside.of(LogManager.class, Map.of(
+            "getLog", call -> Option.when(hasDirectory(call.getArgument(0)), () -> Outside.of(UnifiedLog.class, Map.of()))
+        ));
+        ReplicaManager replicas = Outside.of(ReplicaManager.class, Map.of(
+            "onlinePartition", call -> Option.when(
+                running && hasDirectory(call.getArgument(0)), () -> partition(call.getArgument(0)))
+        ));
         // Tests wait until its loader has read what a controller wrote; without a loader there is nothing to wait for.
         Map<String, Outside.Answer> noLoader = new HashMap<>();
         noLoader.put("loader", call -> null);
@@ -68,6 +83,8 @@ final class BrokerOutside {
         answers.put("socketServer", call -> socket);
         answers.put("groupCoordinator", call -> groups);
         answers.put("sharedServer", call -> shared);
+        answers.put("logManager", call -> logs);
+        answers.put("replicaManager", call -> replicas);
         answers.put("boundPort", call -> port);
         answers.put("brokerState", call -> running ? BrokerState.RUNNING : BrokerState.NOT_RUNNING);
         answers.put("isShutdown", call -> !running);
@@ -83,6 +100,18 @@ final class BrokerOutside {
         });
         answers.put("awaitShutdown", call -> null);
         return Outside.of(BrokerServer.class, answers);
+    }
+
+    private Partition partition(TopicPartition partition) {
+        return Outside.of(Partition.class, Map.of(
+            "leaderIdIfLocal", call -> Option.when(
+                leaderAndIsr(partition.topic(), partition.partition()).filter(state -> state.leader() == id).isPresent(),
+                () -> id)
+        ));
+    }
+
+    private boolean hasDirectory(TopicPartition partition) {
+        return config.logDirs().stream().anyMatch(directory -> new File(directory, partition.toString()).exists());
     }
 
     int port() {
