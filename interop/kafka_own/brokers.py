@@ -1,7 +1,7 @@
-"""Runs brokers for Apache Kafka's own tests: commands on standard input, answers on standard output.
+"""Runs brokers for Apache Kafka's own tests, which ask for them on standard input.
 
-Each is a line of JSON. All brokers run in this process, as those of `kafkapy cluster` do: a test gets new
-ones in some hundredths of a second. It ends when its input does.
+Commands, and their answers on standard output, are lines of JSON. All brokers run in this process, as those
+of `kafkapy cluster` do: a test gets new ones in some hundredths of a second. It ends when its input does.
 
     {"command": "start", "directory": D, "number": 0, "clustered": false, "settings": {…}}    {"port": 9092}
     {"command": "stop", "directory": D, "number": 0}                                          {}
@@ -33,7 +33,7 @@ _FOR_SPEED: Final = ("listeners", "durability", "group.initial.rebalance.delay.m
 
 
 def _defaults() -> dict[str, object]:
-    """What a broker's settings are without those that `kafkapy.Broker` changes for the tests of others."""
+    """The defaults of `kafkapy serve`, where `kafkapy.Broker` has others."""
     config = BrokerConfig.from_properties({"log.dirs": "unused"})
     return {name: config.default(name) for name in TEST_DEFAULTS if name not in _FOR_SPEED}
 
@@ -92,7 +92,7 @@ class Brokers:
         return {"cluster_id": broker.core.metadata.image.cluster_id}
 
     def topics(self, directory: str, number: int) -> dict[str, object]:
-        """What a broker knows of topics: their ids, the leaders and the replicas in sync of partitions."""
+        """The ids of the topics that a broker knows, their leaders and replicas in sync."""
         topics = self._running[directory, number].core.metadata.image.topics.values()
         return {
             topic.name: {

@@ -11,7 +11,10 @@ from interop.kafka_own.own_tests import Outcome, Verdict
 
 @cache
 def reasons() -> dict[str, str]:
-    """The reason of each test that may fail; a class without a method stands for all of its tests."""
+    """The reason of each test that may fail.
+
+    A class without a method stands for all of its tests.
+    """
     lines = Path(__file__).with_name("reasons.tsv").read_text().splitlines()
     return dict(line.split("\t", 1) for line in lines if line and not line.startswith("#"))
 

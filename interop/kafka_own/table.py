@@ -33,7 +33,7 @@ def read_outcomes(folder: Path) -> list[Outcome]:
 
 
 def table(classes: Mapping[str, Sequence[str]], outcomes: Mapping[str, Sequence[Outcome]]) -> str:
-    """The counts of each class that has run, by artifact, and the tests that failed with their reasons."""
+    """The counts of each class that has run, and why tests failed."""
     lines = [_HEAD]
     failed: list[Outcome] = []
     for artifact, names in classes.items():

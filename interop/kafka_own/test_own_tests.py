@@ -1,6 +1,6 @@
-"""Apache Kafka's own integration tests pass on kafkapy, or it is known why not: a share of them.
+"""A share of Apache Kafka's own integration tests passes on kafkapy.
 
-scripts/kafka_own runs all.
+scripts/kafka_own runs all. A test that fails needs a reason.
 """
 
 from __future__ import annotations
