@@ -121,7 +121,7 @@ class ClassicMembers:
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if request.protocol_name not in (None, name):
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        # Before the next assignment is computed, it is answered the last one. Its heartbeat lets it join again.
+        # Until the next assignment is computed, it gets the last one. Its heartbeat lets it join again.
         is_behind = group.assignment_epoch > member.epoch
         if is_behind and member.state is not MemberState.UNREVOKED_PARTITIONS:
             self._expect_join(group, member)
