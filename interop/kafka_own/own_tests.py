@@ -35,7 +35,10 @@ _TOGETHER_WITH: Final = (
     Coordinates("org.apache.kafka", "kafka-tools", RELEASE),
     Coordinates("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),
     Coordinates("org.mockito", "mockito-core", "5.20.0"),
-    Coordinates("org.mockito", "mockito-junit-jupiter", "5.20.0"),
+    # It wants another release of JUnit than the tests.
+    Coordinates(
+        "org.mockito", "mockito-junit-jupiter", "5.20.0", (("org.junit.jupiter", "junit-jupiter-api"),)
+    ),
     Coordinates("junit", "junit", "4.13.2"),
     Coordinates("org.hamcrest", "hamcrest", "3.0"),
     Coordinates("org.junit.platform", "junit-platform-console", "1.13.1"),
@@ -88,7 +91,7 @@ def classes_with_tests(artifact: str) -> list[str]:
         ]
     with zipfile.ZipFile(jar) as archive:
         found = {
-            name.removesuffix(".class").partition("$")[0].replace("/", ".")
+            name.removesuffix(".class").replace("/", ".")
             for name in archive.namelist()
             if name.endswith(".class") and any(mark in archive.read(name) for mark in marks)
         }
