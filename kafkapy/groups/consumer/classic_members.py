@@ -121,7 +121,9 @@ class ClassicMembers:
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if request.protocol_name not in (None, name):
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        if group.epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+        # Until the next assignment is computed, it gets the last one. Its heartbeat lets it join again.
+        is_behind = group.assignment_epoch > member.epoch
+        if is_behind and member.state is not MemberState.UNREVOKED_PARTITIONS:
             self._expect_join(group, member)
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
         group.timers.cancel(member.member_id, Timeout.SYNC)

@@ -238,6 +238,22 @@ async def test_a_classic_group_becomes_a_consumer_group_and_a_classic_group_agai
     assert classic.generation > generation
 
 
+async def test_a_classic_member_that_comes_before_the_next_assignment_syncs_without_partitions() -> None:
+    world = ConsumerWorld(GroupConfig(consumer_assignment_interval_ms=1_000))
+    await world.start()
+    world.topic("t", 4)
+    consumer, classic = SimulatedConsumer(world, "m"), ClassicConsumer(world)
+    await consumer.heartbeat()
+    for _ in range(2):  # it gets an id, and joins
+        classic.poll()
+    assert (classic.must_join, classic.generation, classic.owned) == (False, 2, set()), "the last assignment"
+    assert (world.group().epoch, world.group().assignment_epoch) == (3, 2)
+    await world.advance(1.0)
+    await stable(world, classic, consumer)
+    assert (len(classic.owned), len(consumer.owned)) == (2, 2)
+    await world.groups.stop()
+
+
 async def test_the_kind_of_a_group_outlives_its_coordinator(world: ConsumerWorld) -> None:
     classic, consumer = ClassicConsumer(world), SimulatedConsumer(world, "m")
     await stable(world, classic)
