@@ -27,7 +27,7 @@ class ModernGroup(Group, Generic[M, T]):
     """The epochs, members of type M and targets of type T of a group."""
 
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
+        super().__init__(group_id)
         self.epoch = FIRST_EPOCH
         self.metadata_hash = 0
         self.assignment_epoch = FIRST_EPOCH

@@ -21,6 +21,7 @@ from kafkapy.groups.change import Change, encode_change
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.consumer.topics import TopicsView
 from kafkapy.groups.group import Group
+from kafkapy.groups.groups import Groups
 from kafkapy.groups.loading import LoadedPartition
 from kafkapy.groups.modern_group import ModernGroup
 from kafkapy.groups.settings import GroupSettings
@@ -51,7 +52,7 @@ class ModernGroups(ABC, Generic[G, K]):
 
     def __init__(
         self,
-        groups: dict[str, Group],
+        groups: Groups,
         config: GroupConfig,
         clock: Clock,
         *,

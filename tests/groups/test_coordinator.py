@@ -45,9 +45,6 @@ class OtherGroup(Group):
     state_name = "Stable"
     is_abandoned = False
 
-    def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-
     def validate_offset_commit(
         self,
         member_id: str,

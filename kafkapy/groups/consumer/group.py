@@ -33,6 +33,7 @@ from kafkapy.groups.consumer.member import (
 )
 from kafkapy.groups.consumer.records import ConsumerChange, ConsumerGroupKey, ResolvedRegex, Target
 from kafkapy.groups.group import CommitCheck, GroupType
+from kafkapy.groups.member_total import identity_bytes
 from kafkapy.groups.modern_group import NO_EPOCH, ModernGroup
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_group_records import (
@@ -80,8 +81,10 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
         """When the metadata of the topics is looked at again, in wall clock milliseconds."""
         self._name_subscribers: Counter[str] = Counter()
         """The number of members that subscribe to a topic by its name."""
-        self._subscription_bytes = 0
-        """About how many bytes the subscriptions of all members take."""
+        self._member_bytes = 0
+        """About how many bytes it takes what the members say of themselves."""
+        self._matched_topics = 0
+        """How many topics the regular expressions match, each by itself."""
         self._owners: dict[Uuid, dict[int, int]] = {}
         """For each partition that a member has, how many do: 1, except between two records."""
 
@@ -104,10 +107,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
         elif isinstance(key, ConsumerGroupTargetAssignmentMetadataKey):
             self._replay_assignment_epoch(value)
         elif isinstance(key, ConsumerGroupRegularExpressionKey):
-            if value is None:
-                self.regexes.pop(key.regular_expression, None)
-            else:
-                self.regexes[key.regular_expression] = records.read_regex(value)
+            self._replay_regex(key.regular_expression, None if value is None else records.read_regex(value))
         else:
             self.partition_metadata = value
 
@@ -147,10 +147,13 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
             member_id,
             replace(
                 member,
-                subscription_bytes=subscription_bytes(
+                nbytes=subscription_bytes(
                     value.subscribed_topic_names,
                     value.subscribed_topic_regex,
                     () if classic is None else classic.protocols,
+                )
+                + identity_bytes(
+                    *(member_id, value.instance_id, value.rack_id, value.client_id, value.client_host)
                 ),
                 instance_id=value.instance_id,
                 rack_id=value.rack_id,
@@ -163,6 +166,15 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
                 classic=classic,
             ),
         )
+
+    def _replay_regex(self, regex: str, resolved: ResolvedRegex | None) -> None:
+        old = self.regexes.pop(regex, None)
+        if old is not None:
+            self._matched_topics -= len(old.topics)
+        if resolved is not None:
+            self.regexes[regex] = resolved
+            self._matched_topics += len(resolved.topics)
+        self._count_memory()
 
     def _replay_current_assignment(self, member_id: str, value: Any) -> None:
         member = self.members.get(member_id)
@@ -197,9 +209,16 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
             self._count(new, 1)
             if new.instance_id is not None:
                 self.static_members[new.instance_id] = member_id
+        self._count_memory()
+
+    def _count_memory(self) -> None:
+        self.memory.set(
+            self._member_bytes + regex_bytes(self._matched_topics),
+            len(self.regex_subscribers) - len(self.regexes),
+        )
 
     def _count(self, member: ConsumerMember, by: int) -> None:
-        self._subscription_bytes += by * member.subscription_bytes
+        self._member_bytes += by * member.nbytes
         if member.topic_regex:
             _add(self.regex_subscribers, (member.topic_regex,), by)
         self.classic_members += by * (member.classic is not None)
@@ -296,16 +315,10 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
         """The state's name, as tools show it."""
         return self.state.value
 
-    def member_bytes(self, topics: int) -> int:
-        """About how many bytes the subscriptions take, with the topics of regular expressions."""
-        unresolved = len(self.regex_subscribers) - len(self.regexes)
-        matched = sum(len(resolved.topics) for resolved in self.regexes.values())
-        return self._subscription_bytes + regex_bytes(matched) + unresolved * regex_bytes(topics)
-
     def bytes_of_member(self, member_id: str) -> int:
-        """About how many bytes one member's subscription takes."""
+        """The part of `memory` that one member takes, the topics of its expression apart."""
         member = self.members.get(member_id)
-        return 0 if member is None else member.subscription_bytes
+        return 0 if member is None else member.nbytes
 
     def validate_offset_commit(
         self,
@@ -408,7 +421,10 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
         assert self._name_subscribers == Counter(
             name for member in self.members.values() for name in member.topic_names
         )
-        assert self._subscription_bytes == sum(each.subscription_bytes for each in self.members.values())
+        nbytes = sum(each.nbytes for each in self.members.values())
+        matched = sum(len(resolved.topics) for resolved in self.regexes.values())
+        assert self.memory.nbytes == nbytes + regex_bytes(matched)
+        assert self.memory.unresolved_regexes == len(self.regex_subscribers.keys() - self.regexes.keys())
         assert self.classic_members == sum(member.classic is not None for member in self.members.values())
         assert self.regex_subscribers == Counter(
             member.topic_regex for member in self.members.values() if member.topic_regex

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 from kafkapy.groups.consumer.member import subscription_bytes
 from kafkapy.groups.group import CommitCheck, GroupType
+from kafkapy.groups.member_total import identity_bytes
 from kafkapy.groups.modern_group import NO_EPOCH, ModernGroup
 from kafkapy.groups.share import records
 from kafkapy.groups.share.member import Partitions, ShareMember
@@ -62,7 +63,6 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
         """When the metadata of the topics is looked at again, in wall clock milliseconds."""
         self._subscribers: Counter[str] = Counter()
         """The number of members that subscribe to a topic."""
-        self._subscription_bytes = 0
 
     # --- records --------------------------------------------------------------------------------------
 
@@ -123,7 +123,8 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
                 client_id=value.client_id,
                 client_host=value.client_host,
                 topic_names=frozenset(value.subscribed_topic_names),
-                subscription_bytes=subscription_bytes(value.subscribed_topic_names),
+                nbytes=subscription_bytes(value.subscribed_topic_names)
+                + identity_bytes(member_id, value.rack_id, value.client_id, value.client_host),
             ),
         )
 
@@ -148,11 +149,11 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
         old = self.members.pop(member_id, None) if new is None else self.members.get(member_id)
         if old is not None:
             self._subscribers.subtract(old.topic_names)
-            self._subscription_bytes -= old.subscription_bytes
+            self.memory.add(-old.nbytes)
         if new is not None:
             self.members[member_id] = new
             self._subscribers.update(new.topic_names)
-            self._subscription_bytes += new.subscription_bytes
+            self.memory.add(new.nbytes)
         self._subscribers = +self._subscribers
 
     # --- members --------------------------------------------------------------------------------------
@@ -178,14 +179,10 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
 
     # --- the interface of any group -------------------------------------------------------------------
 
-    def member_bytes(self, topics: int) -> int:
-        """About how many bytes of memory the subscriptions take."""
-        return self._subscription_bytes
-
     def bytes_of_member(self, member_id: str) -> int:
-        """The part of `member_bytes` that one member takes."""
+        """The part of `memory` that one member takes."""
         member = self.members.get(member_id)
-        return 0 if member is None else member.subscription_bytes
+        return 0 if member is None else member.nbytes
 
     @property
     def state(self) -> ShareGroupState:
@@ -251,7 +248,7 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
         assert self.targets.keys() <= self.members.keys()
         counted = Counter(name for member in self.members.values() for name in member.topic_names)
         assert self._subscribers == counted
-        assert self._subscription_bytes == sum(each.subscription_bytes for each in self.members.values())
+        assert self.memory.nbytes == sum(each.nbytes for each in self.members.values())
         assert self.has_state_partitions or self.state_partitions == StatePartitions()
         self.state_partitions.check()
 

@@ -21,7 +21,7 @@ from kafkapy.coordination.topic_log import Done
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.consumer.heartbeat import Client
 from kafkapy.groups.consumer.topics import TopicsView
-from kafkapy.groups.group import Group
+from kafkapy.groups.groups import Groups
 from kafkapy.groups.loading import LoadedPartition
 from kafkapy.groups.modern_groups import ModernGroups, ignore
 from kafkapy.groups.share import records, simple_assignor
@@ -54,7 +54,7 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
 
     def __init__(
         self,
-        groups: dict[str, Group],
+        groups: Groups,
         config: GroupConfig,
         clock: Clock,
         timers: Timers,

@@ -26,6 +26,7 @@ from typing import Any, Final
 
 from kafkapy.coordination.timers import Cancellable
 from kafkapy.groups.group import CommitCheck, GroupType
+from kafkapy.groups.member_total import identity_bytes
 from kafkapy.groups.modern_group import NO_EPOCH, ModernGroup
 from kafkapy.groups.streams import records
 from kafkapy.groups.streams.configured_topology import ConfiguredTopology
@@ -83,7 +84,6 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
         self.endpoints = Endpoints()
         self.first_assignment: Cancellable | None = None
         """The timer that ends the initial rebalance delay, while it runs."""
-        self._metadata_bytes = 0
         self._active: dict[Task, Counter[str]] = {}
         """For each active task, the processes whose members have it: one, except between two records."""
         self._copies: dict[Task, Counter[str]] = {}
@@ -110,7 +110,9 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
         elif isinstance(key, StreamsGroupTargetAssignmentMetadataKey):
             self._replay_assignment_epoch(value)
         else:
+            self.memory.add(-self.topology_bytes)
             self.topology = None if value is None else Topology.read(value)
+            self.memory.add(self.topology_bytes)
             self.configured = None
 
     def value_of(self, key: StreamsGroupKey) -> Any:
@@ -155,8 +157,9 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
                 process_id=value.process_id,
                 endpoint=endpoint,
                 client_tags=tags,
-                metadata_bytes=metadata_bytes(
-                    value.process_id, "" if endpoint is None else endpoint.host, tags
+                nbytes=metadata_bytes(value.process_id, "" if endpoint is None else endpoint.host, tags)
+                + identity_bytes(
+                    *(member_id, value.instance_id, value.rack_id, value.client_id, value.client_host)
                 ),
             ),
         )
@@ -194,7 +197,7 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
             self.shutdown_member = None
 
     def _count(self, member: StreamsMember, by: int) -> None:
-        self._metadata_bytes += by * member.metadata_bytes
+        self.memory.add(by * member.nbytes)
         process = member.process_id
         for tasks in (member.assigned, member.revoking):
             for task in each_task(tasks.active):
@@ -209,6 +212,11 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
         """The target assignment of a member."""
         return self.targets.get(member_id, TaskSet())
 
+    @property
+    def topology_bytes(self) -> int:
+        """The part of `memory` that the topology takes."""
+        return 0 if self.topology is None else self.topology.nbytes
+
     def active_processes(self, task: Task) -> Collection[str]:
         """The processes that have the active task, or have not given it up yet."""
         return self._active.get(task, ())
@@ -219,14 +227,10 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
 
     # --- the interface of any group -------------------------------------------------------------------
 
-    def member_bytes(self, topics: int) -> int:
-        """About how many bytes of memory it takes what the members say of themselves."""
-        return self._metadata_bytes
-
     def bytes_of_member(self, member_id: str) -> int:
-        """The part of `member_bytes` that one member takes."""
+        """The part of `memory` that one member takes."""
         member = self.members.get(member_id)
-        return 0 if member is None else member.metadata_bytes
+        return 0 if member is None else member.nbytes
 
     @property
     def state(self) -> StreamsGroupState:
@@ -340,7 +344,8 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
         assert all(count == 1 for count in active.values()), "an active task has one owner"
         assert all(count == 1 for count in held.values()), "a process has a task in one role only"
         assert active.keys() == self._active.keys()
-        assert self._metadata_bytes == sum(each.metadata_bytes for each in self.members.values())
+        nbytes = sum(each.nbytes for each in self.members.values())
+        assert self.memory.nbytes == nbytes + self.topology_bytes
         targets: Counter[Task] = Counter()
         planned: Counter[tuple[str, Task]] = Counter()
         for member_id, target in self.targets.items():
