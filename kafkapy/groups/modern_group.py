@@ -37,6 +37,8 @@ class ModernGroup(Group, Generic[M, T]):
         self.targets: dict[str, T] = {}
         """The target assignment, by member id."""
         self.timers = MemberTimers()
+        self.changes_seen = 0
+        """The number of changes of topics of which the group knows (`kafkapy.groups.topic_changes`)."""
 
     @abstractmethod
     def replay(self, change: Any) -> None:
@@ -45,6 +47,14 @@ class ModernGroup(Group, Generic[M, T]):
     @abstractmethod
     def value_of(self, key: Any) -> Any:
         """The value of the record of this key that the state stands for; None if there is none."""
+
+    @abstractmethod
+    def is_concerned_by(self, topic: str) -> bool:
+        """Whether a change of the topic may change targets."""
+
+    @abstractmethod
+    def topics_changed(self) -> None:
+        """Look at the topics again at the next event."""
 
     @abstractmethod
     def tombstones(self) -> Sequence[Change[Any]]:

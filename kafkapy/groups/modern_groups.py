@@ -25,6 +25,7 @@ from kafkapy.groups.groups import Groups
 from kafkapy.groups.loading import LoadedPartition
 from kafkapy.groups.modern_group import ModernGroup
 from kafkapy.groups.settings import GroupSettings
+from kafkapy.groups.topic_changes import TopicChanges
 from kafkapy.groups.transition import EventRecords
 from kafkapy.process.clock import Clock
 from kafkapy.process.log_text import shortened
@@ -64,6 +65,7 @@ class ModernGroups(ABC, Generic[G, K]):
         self._settings = GroupSettings(self.group_type, config, lambda: self.topics.image)
         self._clock = clock
         self._writes = EventWrites(runtime, deadlines)
+        self._changes = TopicChanges()
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -95,6 +97,13 @@ class ModernGroups(ABC, Generic[G, K]):
     def _is_current(self, group: G) -> bool:
         """Whether the group was not deleted, converted or unloaded meanwhile."""
         return self._groups.get(group.group_id) is group
+
+    def _notice_topics(self, group: G) -> None:
+        """Have a group look at its topics again, if one of them has changed since its last event."""
+        changed = self._changes.since(group.changes_seen)
+        group.changes_seen = self._changes.count
+        if changed is None or any(map(group.is_concerned_by, changed)):
+            group.topics_changed()
 
     def _add(self, group_id: str, changes: Iterable[Change[K]]) -> G:
         """Add a group whose records were loaded, without those that make no sense."""

@@ -126,17 +126,14 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
     # --- the metadata and the log ---------------------------------------------------------------------
 
     def metadata_changed(self, old: MetadataImage, new: MetadataImage) -> None:
-        """Have groups look at their topics again, if these have changed."""
+        """Note which topics have changed; each group looks at its own when it hears from a member."""
         self._progress.topics = TopicsView(new, self._progress.topics)
         changed = new.changed_topics(old)
         if not changed:
             return
         if any(name not in old.topics for name in changed):
             self._refresh.new_topics_version = self._clock.now_ms()
-        names = frozenset(changed)
-        for group in self._groups.values():
-            if isinstance(group, ConsumerGroup) and not group.subscribed_topics().isdisjoint(names):
-                group.refresh_deadline_ms = 0
+        self._changes.add(changed)
 
     def install(self, group_id: str, changes: Iterable[ConsumerChange]) -> None:
         """Add a group whose records were loaded, and expect its members' heartbeats."""
@@ -177,6 +174,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
         request.member_id = request.member_id or self._new_id()
         found = self._groups.get(request.group_id)
         group, first = self._group_to_join(found, request)
+        self._notice_topics(group)
         transition = Transition(group)
         try:
             response = self._heartbeats.heartbeat(transition, request, client, invalid_regex)
@@ -268,6 +266,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
             and joining.member_id == NO_MEMBER_ID
             and may_downgrade(group, config, without=(existing.member_id,), more=1)
         )
+        self._notice_topics(group)
         transition = Transition(group)
         classic: ClassicGroup | None = None
         try:
@@ -342,6 +341,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
         Where a classic group cannot be made of the others, they remain a consumer group. (Apache Kafka
         refuses that a member leaves, and never removes one that is late.)
         """
+        self._notice_topics(group)
         if may_downgrade(group, self._settings.config, without=member_ids):
             now = self._clock.now_ms()
             try:

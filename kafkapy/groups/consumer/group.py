@@ -371,6 +371,14 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
     def validate_offset_delete(self) -> None:
         """Accept: the subscriptions are known."""
 
+    def is_concerned_by(self, topic: str) -> bool:
+        """Whether a member subscribes to the topic."""
+        return self.is_subscribed(topic)
+
+    def topics_changed(self) -> None:
+        """Look at the topics again at the next event."""
+        self.refresh_deadline_ms = 0
+
     def is_subscribed(self, topic: str) -> bool:
         """Whether a member subscribes to the topic."""
         return topic in self._name_subscribers or any(

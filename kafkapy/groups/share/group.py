@@ -223,6 +223,14 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
         message = f"Group {self.group_id} is not a consumer group."
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, message)
 
+    def is_concerned_by(self, topic: str) -> bool:
+        """Whether a member subscribes to the topic."""
+        return self.is_subscribed(topic)
+
+    def topics_changed(self) -> None:
+        """Look at the topics again at the next event."""
+        self.refresh_deadline_ms = 0
+
     def is_subscribed(self, topic: str) -> bool:
         """Whether a member subscribes to the topic."""
         return topic in self._subscribers

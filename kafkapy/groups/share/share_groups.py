@@ -34,6 +34,7 @@ from kafkapy.groups.share.state_partitions import StatePartitions, StateTopics
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.process.clock import Clock
 from kafkapy.process.log_text import shortened
+from kafkapy.process.turns import Steps, take_turn
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
@@ -73,6 +74,8 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
         self._state = state
         self._topics = topics
         self._runtime = runtime
+        self._deleted: set[Uuid] = set()
+        """The topics that were deleted and that some groups may still know."""
         self._heartbeats = ShareHeartbeats(
             self._settings, clock, timers, topics=topics, expired=self._session_expired
         )
@@ -94,24 +97,22 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
     # --- the metadata and the log ---------------------------------------------------------------------
 
     def metadata_changed(self, old: MetadataImage, new: MetadataImage) -> None:
-        """Have groups look at their topics again, and forget deleted ones."""
+        """Note which topics have changed, and have groups forget deleted ones, in turns.
+
+        Each group looks at its own topics when it hears from a member.
+        """
         changed = new.changed_topics(old)
-        if not changed:
-            return
-        names = frozenset(changed)
-        deleted = frozenset(
+        self._changes.add(changed)
+        deleted = [
             old.topics[name].id
-            for name in names
+            for name in changed
             if name in old.topics and old.topics[name].id not in new.topics_by_id
-        )
-        for group in tuple(self._groups.values()):
-            if not isinstance(group, ShareGroup):
-                continue
-            if not group.subscribed_topics().isdisjoint(names):
-                group.refresh_deadline_ms = 0
-            left = group.state_partitions.forget(deleted)
-            if left != group.state_partitions and self._runtime.is_active(group.group_id):
-                self.change(group, left, ignore)
+        ]
+        if deleted:
+            is_idle = not self._deleted
+            self._deleted.update(deleted)
+            if is_idle:
+                self._start(self._forget_deleted())
 
     def install(self, group_id: str, changes: Iterable[ShareChange]) -> None:
         """Add a group whose records were loaded, and expect its members' heartbeats."""
@@ -126,6 +127,26 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
         }
         if gone:  # deleted while nobody coordinated the group; written when the partition is active
             self._start(self._forget(group, gone))
+
+    async def _forget_deleted(self) -> None:
+        """Have all groups forget the deleted topics, and then those that were deleted meanwhile."""
+        while deleted := frozenset(self._deleted):
+            steps = self._forget_everywhere(deleted)
+            try:
+                while True:
+                    if take_turn(steps) is not None:
+                        break
+                    await asyncio.sleep(0)
+            finally:
+                self._deleted -= deleted
+
+    def _forget_everywhere(self, deleted: frozenset[Uuid]) -> Steps[None]:
+        for group in tuple(self._groups.values()):
+            yield
+            if isinstance(group, ShareGroup) and self._is_current(group):
+                left = group.state_partitions.forget(deleted)
+                if left != group.state_partitions and self._runtime.is_active(group.group_id):
+                    self.change(group, left, ignore)
 
     async def _forget(self, group: ShareGroup, topics: Collection[Uuid]) -> None:
         await asyncio.sleep(0)
@@ -150,6 +171,7 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
         if request.member_epoch < JOIN_EPOCH:
             return self._leave(request)
         group = self._group_to_join(request)
+        self._notice_topics(group)
         transition = ShareTransition(group)
         try:
             response, missing = self._heartbeats.heartbeat(transition, request, client)

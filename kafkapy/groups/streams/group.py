@@ -77,7 +77,7 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
         """None only before the first member has joined."""
         self.configured: ConfiguredTopology | None = None
         """What the topology takes; None until a heartbeat needs it."""
-        self.topics_changed = True
+        self.must_look_at_topics = True
         """Whether the topics are to be looked at again."""
         self.shutdown_member: str | None = None
         """The member that asked for a shutdown of the application."""
@@ -300,6 +300,14 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
 
     def validate_offset_delete(self) -> None:
         """Accept: the topology is known."""
+
+    def is_concerned_by(self, topic: str) -> bool:
+        """Whether the topology needs the topic."""
+        return self.topology is not None and topic in self.topology.required_topics
+
+    def topics_changed(self) -> None:
+        """Look at the topics again at the next event."""
+        self.must_look_at_topics = True
 
     def is_subscribed(self, topic: str) -> bool:
         """Whether the members' topology reads the topic."""

@@ -92,7 +92,7 @@ class Progress:
         """
         group = transition.group
         configured, metadata_hash = group.configured, group.metadata_hash
-        if configured is None or group.topics_changed:
+        if configured is None or group.must_look_at_topics:
             metadata_hash = self.topics.hash(topology.required_topics)
             if configured is None or metadata_hash != group.metadata_hash:
                 configured = group.configured = configure(topology, self.partition_count)
@@ -102,8 +102,8 @@ class Progress:
                     shortened(group.group_id),
                     "its topics are there" if problem is None else shortened(problem.detail),
                 )
-            group.topics_changed = False
-            transition.on_undo(lambda: setattr(group, "topics_changed", True))
+            group.must_look_at_topics = False
+            transition.on_undo(lambda: setattr(group, "must_look_at_topics", True))
         return configured, metadata_hash
 
     def update_epoch(

@@ -94,21 +94,12 @@ class StreamsGroups(ModernGroups[StreamsGroup, StreamsGroupKey]):
     # --- the metadata and the log ---------------------------------------------------------------------
 
     def metadata_changed(self, old: MetadataImage, topics: TopicsView) -> None:
-        """Have groups look at their topics again, if these have changed.
+        """Note which topics have changed; each group looks at its own when it hears from a member.
 
         `topics` are the present ones.
         """
         self._progress.topics = topics
-        names = frozenset(topics.image.changed_topics(old))
-        if not names:
-            return
-        for group in self._groups.values():
-            if (
-                isinstance(group, StreamsGroup)
-                and group.topology is not None
-                and not group.topology.required_topics.isdisjoint(names)
-            ):
-                group.topics_changed = True
+        self._changes.add(topics.image.changed_topics(old))
 
     def install(self, group_id: str, changes: Iterable[StreamsChange]) -> None:
         """Add a group whose records were loaded, and expect its members' heartbeats."""
@@ -134,6 +125,7 @@ class StreamsGroups(ModernGroups[StreamsGroup, StreamsGroupKey]):
         """
         found = self._groups.get(request.group_id)
         group, first = self._group_of(found, request)
+        self._notice_topics(group)
         transition = Transition(group)
         try:
             if request.member_epoch < JOIN_EPOCH:

@@ -103,6 +103,7 @@ async def test_a_deleted_topic_is_forgotten() -> None:
     await member.heartbeat()
     await member.heartbeat()
     world.delete_topic("t")
+    await world.settle()
     assert world.group().state_partitions.initialized == {}
     await member.heartbeat()
     assert member.assigned == set()
