@@ -288,34 +288,31 @@ class GroupCoordinator:
     def join_group(
         self, group_id: str, joining: Joining
     ) -> JoinGroupResponse | asyncio.Future[JoinGroupResponse]:
-        """JoinGroup."""
+        """JoinGroup.
+
+        Only some refusals repeat the member id of the request, as in Apache Kafka.
+        """
+        limits = self.config
+        if not group_id:
+            return _not_joined(joining, ErrorCode.INVALID_GROUP_ID)
+        if not limits.min_session_timeout_ms <= joining.session_timeout_ms <= limits.max_session_timeout_ms:
+            return _not_joined(joining, ErrorCode.INVALID_SESSION_TIMEOUT)
         try:
-            self._require_group_id(group_id)
-            limits = self.config
-            if (
-                not limits.min_session_timeout_ms
-                <= joining.session_timeout_ms
-                <= limits.max_session_timeout_ms
-            ):
-                raise KafkaError(ErrorCode.INVALID_SESSION_TIMEOUT)
+            self.runtime.require_active(group_id)
             self._require_room(group_id, joining.member_id, joining.nbytes)
             group = self.groups.get(group_id)
-            if group is None:
+            if isinstance(group, ConsumerGroup) and group.members:
+                return self.consumers.join(group, joining)
+            if isinstance(group, StreamsGroup) and group.members:
+                raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            if group is None or isinstance(group, (ConsumerGroup, StreamsGroup)):
                 if joining.member_id != NO_MEMBER_ID:
-                    raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-                group = self._new_group(group_id)
-            elif isinstance(group, (ConsumerGroup, StreamsGroup)):
-                if group.members and isinstance(group, ConsumerGroup):
-                    return self.consumers.join(group, joining)
-                if group.members:
-                    return JoinGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-                if joining.member_id != NO_MEMBER_ID:
-                    raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-                group = self._replace_empty(group)
+                    return _not_joined(joining, ErrorCode.UNKNOWN_MEMBER_ID)
+                group = self._new_group(group_id) if group is None else self._replace_empty(group)
+            if not isinstance(group, ClassicGroup):
+                raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         except KafkaError as error:
-            return JoinGroupResponse(member_id=joining.member_id, error_code=error.code)
-        if not isinstance(group, ClassicGroup):
-            return JoinGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            return JoinGroupResponse(error_code=error.code)
         answer: Answer[JoinGroupResponse] = Answer()
         self._joins.join(group, joining, answer)
         return answer.result()
@@ -691,3 +688,7 @@ def _commit_error(error: ErrorCode) -> ErrorCode:
     if error in TOO_LARGE:
         return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
     return coordinator_error(error)
+
+
+def _not_joined(joining: Joining, error: ErrorCode) -> JoinGroupResponse:
+    return JoinGroupResponse(member_id=joining.member_id, error_code=error)

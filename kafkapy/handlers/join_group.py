@@ -42,7 +42,7 @@ def handle(
     """Join, and answer with the next generation."""
     version = context.api_version
     if len(request.protocols) > MAX_PROTOCOLS:
-        refused = JoinGroupResponse(member_id=request.member_id, error_code=ErrorCode.GROUP_MAX_SIZE_REACHED)
+        refused = JoinGroupResponse(error_code=ErrorCode.GROUP_MAX_SIZE_REACHED)
         return _for_version(refused, version)
     protocols: dict[str, bytes] = {}
     for protocol in request.protocols:

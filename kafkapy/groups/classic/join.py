@@ -91,7 +91,8 @@ class Joins:
         try:
             if not self._has_room(group, joining.member_id):
                 self._turn_away(group, joining.member_id)
-                raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
+                reply(JoinGroupResponse(error_code=ErrorCode.GROUP_MAX_SIZE_REACHED))
+                return
             if not group.supports(joining.protocol_type, [name for name, _ in joining.protocols]):
                 raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
             if joining.member_id == NO_MEMBER_ID:
