@@ -29,7 +29,7 @@ from kafkapy.groups.classic.rebalance import Rebalances
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.consumer.classic_members import ClassicMembers
 from kafkapy.groups.consumer.conversion import classic_group_of, consumer_group_of, require_upgrade
-from kafkapy.groups.consumer.departures import may_downgrade, remove_members
+from kafkapy.groups.consumer.departures import leaving_member, may_downgrade, remove_members
 from kafkapy.groups.consumer.group import ConsumerGroup
 from kafkapy.groups.consumer.heartbeat import JOIN_EPOCH, Client, Heartbeats
 from kafkapy.groups.consumer.member import STATIC_LEAVE_EPOCH, ConsumerMember, MemberState
@@ -280,7 +280,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
         answer: Answer[JoinGroupResponse] = Answer()
 
         def done(error: ErrorCode) -> None:
-            refused = JoinGroupResponse(member_id=member_id, error_code=error)
+            refused = JoinGroupResponse(error_code=error)
             answer(refused if error else self._classic.join_response(member))
 
         if classic is not None:
@@ -300,18 +300,25 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
         return self._classic.heartbeat(group, request)
 
     def leave(self, group: ConsumerGroup, identities: Sequence[MemberIdentity]) -> list[MemberResponse]:
-        """LeaveGroup, one answer for each."""
+        """LeaveGroup, one answer for each.
+
+        Members of either protocol leave so: an administrator takes out those with the consumer protocol too.
+        """
         answers, leaving = [], []
         for identity in identities:
             answer = MemberResponse(
                 member_id=identity.member_id, group_instance_id=identity.group_instance_id
             )
             try:
-                member = self._classic.leaving(group, identity)
+                member = leaving_member(group, identity)
             except KafkaError as error:
                 answer.error_code = error.code
             else:
-                answer.member_id = member.member_id
+                reason = "without a reason" if identity.reason is None else f"saying: {identity.reason}"
+                who = shortened(member.member_id)
+                logger.info(
+                    "Group %s: member %s leaves, %s", shortened(group.group_id), who, shortened(reason)
+                )
                 leaving.append(member.member_id)
             answers.append(answer)
         if leaving:
