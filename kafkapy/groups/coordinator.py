@@ -566,7 +566,11 @@ class GroupCoordinator:
         if group is None:
             if generation >= 0:
                 raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
-            group = self._new_group(group_id)
+            try:
+                group = self._new_group(group_id)
+            except KafkaError:
+                # Clients that commit do not know that a group may be too large.
+                raise KafkaError(ErrorCode.INVALID_COMMIT_OFFSET_SIZE) from None
         return group
 
     def commit_offsets(

@@ -1,4 +1,4 @@
-"""Lists are in the order in which Apache Kafka 4.3.1 gives them, as its own classes gave it."""
+"""Lists are in the order of Apache Kafka 4.3.1, as its own classes gave it."""
 
 from __future__ import annotations
 
