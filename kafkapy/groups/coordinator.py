@@ -180,6 +180,7 @@ class GroupCoordinator:
             deadlines=self._deadlines,
             topics=lambda: self.consumers.topics,
             state=share_state,
+            blocking=blocking,
         )
         self.share_offsets = ShareGroupOffsets(self.shares)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from kafkapy.coordination.commit_deadlines import CommitDeadlines
@@ -24,6 +24,7 @@ from kafkapy.groups.group import Group
 from kafkapy.groups.loading import LoadedPartition
 from kafkapy.groups.modern_group import ModernGroup
 from kafkapy.groups.settings import GroupSettings
+from kafkapy.groups.target_computations import R, TargetComputations
 from kafkapy.groups.transition import EventRecords
 from kafkapy.process.clock import Clock
 from kafkapy.process.log_text import shortened
@@ -141,6 +142,16 @@ class ModernGroups(ABC, Generic[G, K]):
 
     def _added(self, group: G) -> None:
         """Called when a request has made a group one of this type."""
+
+    def _computations(
+        self,
+        blocking: Callable[..., Awaitable[Any]],
+        computed: Callable[[G, R, Mapping[str, Any]], object],
+    ) -> TargetComputations[G, R]:
+        """Computes large targets by `blocking`, and calls `computed` with those that fit their groups."""
+        return TargetComputations(
+            blocking, start=self._start, is_current=self._is_current, computed=computed
+        )
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something in the background, until `stop`."""

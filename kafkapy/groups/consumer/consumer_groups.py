@@ -15,7 +15,6 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from kafkapy.assignors import AssignorError
 from kafkapy.coordination.answer import Answer
 from kafkapy.coordination.commit_deadlines import CommitDeadlines
 from kafkapy.coordination.runtime import CoordinatorRuntime
@@ -34,7 +33,7 @@ from kafkapy.groups.consumer.group import ConsumerGroup
 from kafkapy.groups.consumer.heartbeat import JOIN_EPOCH, Client, Heartbeats
 from kafkapy.groups.consumer.member import STATIC_LEAVE_EPOCH, ConsumerMember, MemberState
 from kafkapy.groups.consumer.progress import Progress
-from kafkapy.groups.consumer.records import ConsumerChange, ConsumerGroupKey
+from kafkapy.groups.consumer.records import ConsumerChange, ConsumerGroupKey, Target
 from kafkapy.groups.consumer.regex import matching_topics
 from kafkapy.groups.consumer.regex_refresh import RegexRefresh
 from kafkapy.groups.consumer.target import TargetRequest, load_assignors
@@ -104,14 +103,12 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
             timers,
             load_assignors(config.consumer_assignors),
             expired=self._expired,
-            compute_later=self._compute_later,
+            computations=self._computations(blocking, self._computed),
         )
         self._progress.topics = TopicsView(MetadataImage())
         self._refresh = RegexRefresh(self._progress, self._resolve_later)
         self._heartbeats = Heartbeats(self._progress, self._refresh)
         self._classic = ClassicMembers(self._progress, self._refresh)
-        self._computing: set[str] = set()
-        """The groups whose target assignment is being computed in a worker thread."""
 
     @property
     def default_assignor(self) -> str:
@@ -420,31 +417,10 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
         self._refresh.resolved(transition, found, started_ms=now, version=now)
         self._commit(transition, ignore)
 
-    def _compute_later(self, group: ConsumerGroup, request: TargetRequest) -> None:
-        if group.group_id not in self._computing:
-            self._computing.add(group.group_id)
-            self._start(self._compute(group, request))
-
-    async def _compute(self, group: ConsumerGroup, request: TargetRequest) -> None:
-        """Compute a target assignment, and take it if the group is still the same."""
-        try:
-            targets = await self._blocking(request.compute)
-        except AssignorError as error:
-            logger.error(
-                "Group %s: no target assignment for epoch %d: %s",
-                *(shortened(group.group_id), request.epoch, error),
-            )
-            return
-        finally:
-            self._computing.discard(group.group_id)
-        if (
-            self._is_current(group)
-            and group.epoch == request.epoch > group.assignment_epoch
-            and group.members.keys() == request.group.members.keys()
-        ):
-            transition = Transition(group)
-            self._progress.assign(transition, request, targets)
-            self._commit(transition, ignore)
+    def _computed(self, group: ConsumerGroup, request: TargetRequest, targets: Mapping[str, Target]) -> None:
+        transition = Transition(group)
+        self._progress.assign(transition, request, targets)
+        self._commit(transition, ignore)
 
 
 def _nothing() -> None:

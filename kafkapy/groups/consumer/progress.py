@@ -27,6 +27,7 @@ from kafkapy.groups.consumer.timeouts import Timeout
 from kafkapy.groups.consumer.topics import TopicsView
 from kafkapy.groups.consumer.transition import Transition
 from kafkapy.groups.settings import ASSIGNMENT_INTERVAL, SESSION_TIMEOUT, GroupSettings
+from kafkapy.groups.target_computations import TargetComputations
 from kafkapy.process.clock import Clock
 from kafkapy.process.log_text import shortened
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -52,16 +53,16 @@ class Progress:
         assignors: Mapping[str, Assignor],
         *,
         expired: Expired,
-        compute_later: Callable[[ConsumerGroup, TargetRequest], None],
+        computations: TargetComputations[ConsumerGroup, TargetRequest],
     ) -> None:
-        """`compute_later` computes a target in a worker thread, and calls `assign` with it."""
+        """`computations` computes large targets, and calls `assign` with them."""
         self.settings = settings
         self.clock = clock
         self.assignors = assignors
         self.topics: TopicsView
         self._timers = timers
         self._expired = expired
-        self._compute_later = compute_later
+        self._computations = computations
 
     # --- epochs ---------------------------------------------------------------------------------------
 
@@ -87,14 +88,14 @@ class Progress:
             KafkaError: there is none.
         """
         group, now = transition.group, self.clock.now_ms()
-        if group.epoch <= group.assignment_epoch:
+        if group.epoch <= group.assignment_epoch or self._computations.is_running(group):
             return
         interval = self.settings.of(group.group_id, ASSIGNMENT_INTERVAL)
         if group.assignment_timestamp <= now < group.assignment_timestamp + interval:
             return
         request = target_request(group, self.topics, self.assignors)
         if not request.is_quick:
-            transition.afterwards(lambda: self._compute_later(group, request))
+            transition.afterwards(lambda: self._computations.begin(group, request))
             return
         try:
             targets = request.compute()

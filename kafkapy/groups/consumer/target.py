@@ -8,7 +8,7 @@ Source: Apache Kafka's TargetAssignmentBuilder.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Final
@@ -80,6 +80,11 @@ class TargetRequest:
     assignor: Assignor
     group: GroupSpec
     topics: Topics
+
+    @property
+    def member_ids(self) -> Collection[str]:
+        """The members that the group had."""
+        return self.group.members.keys()
 
     @property
     def is_quick(self) -> bool:

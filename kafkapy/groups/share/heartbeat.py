@@ -2,7 +2,8 @@
 
 The group epoch rises when subscriptions or topics change, and when a partition was initialized that nobody
 has. A target assignment is computed for it, but no sooner than share.assignment.interval.ms after the last
-one. A member takes its target with its next heartbeat: it need not wait for others.
+one. A target that takes long is computed in a worker thread; until it is there, members follow the last one.
+A member takes its target with its next heartbeat: it need not wait for others.
 
 Source: Apache Kafka's GroupMetadataManager (shareGroupHeartbeat).
 """
@@ -10,7 +11,7 @@ Source: Apache Kafka's GroupMetadataManager (shareGroupHeartbeat).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final, TypeAlias
 
@@ -19,11 +20,13 @@ from kafkapy.groups.consumer.heartbeat import Client
 from kafkapy.groups.consumer.timeouts import Timeout
 from kafkapy.groups.consumer.topics import TopicsView
 from kafkapy.groups.settings import ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL, SESSION_TIMEOUT, GroupSettings
-from kafkapy.groups.share import records, simple_assignor
+from kafkapy.groups.share import records
 from kafkapy.groups.share.group import ShareGroup, topics_without
 from kafkapy.groups.share.member import JOIN_EPOCH, LEAVE_EPOCH, Partitions, ShareMember
 from kafkapy.groups.share.records import ShareGroupKey
 from kafkapy.groups.share.state_partitions import StateTopic, StateTopics
+from kafkapy.groups.share.target import TargetRequest, target_changes, target_request
+from kafkapy.groups.target_computations import TargetComputations
 from kafkapy.groups.transition import EventRecords
 from kafkapy.process.clock import Clock
 from kafkapy.process.log_text import shortened
@@ -56,13 +59,18 @@ class ShareHeartbeats:
         timers: Timers,
         *,
         topics: Callable[[], TopicsView],
+        computations: TargetComputations[ShareGroup, TargetRequest],
         expired: Callable[[ShareGroup, str], object],
     ) -> None:
-        """`expired` is called when a member's session is over."""
+        """`expired` is called when a member's session is over.
+
+        `computations` computes large targets, and calls `assign` with them.
+        """
         self._settings = settings
         self._clock = clock
         self._timers = timers
         self._topics = topics
+        self._computations = computations
         self._expired = expired
 
     def require_valid(self, request: ShareGroupHeartbeatRequest) -> None:
@@ -130,6 +138,14 @@ class ShareHeartbeats:
         transition.apply(records.group_epoch(group.group_id, group.epoch + 1, self._topics().hash(left)))
         transition.afterwards(lambda: group.timers.cancel_member(member_id))
 
+    def assign(
+        self, transition: ShareTransition, request: TargetRequest, targets: Mapping[str, Partitions]
+    ) -> None:
+        """Make this the group's target assignment."""
+        group = transition.group
+        transition.apply_all(target_changes(group, targets))
+        transition.apply(records.assignment_epoch(group.group_id, request.epoch, self._clock.now_ms()))
+
     def expect_heartbeat(self, group: ShareGroup, member_id: str) -> None:
         """Expect a member's next heartbeat within its session timeout."""
         group.timers.set(
@@ -189,21 +205,16 @@ class ShareHeartbeats:
     def _update_target(self, transition: ShareTransition) -> None:
         """Compute the target assignment of the group epoch, if it is time to."""
         group, now = transition.group, self._clock.now_ms()
-        if group.epoch <= group.assignment_epoch:
+        if group.epoch <= group.assignment_epoch or self._computations.is_running(group):
             return
         interval = self._settings.of(group.group_id, ASSIGNMENT_INTERVAL)
         if group.assignment_timestamp <= now < group.assignment_timestamp + interval:
             return
-        topics = self._topics()
-        targets = simple_assignor.assign(
-            {member_id: topics.ids(member.topic_names) for member_id, member in group.members.items()},
-            group.targets,
-            {topic: partitions for topic, (_, partitions) in group.state_partitions.initialized.items()},
-        )
-        for member_id, target in targets.items():
-            if group.targets.get(member_id) != target:
-                transition.apply(records.target_assignment(group.group_id, member_id, target))
-        transition.apply(records.assignment_epoch(group.group_id, group.epoch, now))
+        request = target_request(group, self._topics())
+        if request.is_quick:
+            self.assign(transition, request, request.compute())
+        else:
+            transition.afterwards(lambda: self._computations.begin(group, request))
 
     def _reconcile(
         self, transition: ShareTransition, member_id: str, *, subscription_changed: bool

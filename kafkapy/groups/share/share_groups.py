@@ -2,7 +2,7 @@
 
 A heartbeat may find share partitions without a state. After it is committed, the share coordinator is asked
 to initialize them, in the background; a later heartbeat assigns them. If that fails, a later heartbeat asks
-again.
+again. Large target assignments are computed in a worker thread, and count only if they still fit the group.
 
 A method returns a future if the request must wait, and otherwise the answer.
 """
@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from typing import Any
 
 from kafkapy.coordination.answer import Answer
 from kafkapy.coordination.commit_deadlines import CommitDeadlines
@@ -31,6 +32,7 @@ from kafkapy.groups.share.member import JOIN_EPOCH, Partitions
 from kafkapy.groups.share.persister import NO_OFFSET, SharePartitionErrors, StateKeeper
 from kafkapy.groups.share.records import ShareChange, ShareGroupKey
 from kafkapy.groups.share.state_partitions import StatePartitions, StateTopics
+from kafkapy.groups.share.target import TargetRequest
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.process.clock import Clock
 from kafkapy.process.log_text import shortened
@@ -63,18 +65,25 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
         deadlines: CommitDeadlines,
         topics: Callable[[], TopicsView],
         state: StateKeeper | None,
+        blocking: Callable[..., Awaitable[Any]],
     ) -> None:
         """`groups` are all groups of the coordinator.
 
         `topics` returns the topics, as of the last change of the metadata. `state` keeps the states of share
-        partitions; without it there are no share groups.
+        partitions; without it there are no share groups. `blocking(call, *args)` runs a long call in a
+        worker thread.
         """
         super().__init__(groups, config, clock, runtime=runtime, deadlines=deadlines)
         self._state = state
         self._topics = topics
         self._runtime = runtime
         self._heartbeats = ShareHeartbeats(
-            self._settings, clock, timers, topics=topics, expired=self._session_expired
+            self._settings,
+            clock,
+            timers,
+            topics=topics,
+            computations=self._computations(blocking, self._computed),
+            expired=self._session_expired,
         )
 
     @property
@@ -166,6 +175,11 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
 
         self._commit(transition, done)
         return answer.result()
+
+    def _computed(self, group: ShareGroup, request: TargetRequest, targets: Mapping[str, Partitions]) -> None:
+        transition = ShareTransition(group)
+        self._heartbeats.assign(transition, request, targets)
+        self._commit(transition, ignore)
 
     def _group_to_join(self, request: ShareGroupHeartbeatRequest) -> ShareGroup:
         found = self._groups.get(request.group_id)

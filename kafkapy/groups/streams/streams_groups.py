@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from kafkapy.coordination.answer import Answer
@@ -32,6 +32,7 @@ from kafkapy.groups.streams.member import MemberState, StreamsMember
 from kafkapy.groups.streams.progress import Progress
 from kafkapy.groups.streams.records import StreamsChange, StreamsGroupKey
 from kafkapy.groups.streams.target import TargetRequest
+from kafkapy.groups.streams.tasks import TaskSet
 from kafkapy.groups.streams.transition import Transition
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.process.clock import Clock
@@ -68,7 +69,6 @@ class StreamsGroups(ModernGroups[StreamsGroup, StreamsGroupKey]):
         `blocking(call, *args)` runs a long call in a worker thread.
         """
         super().__init__(groups, config, clock, runtime=runtime, deadlines=deadlines)
-        self._blocking = blocking
         self._progress = Progress(
             self._settings,
             clock,
@@ -76,11 +76,9 @@ class StreamsGroups(ModernGroups[StreamsGroup, StreamsGroupKey]):
             TopicsView(MetadataImage()),
             expired=self._expired,
             first_assignment=self._first_assignment,
-            compute_later=self._compute_later,
+            computations=self._computations(blocking, self._computed),
         )
         self._heartbeats = Heartbeats(self._progress)
-        self._computing: set[str] = set()
-        """The groups whose target assignment is being computed in a worker thread."""
 
     @property
     def topics(self) -> TopicsView:
@@ -206,24 +204,7 @@ class StreamsGroups(ModernGroups[StreamsGroup, StreamsGroupKey]):
         self._progress.update_target(transition, group.configured)
         self._commit(transition, ignore)
 
-    # --- what takes long ------------------------------------------------------------------------------
-
-    def _compute_later(self, group: StreamsGroup, request: TargetRequest) -> None:
-        if group.group_id not in self._computing:
-            self._computing.add(group.group_id)
-            self._start(self._compute(group, request))
-
-    async def _compute(self, group: StreamsGroup, request: TargetRequest) -> None:
-        """Compute a target assignment, and take it if the group is still the same."""
-        try:
-            targets = await self._blocking(request.compute)
-        finally:
-            self._computing.discard(group.group_id)
-        if (
-            self._is_current(group)
-            and group.epoch == request.epoch > group.assignment_epoch
-            and group.members.keys() == request.members.keys()
-        ):
-            transition = Transition(group)
-            self._progress.assign(transition, request, targets)
-            self._commit(transition, ignore)
+    def _computed(self, group: StreamsGroup, request: TargetRequest, targets: Mapping[str, TaskSet]) -> None:
+        transition = Transition(group)
+        self._progress.assign(transition, request, targets)
+        self._commit(transition, ignore)

@@ -8,7 +8,7 @@ Source: Apache Kafka's streams TargetAssignmentBuilder.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -35,6 +35,11 @@ class TargetRequest:
     subtopologies: Mapping[str, SubtopologySpec]
     """Empty if topics are missing: then there are no tasks."""
     num_standby_replicas: int
+
+    @property
+    def member_ids(self) -> Collection[str]:
+        """The members that the group had."""
+        return self.members.keys()
 
     @property
     def is_quick(self) -> bool:
