@@ -149,9 +149,7 @@ class ModernGroups(ABC, Generic[G, K]):
         computed: Callable[[G, R, Mapping[str, Any]], object],
     ) -> TargetComputations[G, R]:
         """Computes large targets by `blocking`, and calls `computed` with those that fit their groups."""
-        return TargetComputations(
-            blocking, start=self._start, is_current=self._is_current, computed=computed
-        )
+        return TargetComputations(blocking, start=self._start, is_current=self._is_current, computed=computed)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something in the background, until `stop`."""

@@ -132,7 +132,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
         names = frozenset(changed)
         for group in self._groups.values():
             if isinstance(group, ConsumerGroup) and not group.subscribed_topics().isdisjoint(names):
-                group.refresh_deadline_ms = 0
+                group.topics_changed(names)
 
     def install(self, group_id: str, changes: Iterable[ConsumerChange]) -> None:
         """Add a group whose records were loaded, and expect its members' heartbeats."""

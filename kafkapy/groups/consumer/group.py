@@ -16,7 +16,7 @@ Apache Kafka's ModernGroup, ConsumerGroup.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import replace
 from enum import Enum
 from functools import partial
@@ -32,8 +32,10 @@ from kafkapy.groups.consumer.member import (
     subscription_bytes,
 )
 from kafkapy.groups.consumer.records import ConsumerChange, ConsumerGroupKey, ResolvedRegex, Target
+from kafkapy.groups.existing_topics import ExistingTopics
 from kafkapy.groups.group import CommitCheck, GroupType
 from kafkapy.groups.modern_group import NO_EPOCH, ModernGroup
+from kafkapy.groups.subscriptions import NO_TOPICS, Subscriptions
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -78,8 +80,9 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
         """The value of the ConsumerGroupPartitionMetadata record, if there is one."""
         self.refresh_deadline_ms = 0
         """When the metadata of the topics is looked at again, in wall clock milliseconds."""
-        self._name_subscribers: Counter[str] = Counter()
-        """The number of members that subscribe to a topic by its name."""
+        self.subscriptions = Subscriptions()
+        """The topics that members name, and those that their regular expressions match."""
+        self.existing = ExistingTopics(self.subscriptions)
         self._subscription_bytes = 0
         """About how many bytes the subscriptions of all members take."""
         self._owners: dict[Uuid, dict[int, int]] = {}
@@ -104,10 +107,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
         elif isinstance(key, ConsumerGroupTargetAssignmentMetadataKey):
             self._replay_assignment_epoch(value)
         elif isinstance(key, ConsumerGroupRegularExpressionKey):
-            if value is None:
-                self.regexes.pop(key.regular_expression, None)
-            else:
-                self.regexes[key.regular_expression] = records.read_regex(value)
+            self._replay_regex(key.regular_expression, value)
         else:
             self.partition_metadata = value
 
@@ -164,6 +164,15 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
             ),
         )
 
+    def _replay_regex(self, regex: str, value: Any) -> None:
+        old = self.regexes.pop(regex, None)
+        new = None if value is None else records.read_regex(value)
+        topics = self.subscriptions.replace(
+            NO_TOPICS if old is None else old.topics, NO_TOPICS if new is None else new.topics
+        )
+        if new is not None:
+            self.regexes[regex] = new._replace(topics=topics)
+
     def _replay_current_assignment(self, member_id: str, value: Any) -> None:
         member = self.members.get(member_id)
         if value is None:
@@ -185,9 +194,10 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
     def _put(self, member_id: str, new: ConsumerMember | None) -> None:
         """Add, replace or remove a member, and what is known about all members."""
         old = self.members.pop(member_id, None) if new is None else self.members.get(member_id)
-        if old is None or new is None or old.topic_names is not new.topic_names:  # which may be thousands
-            _add(self._name_subscribers, () if old is None else old.topic_names, -1)
-            _add(self._name_subscribers, () if new is None else new.topic_names, 1)
+        before = NO_TOPICS if old is None else old.topic_names
+        names = self.subscriptions.replace(before, NO_TOPICS if new is None else new.topic_names)
+        if new is not None and new.topic_names is not names:
+            new = replace(new, topic_names=names)
         if old is not None:
             self._count(old, -1)
             if old.instance_id is not None and self.static_members.get(old.instance_id) == member_id:
@@ -262,11 +272,14 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
         resolved = self.regexes.get(member.topic_regex) if member.topic_regex else None
         return member.topic_names if resolved is None else member.topic_names | resolved.topics
 
-    def subscribed_topics(self) -> frozenset[str]:
-        """The topics that any member subscribes to."""
-        return frozenset(self._name_subscribers).union(
-            *(resolved.topics for resolved in self.regexes.values())
-        )
+    def subscribed_topics(self) -> Set[str]:
+        """The topics that any member subscribes to, whether they exist or not."""
+        return self.subscriptions.topics
+
+    def topics_changed(self, names: Collection[str]) -> None:
+        """Note that subscribed topics were created, changed or deleted: the next heartbeat looks at them."""
+        self.subscriptions.note_changed(names)
+        self.refresh_deadline_ms = 0
 
     @property
     def regexes_time(self) -> int:
@@ -360,9 +373,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
 
     def is_subscribed(self, topic: str) -> bool:
         """Whether a member subscribes to the topic."""
-        return topic in self._name_subscribers or any(
-            topic in resolved.topics for resolved in self.regexes.values()
-        )
+        return topic in self.subscriptions.topics
 
     def retention_start(self, commit_timestamp: int) -> int | None:
         """The commit's own time: offsets of topics that nobody subscribes to expire."""
@@ -405,8 +416,11 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
         assert self.static_members == {
             member.instance_id: key for key, member in self.members.items() if member.instance_id is not None
         }
-        assert self._name_subscribers == Counter(
-            name for member in self.members.values() for name in member.topic_names
+        self.subscriptions.check(
+            (
+                *(member.topic_names for member in self.members.values()),
+                *(resolved.topics for resolved in self.regexes.values()),
+            )
         )
         assert self._subscription_bytes == sum(each.subscription_bytes for each in self.members.values())
         assert self.classic_members == sum(member.classic is not None for member in self.members.values())

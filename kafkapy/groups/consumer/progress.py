@@ -71,7 +71,7 @@ class Progress:
         group, now = transition.group, self.clock.now_ms()
         if not bump and now < group.refresh_deadline_ms:
             return
-        found = self.topics.hash(group.subscribed_topics())
+        found = group.existing.hash(self.topics)
         deadline = group.refresh_deadline_ms
         if bump or found != group.metadata_hash:
             transition.apply(records.group_epoch(group.group_id, group.epoch + 1, found))

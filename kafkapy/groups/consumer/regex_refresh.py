@@ -123,6 +123,6 @@ class RegexRefresh:
             changed = changed or topics != (frozenset() if known is None else known.topics)
             resolved = ResolvedRegex(topics, version, started_ms)
             transition.apply(records.regular_expression(group.group_id, regex, resolved))
-        group_hash = self._progress.topics.hash(group.subscribed_topics())
+        group_hash = group.existing.hash(self._progress.topics)
         if changed or group_hash != group.metadata_hash:
             self._progress.update_epoch(transition, bump=True)

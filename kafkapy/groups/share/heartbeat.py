@@ -21,7 +21,7 @@ from kafkapy.groups.consumer.timeouts import Timeout
 from kafkapy.groups.consumer.topics import TopicsView
 from kafkapy.groups.settings import ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL, SESSION_TIMEOUT, GroupSettings
 from kafkapy.groups.share import records
-from kafkapy.groups.share.group import ShareGroup, topics_without
+from kafkapy.groups.share.group import ShareGroup
 from kafkapy.groups.share.member import JOIN_EPOCH, LEAVE_EPOCH, Partitions, ShareMember
 from kafkapy.groups.share.records import ShareGroupKey
 from kafkapy.groups.share.state_partitions import StateTopic, StateTopics
@@ -108,7 +108,7 @@ class ShareHeartbeats:
             rack_id=before.rack_id if request.rack_id is None else request.rack_id,
             topic_names=before.topic_names if names is None else frozenset(names),
         )
-        bump = group.assignment_epoch >= group.epoch and group.has_unassigned()
+        bump = group.assignment_epoch >= group.epoch and group.may_have_unassigned and bool(group.members)
         if member != before or member.member_id not in group.members:
             transition.apply(records.member_metadata(group.group_id, member))
             bump = bump or member.topic_names != before.topic_names
@@ -133,9 +133,9 @@ class ShareHeartbeats:
     def remove(self, transition: ShareTransition, member_id: str) -> None:
         """Remove a member that leaves, or is late with a heartbeat."""
         group = transition.group
-        left = topics_without(group.members.values(), member_id)
         transition.apply_all(records.member_gone(group.group_id, member_id))
-        transition.apply(records.group_epoch(group.group_id, group.epoch + 1, self._topics().hash(left)))
+        found = group.existing.hash(self._topics())
+        transition.apply(records.group_epoch(group.group_id, group.epoch + 1, found))
         transition.afterwards(lambda: group.timers.cancel_member(member_id))
 
     def assign(
@@ -144,6 +144,8 @@ class ShareHeartbeats:
         """Make this the group's target assignment."""
         group = transition.group
         transition.apply_all(target_changes(group, targets))
+        group.may_have_unassigned = request.initialized is not group.state_partitions.initialized
+        transition.on_undo(lambda: setattr(group, "may_have_unassigned", True))
         transition.apply(records.assignment_epoch(group.group_id, request.epoch, self._clock.now_ms()))
 
     def expect_heartbeat(self, group: ShareGroup, member_id: str) -> None:
@@ -192,7 +194,7 @@ class ShareHeartbeats:
         group, now = transition.group, self._clock.now_ms()
         if not bump and now < group.refresh_deadline_ms:
             return False
-        found = self._topics().hash(group.subscribed_topics())
+        found = group.existing.hash(self._topics())
         bump = bump or found != group.metadata_hash
         if bump:
             transition.apply(records.group_epoch(group.group_id, group.epoch + 1, found))
@@ -239,12 +241,11 @@ class ShareHeartbeats:
         """Note that share partitions are initialized which have no state yet; return them."""
         group, now = transition.group, self._clock.now_ms()
         partitions = group.state_partitions
-        images = self._topics().image.topics
+        topics = group.existing.topics(self._topics())
         missing: dict[bytes, StateTopic] = {}
-        for name in group.subscribed_topics():
-            topic = images.get(name)
-            if topic is None:
-                continue
+        if group.is_complete:
+            return missing
+        for name, topic in topics.items():
             known: frozenset[int] = frozenset()
             if topic.id in partitions.initialized:
                 known = partitions.initialized[topic.id].partitions
@@ -258,6 +259,8 @@ class ShareHeartbeats:
             wanted = frozenset(range(len(topic.partitions))) - known
             if wanted:
                 missing[topic.id] = StateTopic(name, wanted)
+        if not missing and not partitions.initializing:
+            group.note_complete()
         if missing:
             transition.apply(records.state_partitions(group.group_id, partitions.begin(missing)))
             transition.afterwards(lambda: group.initializing_since.update(dict.fromkeys(missing, now)))

@@ -117,7 +117,7 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
             if not isinstance(group, ShareGroup):
                 continue
             if not group.subscribed_topics().isdisjoint(names):
-                group.refresh_deadline_ms = 0
+                group.topics_changed(names)
             left = group.state_partitions.forget(deleted)
             if left != group.state_partitions and self._runtime.is_active(group.group_id):
                 self.change(group, left, ignore)
@@ -125,6 +125,7 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
     def install(self, group_id: str, changes: Iterable[ShareChange]) -> None:
         """Add a group whose records were loaded, and expect its members' heartbeats."""
         group = self._add(group_id, changes)
+        group.may_have_unassigned = group.has_unassigned()
         for member_id in group.members:
             self._heartbeats.expect_heartbeat(group, member_id)
         gone = {
