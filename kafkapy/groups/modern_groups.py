@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from kafkapy.coordination.commit_deadlines import CommitDeadlines
@@ -24,7 +24,7 @@ from kafkapy.groups.group import Group
 from kafkapy.groups.loading import LoadedPartition
 from kafkapy.groups.modern_group import ModernGroup
 from kafkapy.groups.settings import GroupSettings
-from kafkapy.groups.target_computations import R, TargetComputations
+from kafkapy.groups.target_computations import ComputedTarget, R, TargetComputations
 from kafkapy.groups.transition import EventRecords
 from kafkapy.process.clock import Clock
 from kafkapy.process.log_text import shortened
@@ -146,7 +146,7 @@ class ModernGroups(ABC, Generic[G, K]):
     def _computations(
         self,
         blocking: Callable[..., Awaitable[Any]],
-        computed: Callable[[G, R, Mapping[str, Any]], object],
+        computed: Callable[[G, R, ComputedTarget[Any]], object],
     ) -> TargetComputations[G, R]:
         """Computes large targets by `blocking`, and calls `computed` with those that fit their groups."""
         return TargetComputations(blocking, start=self._start, is_current=self._is_current, computed=computed)

@@ -8,17 +8,42 @@ the next heartbeat after that begins again if the group has changed meanwhile.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from kafkapy.assignors import AssignorError
+from kafkapy.groups.change import Change, TargetChange, encode_change
 from kafkapy.groups.modern_group import ModernGroup
 from kafkapy.process.log_text import shortened
 
 logger = logging.getLogger(__name__)
 
 G = TypeVar("G", bound=ModernGroup[Any, Any])
+T = TypeVar("T")
 R = TypeVar("R", bound="TargetRequest")
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedTarget(Generic[T]):
+    """The targets of all members, each of type T, and the records of those that are new."""
+
+    targets: Mapping[str, T]
+    changes: Sequence[TargetChange]
+
+
+def computed_target(
+    before: Mapping[str, T], targets: Mapping[str, T], record: Callable[[str, T], Change[Any]]
+) -> ComputedTarget[T]:
+    """Targets with the records that `record` makes of those that are new."""
+    return ComputedTarget(
+        targets,
+        [
+            TargetChange(member_id, target, encode_change(record(member_id, target)))
+            for member_id, target in targets.items()
+            if before.get(member_id) != target
+        ],
+    )
 
 
 class TargetRequest(Protocol):
@@ -34,7 +59,7 @@ class TargetRequest(Protocol):
         """The members that the group had."""
         ...
 
-    def compute(self) -> Mapping[str, Any]:
+    def compute(self) -> ComputedTarget[Any]:
         """The target of each member; raises AssignorError if there is none."""
         ...
 
@@ -48,7 +73,7 @@ class TargetComputations(Generic[G, R]):
         *,
         start: Callable[[Coroutine[Any, Any, None]], object],
         is_current: Callable[[G], bool],
-        computed: Callable[[G, R, Mapping[str, Any]], object],
+        computed: Callable[[G, R, ComputedTarget[Any]], object],
     ) -> None:
         """`computed` is called with a target that fits its group.
 
@@ -73,7 +98,7 @@ class TargetComputations(Generic[G, R]):
 
     async def _compute(self, group: G, request: R) -> None:
         try:
-            targets = await self._blocking(request.compute)
+            target = await self._blocking(request.compute)
         except AssignorError as error:
             logger.error(
                 "Group %s: no target assignment for epoch %d: %s",
@@ -87,4 +112,4 @@ class TargetComputations(Generic[G, R]):
             and group.epoch == request.epoch > group.assignment_epoch
             and group.members.keys() == set(request.member_ids)
         ):
-            self._computed(group, request, targets)
+            self._computed(group, request, target)

@@ -7,13 +7,17 @@ else the event does (timers, answers) is done after the log has accepted the rec
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
-from kafkapy.groups.change import Change
+from kafkapy.groups.change import Change, TargetChange
 
 
 class Replayable(Protocol):
     """A group that changes by records only."""
+
+    targets: dict[str, Any]
+    """The target assignment, by member id."""
 
     def replay(self, change: Any) -> None:
         """Apply a record."""
@@ -31,14 +35,16 @@ class EventRecords(Generic[G, K]):
 
     def __init__(self, group: G) -> None:
         self.group = group
-        self.changes: list[Change[K]] = []
-        self._before: list[Change[K]] = []
+        self.changes: list[Change[K] | TargetChange] = []
+        self._before: list[Callable[[], object]] = []
+        """Each brings back what a record has changed."""
         self._effects: list[Callable[[], object]] = []
         self._undos: list[Callable[[], object]] = []
 
     def apply(self, change: Change[K]) -> None:
         """Change the group by a record."""
-        self._before.append(Change(change.key, self.group.value_of(change.key)))
+        before = Change(change.key, self.group.value_of(change.key))
+        self._before.append(lambda: self.group.replay(before))
         self.group.replay(change)
         self.changes.append(change)
 
@@ -46,6 +52,15 @@ class EventRecords(Generic[G, K]):
         """Change the group by several records."""
         for change in changes:
             self.apply(change)
+
+    def apply_targets(self, changes: Iterable[TargetChange]) -> None:
+        """Change target assignments by records that are encoded already."""
+        targets = self.group.targets
+        for change in changes:
+            before = targets.get(change.member_id)
+            self._before.append(partial(_put, targets, change.member_id, before))
+            targets[change.member_id] = change.target
+            self.changes.append(change)
 
     def afterwards(self, effect: Callable[[], object]) -> None:
         """Call `effect` when the log has accepted the records."""
@@ -59,10 +74,17 @@ class EventRecords(Generic[G, K]):
         """Take all records back."""
         for undo in self._undos:
             undo()
-        for change in reversed(self._before):
-            self.group.replay(change)
+        for bring_back in reversed(self._before):
+            bring_back()
 
     def accepted(self) -> None:
         """Note that the log has accepted the records."""
         for effect in self._effects:
             effect()
+
+
+def _put(targets: dict[str, Any], member_id: str, target: Any) -> None:
+    if target is None:
+        del targets[member_id]
+    else:
+        targets[member_id] = target

@@ -44,6 +44,7 @@ from kafkapy.groups.group import Group
 from kafkapy.groups.loading import LoadedPartition
 from kafkapy.groups.modern_groups import ModernGroups, ignore
 from kafkapy.groups.records import encode_group_key, encode_group_value
+from kafkapy.groups.target_computations import ComputedTarget
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.process.clock import Clock
 from kafkapy.process.log_text import shortened
@@ -417,9 +418,9 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
         self._refresh.resolved(transition, found, started_ms=now, version=now)
         self._commit(transition, ignore)
 
-    def _computed(self, group: ConsumerGroup, request: TargetRequest, targets: Mapping[str, Target]) -> None:
+    def _computed(self, group: ConsumerGroup, request: TargetRequest, target: ComputedTarget[Target]) -> None:
         transition = Transition(group)
-        self._progress.assign(transition, request, targets)
+        self._progress.assign(transition, request, target)
         self._commit(transition, ignore)
 
 

@@ -22,12 +22,12 @@ from kafkapy.groups.consumer.group import ConsumerGroup
 from kafkapy.groups.consumer.member import ConsumerMember, MemberState
 from kafkapy.groups.consumer.reconciliation import Reconciliation
 from kafkapy.groups.consumer.records import Target
-from kafkapy.groups.consumer.target import TargetRequest, target_changes, target_request
+from kafkapy.groups.consumer.target import TargetRequest, target_request
 from kafkapy.groups.consumer.timeouts import Timeout
 from kafkapy.groups.consumer.topics import TopicsView
 from kafkapy.groups.consumer.transition import Transition
 from kafkapy.groups.settings import ASSIGNMENT_INTERVAL, SESSION_TIMEOUT, GroupSettings
-from kafkapy.groups.target_computations import TargetComputations
+from kafkapy.groups.target_computations import ComputedTarget, TargetComputations
 from kafkapy.process.clock import Clock
 from kafkapy.process.log_text import shortened
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -98,17 +98,17 @@ class Progress:
             transition.afterwards(lambda: self._computations.begin(group, request))
             return
         try:
-            targets = request.compute()
+            target = request.compute()
         except AssignorError as error:
             message = f"Failed to compute a new target assignment for epoch {request.epoch}: {error}"
             logger.error("Group %s: %s", shortened(group.group_id), message)
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, message) from None
-        self.assign(transition, request, targets)
+        self.assign(transition, request, target)
 
-    def assign(self, transition: Transition, request: TargetRequest, targets: Mapping[str, Target]) -> None:
+    def assign(self, transition: Transition, request: TargetRequest, target: ComputedTarget[Target]) -> None:
         """Make this the group's target assignment."""
         group = transition.group
-        transition.apply_all(target_changes(group, targets))
+        transition.apply_targets(target.changes)
         transition.apply(records.assignment_epoch(group.group_id, request.epoch, self.clock.now_ms()))
 
     # --- members --------------------------------------------------------------------------------------

@@ -8,8 +8,9 @@ Source: Apache Kafka's TargetAssignmentBuilder.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Final
 
@@ -18,10 +19,11 @@ from kafkapy.groups.consumer import records
 from kafkapy.groups.consumer.group import ConsumerGroup
 from kafkapy.groups.consumer.member import ConsumerMember
 from kafkapy.groups.consumer.range_assignor import RangeAssignor
-from kafkapy.groups.consumer.records import ConsumerChange, Target
+from kafkapy.groups.consumer.records import Target
 from kafkapy.groups.consumer.topics import TopicsView
 from kafkapy.groups.consumer.uniform_assignor import UniformAssignor
 from kafkapy.groups.subscriptions import NO_TOPICS
+from kafkapy.groups.target_computations import ComputedTarget, computed_target
 from kafkapy.metadata.image import Topic
 from kafkapy.protocol.types import Uuid, uuid_to_text
 
@@ -78,6 +80,7 @@ def _import(name: str) -> Assignor:
 class TargetRequest:
     """A target assignment that is to be computed."""
 
+    group_id: str
     epoch: int
     """The group epoch for which it is computed."""
     assignor: Assignor
@@ -102,13 +105,14 @@ class TargetRequest:
         """Whether it may be computed on the event loop: a built-in assignor, and not too large."""
         return type(self.assignor) in BUILT_IN.values() and self.size <= QUICK
 
-    def compute(self) -> dict[str, Target]:
+    def compute(self) -> ComputedTarget[Target]:
         """The partitions of each member.
 
         Raises:
             AssignorError: there is no assignment.
         """
-        return compute_targets(self.assignor, *self._specs())
+        targets = compute_targets(self.assignor, *self._specs())
+        return computed_target(self.before, targets, partial(records.target_assignment, self.group_id))
 
     def _specs(self) -> tuple[GroupSpec, Topics]:
         """What the assignor gets."""
@@ -190,6 +194,7 @@ def target_request(
             for member in members.values()
         )
     return TargetRequest(
+        group.group_id,
         group.epoch,
         assignor,
         members,
@@ -199,10 +204,3 @@ def target_request(
         view,
         len(members) + names + group.existing.num_partitions(view),
     )
-
-
-def target_changes(group: ConsumerGroup, targets: Mapping[str, Target]) -> Iterator[ConsumerChange]:
-    """The records of those members whose target is a new one."""
-    for member_id, target in targets.items():
-        if member_id in group.members and group.targets.get(member_id) != target:
-            yield records.target_assignment(group.group_id, member_id, target)

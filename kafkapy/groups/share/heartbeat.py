@@ -11,7 +11,7 @@ Source: Apache Kafka's GroupMetadataManager (shareGroupHeartbeat).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, TypeAlias
 
@@ -25,8 +25,8 @@ from kafkapy.groups.share.group import ShareGroup
 from kafkapy.groups.share.member import JOIN_EPOCH, LEAVE_EPOCH, Partitions, ShareMember
 from kafkapy.groups.share.records import ShareGroupKey
 from kafkapy.groups.share.state_partitions import StateTopic, StateTopics
-from kafkapy.groups.share.target import TargetRequest, target_changes, target_request
-from kafkapy.groups.target_computations import TargetComputations
+from kafkapy.groups.share.target import TargetRequest, target_request
+from kafkapy.groups.target_computations import ComputedTarget, TargetComputations
 from kafkapy.groups.transition import EventRecords
 from kafkapy.process.clock import Clock
 from kafkapy.process.log_text import shortened
@@ -139,11 +139,11 @@ class ShareHeartbeats:
         transition.afterwards(lambda: group.timers.cancel_member(member_id))
 
     def assign(
-        self, transition: ShareTransition, request: TargetRequest, targets: Mapping[str, Partitions]
+        self, transition: ShareTransition, request: TargetRequest, target: ComputedTarget[Partitions]
     ) -> None:
         """Make this the group's target assignment."""
         group = transition.group
-        transition.apply_all(target_changes(group, targets))
+        transition.apply_targets(target.changes)
         group.may_have_unassigned = request.initialized is not group.state_partitions.initialized
         transition.on_undo(lambda: setattr(group, "may_have_unassigned", True))
         transition.apply(records.assignment_epoch(group.group_id, request.epoch, self._clock.now_ms()))

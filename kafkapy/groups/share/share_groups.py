@@ -33,6 +33,7 @@ from kafkapy.groups.share.persister import NO_OFFSET, SharePartitionErrors, Stat
 from kafkapy.groups.share.records import ShareChange, ShareGroupKey
 from kafkapy.groups.share.state_partitions import StatePartitions, StateTopics
 from kafkapy.groups.share.target import TargetRequest
+from kafkapy.groups.target_computations import ComputedTarget
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.process.clock import Clock
 from kafkapy.process.log_text import shortened
@@ -177,9 +178,11 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
         self._commit(transition, done)
         return answer.result()
 
-    def _computed(self, group: ShareGroup, request: TargetRequest, targets: Mapping[str, Partitions]) -> None:
+    def _computed(
+        self, group: ShareGroup, request: TargetRequest, target: ComputedTarget[Partitions]
+    ) -> None:
         transition = ShareTransition(group)
-        self._heartbeats.assign(transition, request, targets)
+        self._heartbeats.assign(transition, request, target)
         self._commit(transition, ignore)
 
     def _group_to_join(self, request: ShareGroupHeartbeatRequest) -> ShareGroup:

@@ -9,16 +9,17 @@ Source: Apache Kafka's TargetAssignmentBuilder.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from kafkapy.groups.consumer.topics import TopicsView
 from kafkapy.groups.share import records, simple_assignor
 from kafkapy.groups.share.group import ShareGroup
 from kafkapy.groups.share.member import Partitions
-from kafkapy.groups.share.records import ShareChange
 from kafkapy.groups.share.state_partitions import StateTopics
+from kafkapy.groups.target_computations import ComputedTarget, computed_target
 from kafkapy.protocol.types import Uuid
 
 QUICK: Final = 1_000
@@ -29,6 +30,7 @@ QUICK: Final = 1_000
 class TargetRequest:
     """A target assignment that is to be computed."""
 
+    group_id: str
     epoch: int
     """The group epoch for which it is computed."""
     subscriptions: Mapping[str, frozenset[str]]
@@ -52,31 +54,26 @@ class TargetRequest:
         size += sum(map(len, names if len(names) == 1 else self.subscriptions.values()))
         return size + sum(len(topic.partitions) for topic in self.initialized.values()) <= QUICK
 
-    def compute(self) -> Mapping[str, Partitions]:
+    def compute(self) -> ComputedTarget[Partitions]:
         """The partitions of each member."""
         ids: dict[frozenset[str], frozenset[Uuid]] = {
             names: self.topics.ids(names) for names in set(self.subscriptions.values())
         }
-        return simple_assignor.assign(
+        targets = simple_assignor.assign(
             {member_id: ids[names] for member_id, names in self.subscriptions.items()},
             self.before,
             {topic: partitions for topic, (_, partitions) in self.initialized.items()},
         )
+        return computed_target(self.before, targets, partial(records.target_assignment, self.group_id))
 
 
 def target_request(group: ShareGroup, topics: TopicsView) -> TargetRequest:
     """What is needed to compute the group's next target assignment."""
     return TargetRequest(
+        group.group_id,
         group.epoch,
         {member_id: member.topic_names for member_id, member in group.members.items()},
         dict(group.targets),
         group.state_partitions.initialized,
         topics,
     )
-
-
-def target_changes(group: ShareGroup, targets: Mapping[str, Partitions]) -> Iterator[ShareChange]:
-    """The records of those members whose target is a new one."""
-    for member_id, target in targets.items():
-        if group.targets.get(member_id) != target:
-            yield records.target_assignment(group.group_id, member_id, target)

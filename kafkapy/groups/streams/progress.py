@@ -27,13 +27,12 @@ from kafkapy.groups.streams.reconciliation import Reconciliation
 from kafkapy.groups.streams.target import (
     NUM_STANDBY_REPLICAS,
     TargetRequest,
-    target_changes,
     target_request,
 )
 from kafkapy.groups.streams.tasks import TaskSet
 from kafkapy.groups.streams.topology import Topology
 from kafkapy.groups.streams.transition import Transition
-from kafkapy.groups.target_computations import TargetComputations
+from kafkapy.groups.target_computations import ComputedTarget, TargetComputations
 from kafkapy.process.clock import Clock
 from kafkapy.process.log_text import shortened
 
@@ -167,17 +166,19 @@ class Progress:
         self.assign(transition, request, request.compute())
         return None
 
-    def assign(self, transition: Transition, request: TargetRequest, targets: Mapping[str, TaskSet]) -> None:
+    def assign(self, transition: Transition, request: TargetRequest, target: ComputedTarget[TaskSet]) -> None:
         """Make this the group's target assignment."""
         group = transition.group
-        assigned = sum(map(len, (each for target in targets.values() for each in target.standby.values())))
+        assigned = sum(
+            map(len, (each for tasks in target.targets.values() for each in tasks.standby.values()))
+        )
         if assigned < request.num_standby_tasks:
             logger.warning(
                 "Group %s: %d of %d standby tasks are assigned to nobody: "
                 "the application has too few processes",
                 *(shortened(group.group_id), request.num_standby_tasks - assigned, request.num_standby_tasks),
             )
-        transition.apply_all(target_changes(group, targets))
+        transition.apply_targets(target.changes)
         transition.apply(records.assignment_epoch(group.group_id, request.epoch, self.clock.now_ms()))
 
     # --- members --------------------------------------------------------------------------------------

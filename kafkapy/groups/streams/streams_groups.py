@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from kafkapy.coordination.answer import Answer
@@ -34,6 +34,7 @@ from kafkapy.groups.streams.records import StreamsChange, StreamsGroupKey
 from kafkapy.groups.streams.target import TargetRequest
 from kafkapy.groups.streams.tasks import TaskSet
 from kafkapy.groups.streams.transition import Transition
+from kafkapy.groups.target_computations import ComputedTarget
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.process.clock import Clock
 from kafkapy.process.log_text import shortened
@@ -204,7 +205,7 @@ class StreamsGroups(ModernGroups[StreamsGroup, StreamsGroupKey]):
         self._progress.update_target(transition, group.configured)
         self._commit(transition, ignore)
 
-    def _computed(self, group: StreamsGroup, request: TargetRequest, targets: Mapping[str, TaskSet]) -> None:
+    def _computed(self, group: StreamsGroup, request: TargetRequest, target: ComputedTarget[TaskSet]) -> None:
         transition = Transition(group)
-        self._progress.assign(transition, request, targets)
+        self._progress.assign(transition, request, target)
         self._commit(transition, ignore)
