@@ -53,8 +53,10 @@ class ExistingTopics:
         names = self._subscriptions.take_changed()
         if view.racks is not self._racks:
             self._racks, names = view.racks, {*self._topics, *self._subscriptions.topics}
+        if not names:
+            return
         existing, subscribed = view.image.topics, self._subscriptions.topics
-        for name in names:
+        for name in {*filter(existing.__contains__, names), *filter(self._topics.__contains__, names)}:
             before = self._topics.pop(name, None)
             if before is not None:
                 self._num_partitions -= len(before.partitions)

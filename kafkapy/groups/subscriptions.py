@@ -10,7 +10,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Set
 from typing import Final
 
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+
 NO_TOPICS: Final = frozenset[str]()
+MAX_NAMES: Final = 200_000
+"""The most names in the different subscriptions of one group: a target assignment looks at all of them."""
 
 
 class Subscriptions:
@@ -20,8 +24,9 @@ class Subscriptions:
         self._sets: dict[frozenset[str], frozenset[str]] = {}
         self._members: Counter[frozenset[str]] = Counter()
         """How many subscribe to each set."""
-        self._topics: Counter[str] = Counter()
-        """How many different sets have each name."""
+        self._topics: set[str] = set()
+        self._more: Counter[str] = Counter()
+        """How many more sets than one have a name: most names are in one."""
         self._changed: set[str] = set()
         self.size = 0
         """The number of names in all different sets."""
@@ -29,12 +34,23 @@ class Subscriptions:
     @property
     def topics(self) -> Set[str]:
         """The topics that any member subscribes to, as they are from time to time."""
-        return self._topics.keys()
+        return self._topics
 
-    def size_with(self, old: frozenset[str], new: frozenset[str]) -> int:
-        """What the size would be if a member subscribed to `new` instead of `old`."""
-        gone = len(old) if self._members[old] == 1 and old != new else 0
-        return self.size - gone + (0 if new in self._sets else len(new))
+    def require_room(self, old: frozenset[str], new: frozenset[str]) -> None:
+        """Refuse that a member subscribes to `new` instead of `old`, if that is too much for the group.
+
+        Raises:
+            KafkaError: GROUP_MAX_SIZE_REACHED.
+        """
+        if new in self._sets:
+            return
+        others = self.size - (len(old) if self._members[old] == 1 else 0)
+        if others + len(new) > MAX_NAMES:
+            raise KafkaError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"The member names {len(new):,} topics. The members of one group may name {MAX_NAMES:,} in"
+                f" different subscriptions, and the others name {others:,}.",
+            )
 
     def replace(self, old: frozenset[str], new: frozenset[str]) -> frozenset[str]:
         """Note that a member subscribes to `new` instead of `old`; return the set that stands for `new`."""
@@ -43,16 +59,19 @@ class Subscriptions:
         came, gone = self._add(new), self._remove(old)
         if came is not None and gone is not None:
             came, gone = came - gone, gone - came
-        topics = self._topics
-        for name in came or ():
-            topics[name] += 1
-            if topics[name] == 1:
-                self._changed.add(name)
-        for name in gone or ():
-            topics[name] -= 1
-            if not topics[name]:
-                del topics[name]
-                self._changed.add(name)
+        if came:
+            shared = came & self._topics
+            self._more.update(shared)
+            self._topics |= came
+            self._changed |= came - shared
+        if gone:
+            shared = gone.intersection(self._more)
+            for name in shared:
+                self._more[name] -= 1
+                if not self._more[name]:
+                    del self._more[name]
+            self._topics -= gone - shared
+            self._changed |= gone - shared
         return self._sets.get(new, new)
 
     def _add(self, names: frozenset[str]) -> frozenset[str] | None:
@@ -79,9 +98,9 @@ class Subscriptions:
 
     def note_changed(self, names: Collection[str]) -> None:
         """Note that topics were created, changed or deleted."""
-        self._changed.update(name for name in names if name in self._topics)
+        self._changed.update(self._topics.intersection(names))
 
-    def take_changed(self) -> Collection[str]:
+    def take_changed(self) -> Set[str]:
         """The names that came or went, or whose topics changed, since the last call."""
         changed, self._changed = self._changed, set()
         return changed
@@ -90,5 +109,7 @@ class Subscriptions:
         """Assert that these are the sets of the members, in any order."""
         members = Counter(names for names in sets if names)
         assert self._members == members
-        assert self._topics == Counter(name for names in members for name in names)
+        counted = Counter(name for names in members for name in names)
+        assert self._topics == counted.keys()
+        assert self._more == {name: count - 1 for name, count in counted.items() if count > 1}
         assert self.size == sum(map(len, members))

@@ -7,7 +7,6 @@ else the event does (timers, answers) is done after the log has accepted the rec
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from kafkapy.groups.change import Change, TargetChange
@@ -22,8 +21,11 @@ class Replayable(Protocol):
     def replay(self, change: Any) -> None:
         """Apply a record."""
 
-    def value_of(self, key: Any) -> Any:
-        """The value of the record of this key that the state stands for; None if there is none."""
+    def undo_of(self, key: Any) -> Callable[[], object]:
+        """What brings back the state as it is now, after a record of this key was applied."""
+
+    def undo_of_target(self, member_id: str) -> Callable[[], object]:
+        """What brings back the present target of a member."""
 
 
 G = TypeVar("G", bound=Replayable)
@@ -43,8 +45,7 @@ class EventRecords(Generic[G, K]):
 
     def apply(self, change: Change[K]) -> None:
         """Change the group by a record."""
-        before = Change(change.key, self.group.value_of(change.key))
-        self._before.append(lambda: self.group.replay(before))
+        self._before.append(self.group.undo_of(change.key))
         self.group.replay(change)
         self.changes.append(change)
 
@@ -55,11 +56,9 @@ class EventRecords(Generic[G, K]):
 
     def apply_targets(self, changes: Iterable[TargetChange]) -> None:
         """Change target assignments by records that are encoded already."""
-        targets = self.group.targets
         for change in changes:
-            before = targets.get(change.member_id)
-            self._before.append(partial(_put, targets, change.member_id, before))
-            targets[change.member_id] = change.target
+            self._before.append(self.group.undo_of_target(change.member_id))
+            self.group.targets[change.member_id] = change.target
             self.changes.append(change)
 
     def afterwards(self, effect: Callable[[], object]) -> None:
@@ -81,10 +80,3 @@ class EventRecords(Generic[G, K]):
         """Note that the log has accepted the records."""
         for effect in self._effects:
             effect()
-
-
-def _put(targets: dict[str, Any], member_id: str, target: Any) -> None:
-    if target is None:
-        del targets[member_id]
-    else:
-        targets[member_id] = target

@@ -65,6 +65,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
     """One consumer group."""
 
     type = GroupType.CONSUMER
+    target_key = ConsumerGroupTargetAssignmentMemberKey
     protocol_type: str | None = CONSUMER_PROTOCOL_TYPE
 
     def __init__(self, group_id: str) -> None:
@@ -112,19 +113,8 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
             self.partition_metadata = value
 
     def value_of(self, key: ConsumerGroupKey) -> Any:
-        """The value of the record of this key that the state stands for; None if there is none."""
+        """The value of the group's own record of this key; None if there is none."""
         group_id = self.group_id
-        if isinstance(key, ConsumerGroupCurrentMemberAssignmentKey):
-            member = self.members.get(key.member_id)
-            return None if member is None else records.current_assignment(group_id, member).value
-        if isinstance(key, ConsumerGroupTargetAssignmentMemberKey):
-            target = self.targets.get(key.member_id)
-            if target is None:
-                return None
-            return records.target_assignment(group_id, key.member_id, target).value
-        if isinstance(key, ConsumerGroupMemberMetadataKey):
-            member = self.members.get(key.member_id)
-            return None if member is None else records.member_metadata(group_id, member).value
         if isinstance(key, ConsumerGroupMetadataKey):
             return records.group_epoch(group_id, self.epoch, self.metadata_hash).value
         if isinstance(key, ConsumerGroupTargetAssignmentMetadataKey):

@@ -27,11 +27,13 @@ from kafkapy.groups.consumer.timeouts import Timeout
 from kafkapy.groups.consumer.topics import TopicsView
 from kafkapy.groups.consumer.transition import Transition
 from kafkapy.groups.settings import ASSIGNMENT_INTERVAL, SESSION_TIMEOUT, GroupSettings
+from kafkapy.groups.subscriptions import NO_TOPICS
 from kafkapy.groups.target_computations import ComputedTarget, TargetComputations
 from kafkapy.process.clock import Clock
 from kafkapy.process.log_text import shortened
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_group_heartbeat import TopicPartitions
+from kafkapy.protocol.types import Uuid
 
 METADATA_REFRESH_MS: Final = 2**31 - 1
 """When the topics are looked at again if nobody reports a change: as good as never."""
@@ -130,7 +132,7 @@ class Progress:
             member,
             target_epoch=group.assignment_epoch,
             target=group.target(member_id),
-            subscribed=self.topics.ids(group.topics_of(member)),
+            is_subscribed=self._subscription_of(group, member),
             is_owned=group.is_owned,
             owned=owned,
         ).next(subscription_changed=subscription_changed)
@@ -145,6 +147,18 @@ class Progress:
             else:
                 transition.afterwards(lambda: group.timers.cancel(member_id, Timeout.REBALANCE))
         return updated
+
+    def _subscription_of(self, group: ConsumerGroup, member: ConsumerMember) -> Callable[[Uuid], bool]:
+        """Whether the member subscribes to a topic, which need not exist."""
+        by_id, names = self.topics.image.topics_by_id, member.topic_names
+        resolved = group.regexes.get(member.topic_regex)
+        matches = NO_TOPICS if resolved is None else resolved.topics
+
+        def is_subscribed(topic_id: Uuid) -> bool:
+            topic = by_id.get(topic_id)
+            return topic is not None and (topic.name in names or topic.name in matches)
+
+        return is_subscribed
 
     # --- deadlines ------------------------------------------------------------------------------------
 

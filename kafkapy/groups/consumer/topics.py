@@ -85,13 +85,11 @@ class TopicsView:
         known = self._hashes.get(name)
         if known is not None and known[0] is topic:
             return known[1]
-        parts = [
-            _MAGIC,
-            _TWO_INT64.pack(*_ID.unpack(topic.id)),
-            _text(name),
-            _INT32.pack(len(topic.partitions)),
-        ]
-        for index, state in enumerate(topic.partitions):
+        count = len(topic.partitions)
+        parts = [_MAGIC, _TWO_INT64.pack(*_ID.unpack(topic.id)), _text(name), _INT32.pack(count)]
+        if not self.racks:
+            parts.append(struct.pack(f"<{count}i", *range(count)))
+        for index, state in enumerate(topic.partitions if self.racks else ()):
             parts.append(_INT32.pack(index))
             for rack in sorted(self._racks_of(state.replicas), key=_utf16):
                 parts += (_INT32.pack(len(_utf16(rack)) // 2), _text(rack))

@@ -47,6 +47,7 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
     """One share group."""
 
     type = GroupType.SHARE
+    target_key = ShareGroupTargetAssignmentMemberKey
     protocol_type: str | None = "share"
 
     def __init__(self, group_id: str) -> None:
@@ -98,19 +99,8 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
                 self.may_have_unassigned = True
 
     def value_of(self, key: ShareGroupKey) -> Any:
-        """The value of the record of this key that the state stands for; None if there is none."""
+        """The value of the group's own record of this key; None if there is none."""
         group_id = self.group_id
-        if isinstance(key, ShareGroupCurrentMemberAssignmentKey):
-            member = self.members.get(key.member_id)
-            return None if member is None else records.current_assignment(group_id, member).value
-        if isinstance(key, ShareGroupTargetAssignmentMemberKey):
-            target = self.targets.get(key.member_id)
-            if target is None:
-                return None
-            return records.target_assignment(group_id, key.member_id, target).value
-        if isinstance(key, ShareGroupMemberMetadataKey):
-            member = self.members.get(key.member_id)
-            return None if member is None else records.member_metadata(group_id, member).value
         if isinstance(key, ShareGroupMetadataKey):
             return records.group_epoch(group_id, self.epoch, self.metadata_hash).value
         if isinstance(key, ShareGroupTargetAssignmentMetadataKey):

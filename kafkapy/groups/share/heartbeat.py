@@ -108,6 +108,7 @@ class ShareHeartbeats:
             rack_id=before.rack_id if request.rack_id is None else request.rack_id,
             topic_names=before.topic_names if names is None else frozenset(names),
         )
+        group.subscriptions.require_room(before.topic_names, member.topic_names)
         bump = group.assignment_epoch >= group.epoch and group.may_have_unassigned and bool(group.members)
         if member != before or member.member_id not in group.members:
             transition.apply(records.member_metadata(group.group_id, member))
