@@ -145,11 +145,11 @@ class ModernGroups(ABC, Generic[G, K]):
 
     def _computations(
         self,
-        blocking: Callable[..., Awaitable[Any]],
+        costly: Callable[..., Awaitable[Any]],
         computed: Callable[[G, R, ComputedTarget[Any]], object],
     ) -> TargetComputations[G, R]:
-        """Computes large targets by `blocking`, and calls `computed` with those that fit their groups."""
-        return TargetComputations(blocking, start=self._start, is_current=self._is_current, computed=computed)
+        """Computes large targets by `costly`, and calls `computed` with those that fit their groups."""
+        return TargetComputations(costly, start=self._start, is_current=self._is_current, computed=computed)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something in the background, until `stop`."""

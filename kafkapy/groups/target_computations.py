@@ -69,7 +69,7 @@ class TargetComputations(Generic[G, R]):
 
     def __init__(
         self,
-        blocking: Callable[..., Awaitable[Any]],
+        costly: Callable[..., Awaitable[Any]],
         *,
         start: Callable[[Coroutine[Any, Any, None]], object],
         is_current: Callable[[G], bool],
@@ -77,10 +77,10 @@ class TargetComputations(Generic[G, R]):
     ) -> None:
         """`computed` is called with a target that fits its group.
 
-        `blocking(call, *args)` runs a long call in a worker thread; `start` runs a coroutine in the
+        `costly(call, *args)` runs a call in a worker thread; `start` runs a coroutine in the
         background; `is_current` says whether the group is still the coordinator's.
         """
-        self._blocking = blocking
+        self._costly = costly
         self._start = start
         self._is_current = is_current
         self._computed = computed
@@ -98,7 +98,7 @@ class TargetComputations(Generic[G, R]):
 
     async def _compute(self, group: G, request: R) -> None:
         try:
-            target = await self._blocking(request.compute)
+            target = await self._costly(request.compute)
         except AssignorError as error:
             logger.error(
                 "Group %s: no target assignment for epoch %d: %s",

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from kafkapy.coordination.answer import Answer
@@ -34,7 +34,7 @@ from kafkapy.groups.consumer.heartbeat import JOIN_EPOCH, Client, Heartbeats
 from kafkapy.groups.consumer.member import STATIC_LEAVE_EPOCH, ConsumerMember, MemberState
 from kafkapy.groups.consumer.progress import Progress
 from kafkapy.groups.consumer.records import ConsumerChange, ConsumerGroupKey, Target
-from kafkapy.groups.consumer.regex import matching_topics
+from kafkapy.groups.consumer.regex import RegexTopics
 from kafkapy.groups.consumer.regex_refresh import RegexRefresh
 from kafkapy.groups.consumer.target import TargetRequest, load_assignors
 from kafkapy.groups.consumer.timeouts import Timeout
@@ -83,20 +83,21 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
         runtime: CoordinatorRuntime[LoadedPartition],
         deadlines: CommitDeadlines,
         rebalances: Rebalances,
-        blocking: Callable[..., Awaitable[Any]],
+        costly: Callable[..., Awaitable[Any]],
         new_id: Callable[[], str] = _random_member_id,
     ) -> None:
         """`groups` are all groups of the coordinator.
 
-        `rebalances` are those of its classic groups. `blocking(call, *args)` runs a long call in a worker
-        thread.
+        `rebalances` are those of its classic groups. `costly(call, *args)` runs a call whose cost
+        clients choose in a worker thread.
 
         Raises:
             ValueError: an assignor cannot be loaded.
         """
         super().__init__(groups, config, clock, runtime=runtime, deadlines=deadlines)
         self._rebalances = rebalances
-        self._blocking = blocking
+        self._costly = costly
+        self._regex_topics = RegexTopics()
         self._new_id = new_id
         self._progress = Progress(
             self._settings,
@@ -104,7 +105,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
             timers,
             load_assignors(config.consumer_assignors),
             expired=self._expired,
-            computations=self._computations(blocking, self._computed),
+            computations=self._computations(costly, self._computed),
         )
         self._progress.topics = TopicsView(MetadataImage())
         self._refresh = RegexRefresh(self._progress, self._resolve_later)
@@ -402,20 +403,29 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
         self._start(self._resolve(group, regexes))
 
     async def _resolve(self, group: ConsumerGroup, regexes: Collection[str]) -> None:
-        """Look for the topics of regular expressions."""
-        now = self._clock.now_ms()
-        found: Mapping[str, frozenset[str]]
+        """Look for the topics of regular expressions, as long as one look may take."""
+        now, topics = self._clock.now_ms(), self.topics.image.topics
+        look = self._regex_topics.look(regexes, topics)
         try:
-            found = await self._blocking(matching_topics, regexes, tuple(self.topics.names))
+            while not look.is_over:
+                await self._costly(look.work)
         except Exception:
             logger.exception("Group %s: its regular expressions failed", shortened(group.group_id))
             self._refresh.failed(group.group_id)
             return
+        self._regex_topics.keep(look, topics)
         if not self._is_current(group):
             self._refresh.failed(group.group_id)
             return
+        if not look.is_done:
+            logger.warning(
+                "Group %s: its regular expressions take long: %d of %d were looked at, the rest comes later",
+                *(shortened(group.group_id), len(look.found), len(regexes)),
+            )
+            self._refresh.paused(group)
+            return
         transition = Transition(group)
-        self._refresh.resolved(transition, found, started_ms=now, version=now)
+        self._refresh.resolved(transition, look.found, started_ms=now, version=now)
         self._commit(transition, ignore)
 
     def _computed(self, group: ConsumerGroup, request: TargetRequest, target: ComputedTarget[Target]) -> None:

@@ -75,6 +75,8 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
         self.regexes: dict[str, ResolvedRegex] = {}
         self.regex_subscribers: Counter[str] = Counter()
         """The number of members that subscribe to a regular expression."""
+        self.regexes_paused_at = 0
+        """When a look at the expressions used up its time, in wall clock milliseconds."""
         self.classic_members = 0
         """The number of members that use the classic protocol."""
         self.partition_metadata: Any = None

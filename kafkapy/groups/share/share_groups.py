@@ -66,13 +66,13 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
         deadlines: CommitDeadlines,
         topics: Callable[[], TopicsView],
         state: StateKeeper | None,
-        blocking: Callable[..., Awaitable[Any]],
+        costly: Callable[..., Awaitable[Any]],
     ) -> None:
         """`groups` are all groups of the coordinator.
 
         `topics` returns the topics, as of the last change of the metadata. `state` keeps the states of share
-        partitions; without it there are no share groups. `blocking(call, *args)` runs a long call in a
-        worker thread.
+        partitions; without it there are no share groups. `costly(call, *args)` runs a call whose
+        cost clients choose in a worker thread.
         """
         super().__init__(groups, config, clock, runtime=runtime, deadlines=deadlines)
         self._state = state
@@ -83,7 +83,7 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
             clock,
             timers,
             topics=topics,
-            computations=self._computations(blocking, self._computed),
+            computations=self._computations(costly, self._computed),
             expired=self._session_expired,
         )
 

@@ -63,11 +63,11 @@ class StreamsGroups(ModernGroups[StreamsGroup, StreamsGroupKey]):
         *,
         runtime: CoordinatorRuntime[LoadedPartition],
         deadlines: CommitDeadlines,
-        blocking: Callable[..., Awaitable[Any]],
+        costly: Callable[..., Awaitable[Any]],
     ) -> None:
         """`groups` are all groups of the coordinator.
 
-        `blocking(call, *args)` runs a long call in a worker thread.
+        `costly(call, *args)` runs a call whose cost clients choose in a worker thread.
         """
         super().__init__(groups, config, clock, runtime=runtime, deadlines=deadlines)
         self._progress = Progress(
@@ -77,7 +77,7 @@ class StreamsGroups(ModernGroups[StreamsGroup, StreamsGroupKey]):
             TopicsView(MetadataImage()),
             expired=self._expired,
             first_assignment=self._first_assignment,
-            computations=self._computations(blocking, self._computed),
+            computations=self._computations(costly, self._computed),
         )
         self._heartbeats = Heartbeats(self._progress)
 
