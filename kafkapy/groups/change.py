@@ -30,7 +30,10 @@ class Change(NamedTuple, Generic[K]):
 
 
 class TargetChange(NamedTuple):
-    """The new target assignment of a member, and its record, encoded where the target was computed."""
+    """The new target assignment of a member, and its record.
+
+    It is encoded where the target was computed.
+    """
 
     member_id: str
     target: Any

@@ -30,7 +30,7 @@ class ExistingTopics:
         """Rises whenever the topics have changed."""
 
     def topics(self, view: TopicsView) -> Mapping[str, Topic]:
-        """The topics by name, as they are from time to time."""
+        """The topics by name, which change with the metadata."""
         self._update(view)
         return self._topics
 

@@ -148,7 +148,7 @@ class ModernGroups(ABC, Generic[G, K]):
         costly: Callable[..., Awaitable[Any]],
         computed: Callable[[G, R, ComputedTarget[Any]], object],
     ) -> TargetComputations[G, R]:
-        """Computes large targets by `costly`, and calls `computed` with those that fit their groups."""
+        """What computes large targets by `costly`, and calls `computed` with them."""
         return TargetComputations(costly, start=self._start, is_current=self._is_current, computed=computed)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:

@@ -33,7 +33,7 @@ class Subscriptions:
 
     @property
     def topics(self) -> Set[str]:
-        """The topics that any member subscribes to, as they are from time to time."""
+        """The topics that any member subscribes to."""
         return self._topics
 
     def require_room(self, old: frozenset[str], new: frozenset[str]) -> None:
@@ -53,7 +53,10 @@ class Subscriptions:
             )
 
     def replace(self, old: frozenset[str], new: frozenset[str]) -> frozenset[str]:
-        """Note that a member subscribes to `new` instead of `old`; return the set that stands for `new`."""
+        """Note that a member subscribes to `new` instead of `old`.
+
+        Return the set that stands for `new`.
+        """
         if old == new:
             return self._sets.get(new, new)
         came, gone = self._add(new), self._remove(old)

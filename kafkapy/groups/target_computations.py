@@ -1,4 +1,4 @@
-"""The target assignments that worker threads compute for groups of one type, one at a time for each group.
+"""The target assignments that worker threads compute for groups of one type.
 
 A target is computed from a snapshot of its group, and counts only if it still fits the group then. Until it
 is there, members follow the last one. While a group's target is being computed, no other snapshot is made:

@@ -49,7 +49,7 @@ def handle(
 async def _compile_and_list(
     context: RequestContext, request: ListTransactionsRequest, regex: str
 ) -> ListTransactionsResponse:
-    """Compile the regular expression in a worker thread, and match there: each may take seconds."""
+    """Compile the expression and match in a worker thread: each may take seconds."""
     broker = context.broker
     try:
         pattern = await broker.costly(compile_pattern, regex)

@@ -1,4 +1,4 @@
-"""What large groups cost: the work of a heartbeat, and the target assignments that it leaves to threads."""
+"""A heartbeat costs little in a large group, and threads compute its target assignment."""
 
 from __future__ import annotations
 

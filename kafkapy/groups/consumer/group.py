@@ -269,7 +269,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
         return self.subscriptions.topics
 
     def topics_changed(self, names: Collection[str]) -> None:
-        """Note that subscribed topics were created, changed or deleted: the next heartbeat looks at them."""
+        """Have the next heartbeat look at topics that were created, changed or deleted."""
         self.subscriptions.note_changed(names)
         self.refresh_deadline_ms = 0
 

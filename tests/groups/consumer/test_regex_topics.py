@@ -1,4 +1,4 @@
-"""What regular expressions of clients cost: results are kept, and a group has a budget of time."""
+"""Regular expressions of clients have a budget of time, and their results are kept."""
 
 from __future__ import annotations
 
