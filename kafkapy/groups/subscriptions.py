@@ -37,7 +37,7 @@ class Subscriptions:
         return self._topics
 
     def require_room(self, old: frozenset[str], new: frozenset[str]) -> None:
-        """Refuse that a member subscribes to `new` instead of `old`, if that is too much for the group.
+        """Refuse a subscription to `new` instead of `old` that is too much for the group.
 
         Raises:
             KafkaError: GROUP_MAX_SIZE_REACHED.
