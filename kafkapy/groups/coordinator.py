@@ -116,12 +116,14 @@ class GroupCoordinator:
         log: TopicLog,
         *,
         blocking: Callable[..., Awaitable[Any]],
+        costly: Callable[..., Awaitable[Any]],
         new_id: Callable[[], str] = _random_id,
         share_state: StateKeeper | None = None,
         clustered: bool = False,
     ) -> None:
         """`blocking(call, *args)` runs a long call in a worker thread.
 
+        `costly(call, *args)` runs one whose cost clients choose, in a thread for such calls.
         `share_state` keeps the states of share partitions; without it there are no share groups. If
         `clustered`, this broker leads the partitions of which `leadership_changed` says so, and otherwise
         all.
@@ -133,7 +135,7 @@ class GroupCoordinator:
         self._topic = log.topic
         self._clock = clock
         self._timers = timers
-        self._blocking = blocking
+        self._costly = costly
         self._image = MetadataImage()
         """The metadata, as of the last change."""
         seconds = config.offsets_commit_timeout_ms / 1000 if clustered else None
@@ -161,7 +163,7 @@ class GroupCoordinator:
             runtime=self.runtime,
             deadlines=self._deadlines,
             rebalances=self._rebalances,
-            blocking=blocking,
+            costly=costly,
         )
         self.streams = StreamsGroups(
             self.groups,
@@ -170,7 +172,7 @@ class GroupCoordinator:
             timers,
             runtime=self.runtime,
             deadlines=self._deadlines,
-            blocking=blocking,
+            costly=costly,
         )
         self.shares = ShareGroups(
             self.groups,
@@ -181,6 +183,7 @@ class GroupCoordinator:
             deadlines=self._deadlines,
             topics=lambda: self.consumers.topics,
             state=share_state,
+            costly=costly,
         )
         self.share_offsets = ShareGroupOffsets(self.shares)
 
@@ -335,7 +338,7 @@ class GroupCoordinator:
         self, request: ConsumerGroupHeartbeatRequest, client: Client
     ) -> ConsumerGroupHeartbeatResponse:
         """Have the regular expression of a heartbeat compiled in a worker thread first."""
-        invalid = await self._blocking(error_in, request.subscribed_topic_regex)
+        invalid = await self._costly(error_in, request.subscribed_topic_regex)
         self.runtime.require_active(request.group_id)
         answer = self._heartbeat(request, client, invalid)
         return answer if isinstance(answer, ConsumerGroupHeartbeatResponse) else await answer

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from kafkapy.coordination.commit_deadlines import CommitDeadlines
@@ -25,6 +25,7 @@ from kafkapy.groups.groups import Groups
 from kafkapy.groups.loading import LoadedPartition
 from kafkapy.groups.modern_group import ModernGroup
 from kafkapy.groups.settings import GroupSettings
+from kafkapy.groups.target_computations import ComputedTarget, R, TargetComputations
 from kafkapy.groups.topic_changes import TopicChanges
 from kafkapy.groups.transition import EventRecords
 from kafkapy.process.clock import Clock
@@ -103,7 +104,7 @@ class ModernGroups(ABC, Generic[G, K]):
         changed = self._changes.since(group.changes_seen)
         group.changes_seen = self._changes.count
         if changed is None or any(map(group.is_concerned_by, changed)):
-            group.topics_changed()
+            group.topics_changed(changed)
 
     def _add(self, group_id: str, changes: Iterable[Change[K]]) -> G:
         """Add a group whose records were loaded, without those that make no sense."""
@@ -151,6 +152,14 @@ class ModernGroups(ABC, Generic[G, K]):
 
     def _added(self, group: G) -> None:
         """Called when a request has made a group one of this type."""
+
+    def _computations(
+        self,
+        costly: Callable[..., Awaitable[Any]],
+        computed: Callable[[G, R, ComputedTarget[Any]], object],
+    ) -> TargetComputations[G, R]:
+        """What computes large targets by `costly`, and calls `computed` with them."""
+        return TargetComputations(costly, start=self._start, is_current=self._is_current, computed=computed)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something in the background, until `stop`."""

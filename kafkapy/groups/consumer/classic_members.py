@@ -80,6 +80,7 @@ class ClassicMembers:
             client_host=joining.client_host,
             classic=ClassicProtocol(joining.session_timeout_ms, joining.protocols),
         )
+        group.subscriptions.require_room(before.topic_names, member.topic_names)
         regex_change = self._refresh.change(transition, before, member)
         if member_id not in group.members or member != before:
             transition.apply(records.member_metadata(group.group_id, member))

@@ -47,7 +47,7 @@ def remove_members(transition: Transition, progress: Progress, member_ids: Colle
         transition.afterwards(lambda member_id=member_id: group.timers.cancel_member(member_id))  # type: ignore[misc]
     for regex in group.regexes.keys() - group.regex_subscribers.keys():
         transition.apply(records.regular_expression_gone(group.group_id, regex))
-    found = progress.topics.hash(group.subscribed_topics())
+    found = group.existing.hash(progress.topics)
     transition.apply(records.group_epoch(group.group_id, group.epoch + 1, found))
 
 

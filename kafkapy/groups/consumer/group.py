@@ -16,7 +16,7 @@ Apache Kafka's ModernGroup, ConsumerGroup.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from enum import Enum
 from functools import partial
@@ -32,9 +32,11 @@ from kafkapy.groups.consumer.member import (
     subscription_bytes,
 )
 from kafkapy.groups.consumer.records import ConsumerChange, ConsumerGroupKey, ResolvedRegex, Target
+from kafkapy.groups.existing_topics import ExistingTopics
 from kafkapy.groups.group import CommitCheck, GroupType
 from kafkapy.groups.member_total import identity_bytes
 from kafkapy.groups.modern_group import NO_EPOCH, ModernGroup
+from kafkapy.groups.subscriptions import NO_TOPICS, Subscriptions
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -64,6 +66,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
     """One consumer group."""
 
     type = GroupType.CONSUMER
+    target_key = ConsumerGroupTargetAssignmentMemberKey
     protocol_type: str | None = CONSUMER_PROTOCOL_TYPE
 
     def __init__(self, group_id: str) -> None:
@@ -73,14 +76,17 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
         self.regexes: dict[str, ResolvedRegex] = {}
         self.regex_subscribers: Counter[str] = Counter()
         """The number of members that subscribe to a regular expression."""
+        self.regexes_paused_at = 0
+        """When a look at the expressions used up its time, in wall clock milliseconds."""
         self.classic_members = 0
         """The number of members that use the classic protocol."""
         self.partition_metadata: Any = None
         """The value of the ConsumerGroupPartitionMetadata record, if there is one."""
         self.refresh_deadline_ms = 0
         """When the metadata of the topics is looked at again, in wall clock milliseconds."""
-        self._name_subscribers: Counter[str] = Counter()
-        """The number of members that subscribe to a topic by its name."""
+        self.subscriptions = Subscriptions()
+        """The topics that members name, and those that their regular expressions match."""
+        self.existing = ExistingTopics(self.subscriptions)
         self._member_bytes = 0
         """About how many bytes it takes what the members say of themselves."""
         self._matched_topics = 0
@@ -107,24 +113,13 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
         elif isinstance(key, ConsumerGroupTargetAssignmentMetadataKey):
             self._replay_assignment_epoch(value)
         elif isinstance(key, ConsumerGroupRegularExpressionKey):
-            self._replay_regex(key.regular_expression, None if value is None else records.read_regex(value))
+            self._replay_regex(key.regular_expression, value)
         else:
             self.partition_metadata = value
 
     def value_of(self, key: ConsumerGroupKey) -> Any:
-        """The value of the record of this key that the state stands for; None if there is none."""
+        """The value of the group's own record of this key; None if there is none."""
         group_id = self.group_id
-        if isinstance(key, ConsumerGroupCurrentMemberAssignmentKey):
-            member = self.members.get(key.member_id)
-            return None if member is None else records.current_assignment(group_id, member).value
-        if isinstance(key, ConsumerGroupTargetAssignmentMemberKey):
-            target = self.targets.get(key.member_id)
-            if target is None:
-                return None
-            return records.target_assignment(group_id, key.member_id, target).value
-        if isinstance(key, ConsumerGroupMemberMetadataKey):
-            member = self.members.get(key.member_id)
-            return None if member is None else records.member_metadata(group_id, member).value
         if isinstance(key, ConsumerGroupMetadataKey):
             return records.group_epoch(group_id, self.epoch, self.metadata_hash).value
         if isinstance(key, ConsumerGroupTargetAssignmentMetadataKey):
@@ -167,13 +162,14 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
             ),
         )
 
-    def _replay_regex(self, regex: str, resolved: ResolvedRegex | None) -> None:
+    def _replay_regex(self, regex: str, value: Any) -> None:
         old = self.regexes.pop(regex, None)
-        if old is not None:
-            self._matched_topics -= len(old.topics)
-        if resolved is not None:
-            self.regexes[regex] = resolved
-            self._matched_topics += len(resolved.topics)
+        new = None if value is None else records.read_regex(value)
+        before = NO_TOPICS if old is None else old.topics
+        topics = self.subscriptions.replace(before, NO_TOPICS if new is None else new.topics)
+        if new is not None:
+            self.regexes[regex] = new._replace(topics=topics)
+        self._matched_topics += len(topics) - len(before)
         self._count_memory()
 
     def _replay_current_assignment(self, member_id: str, value: Any) -> None:
@@ -197,9 +193,10 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
     def _put(self, member_id: str, new: ConsumerMember | None) -> None:
         """Add, replace or remove a member, and what is known about all members."""
         old = self.members.pop(member_id, None) if new is None else self.members.get(member_id)
-        if old is None or new is None or old.topic_names is not new.topic_names:  # which may be thousands
-            _add(self._name_subscribers, () if old is None else old.topic_names, -1)
-            _add(self._name_subscribers, () if new is None else new.topic_names, 1)
+        before = NO_TOPICS if old is None else old.topic_names
+        names = self.subscriptions.replace(before, NO_TOPICS if new is None else new.topic_names)
+        if new is not None and new.topic_names is not names:
+            new = replace(new, topic_names=names)
         if old is not None:
             self._count(old, -1)
             if old.instance_id is not None and self.static_members.get(old.instance_id) == member_id:
@@ -280,12 +277,6 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
         """The topics that a member subscribes to, whether they exist or not."""
         resolved = self.regexes.get(member.topic_regex) if member.topic_regex else None
         return member.topic_names if resolved is None else member.topic_names | resolved.topics
-
-    def subscribed_topics(self) -> frozenset[str]:
-        """The topics that any member subscribes to."""
-        return frozenset(self._name_subscribers).union(
-            *(resolved.topics for resolved in self.regexes.values())
-        )
 
     @property
     def regexes_time(self) -> int:
@@ -375,15 +366,14 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
         """Whether a member subscribes to the topic."""
         return self.is_subscribed(topic)
 
-    def topics_changed(self) -> None:
-        """Look at the topics again at the next event."""
+    def topics_changed(self, names: Collection[str] | None) -> None:
+        """Look at these topics again at the next event; at all if that is None."""
+        self.subscriptions.note_changed(names)
         self.refresh_deadline_ms = 0
 
     def is_subscribed(self, topic: str) -> bool:
         """Whether a member subscribes to the topic."""
-        return topic in self._name_subscribers or any(
-            topic in resolved.topics for resolved in self.regexes.values()
-        )
+        return topic in self.subscriptions.topics
 
     def retention_start(self, commit_timestamp: int) -> int | None:
         """The commit's own time: offsets of topics that nobody subscribes to expire."""
@@ -426,8 +416,11 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
         assert self.static_members == {
             member.instance_id: key for key, member in self.members.items() if member.instance_id is not None
         }
-        assert self._name_subscribers == Counter(
-            name for member in self.members.values() for name in member.topic_names
+        self.subscriptions.check(
+            (
+                *(member.topic_names for member in self.members.values()),
+                *(resolved.topics for resolved in self.regexes.values()),
+            )
         )
         nbytes = sum(each.nbytes for each in self.members.values())
         matched = sum(len(resolved.topics) for resolved in self.regexes.values())

@@ -2,7 +2,7 @@
 
 A heartbeat may find share partitions without a state. After it is committed, the share coordinator is asked
 to initialize them, in the background; a later heartbeat assigns them. If that fails, a later heartbeat asks
-again.
+again. Large target assignments are computed in a worker thread, and count only if they still fit the group.
 
 A method returns a future if the request must wait, and otherwise the answer.
 """
@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from typing import Any
 
 from kafkapy.coordination.answer import Answer
 from kafkapy.coordination.commit_deadlines import CommitDeadlines
@@ -31,6 +32,8 @@ from kafkapy.groups.share.member import JOIN_EPOCH, Partitions
 from kafkapy.groups.share.persister import NO_OFFSET, SharePartitionErrors, StateKeeper
 from kafkapy.groups.share.records import ShareChange, ShareGroupKey
 from kafkapy.groups.share.state_partitions import StatePartitions, StateTopics
+from kafkapy.groups.share.target import TargetRequest
+from kafkapy.groups.target_computations import ComputedTarget
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.process.clock import Clock
 from kafkapy.process.log_text import shortened
@@ -64,11 +67,13 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
         deadlines: CommitDeadlines,
         topics: Callable[[], TopicsView],
         state: StateKeeper | None,
+        costly: Callable[..., Awaitable[Any]],
     ) -> None:
         """`groups` are all groups of the coordinator.
 
         `topics` returns the topics, as of the last change of the metadata. `state` keeps the states of share
-        partitions; without it there are no share groups.
+        partitions; without it there are no share groups. `costly(call, *args)` runs a call whose
+        cost clients choose in a worker thread.
         """
         super().__init__(groups, config, clock, runtime=runtime, deadlines=deadlines)
         self._state = state
@@ -77,7 +82,12 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
         self._deleted: set[Uuid] = set()
         """The topics that were deleted and that some groups may still know."""
         self._heartbeats = ShareHeartbeats(
-            self._settings, clock, timers, topics=topics, expired=self._session_expired
+            self._settings,
+            clock,
+            timers,
+            topics=topics,
+            computations=self._computations(costly, self._computed),
+            expired=self._session_expired,
         )
 
     @property
@@ -117,6 +127,7 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
     def install(self, group_id: str, changes: Iterable[ShareChange]) -> None:
         """Add a group whose records were loaded, and expect its members' heartbeats."""
         group = self._add(group_id, changes)
+        group.may_have_unassigned = group.has_unassigned()
         for member_id in group.members:
             self._heartbeats.expect_heartbeat(group, member_id)
         gone = {
@@ -189,6 +200,13 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
         self._commit(transition, done)
         return answer.result()
 
+    def _computed(
+        self, group: ShareGroup, request: TargetRequest, target: ComputedTarget[Partitions]
+    ) -> None:
+        transition = ShareTransition(group)
+        self._heartbeats.assign(transition, request, target)
+        self._commit(transition, ignore)
+
     def _group_to_join(self, request: ShareGroupHeartbeatRequest) -> ShareGroup:
         found = self._groups.get(request.group_id)
         if found is None and request.member_epoch == JOIN_EPOCH:
@@ -243,6 +261,7 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
         self._remove(group, member_id, done)
 
     def _remove(self, group: ShareGroup, member_id: str, done: Done) -> None:
+        self._notice_topics(group)
         transition = ShareTransition(group)
         self._heartbeats.remove(transition, member_id)
         self._commit(transition, done)

@@ -65,6 +65,7 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
     """One streams group."""
 
     type = GroupType.STREAMS
+    target_key = StreamsGroupTargetAssignmentMemberKey
     protocol_type: str | None = STREAMS_PROTOCOL_TYPE
 
     def __init__(self, group_id: str) -> None:
@@ -116,19 +117,8 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
             self.configured = None
 
     def value_of(self, key: StreamsGroupKey) -> Any:
-        """The value of the record of this key that the state stands for; None if there is none."""
+        """The value of the group's own record of this key; None if there is none."""
         group_id = self.group_id
-        if isinstance(key, StreamsGroupCurrentMemberAssignmentKey):
-            member = self.members.get(key.member_id)
-            return None if member is None else records.current_assignment(group_id, member).value
-        if isinstance(key, StreamsGroupTargetAssignmentMemberKey):
-            target = self.targets.get(key.member_id)
-            if target is None:
-                return None
-            return records.target_assignment(group_id, key.member_id, target).value
-        if isinstance(key, StreamsGroupMemberMetadataKey):
-            member = self.members.get(key.member_id)
-            return None if member is None else records.member_metadata(group_id, member).value
         if isinstance(key, StreamsGroupMetadataKey):
             return records.group_epoch(
                 *(group_id, self.epoch, self.metadata_hash, self.validated_topology),
@@ -305,8 +295,8 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
         """Whether the topology needs the topic."""
         return self.topology is not None and topic in self.topology.required_topics
 
-    def topics_changed(self) -> None:
-        """Look at the topics again at the next event."""
+    def topics_changed(self, names: Collection[str] | None) -> None:
+        """Look at all topics again at the next event."""
         self.must_look_at_topics = True
 
     def is_subscribed(self, topic: str) -> bool:

@@ -33,7 +33,9 @@ from kafkapy.groups.streams.member import MemberState, StreamsMember
 from kafkapy.groups.streams.progress import Progress
 from kafkapy.groups.streams.records import StreamsChange, StreamsGroupKey
 from kafkapy.groups.streams.target import TargetRequest
+from kafkapy.groups.streams.tasks import TaskSet
 from kafkapy.groups.streams.transition import Transition
+from kafkapy.groups.target_computations import ComputedTarget
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.process.clock import Clock
 from kafkapy.process.log_text import shortened
@@ -62,14 +64,13 @@ class StreamsGroups(ModernGroups[StreamsGroup, StreamsGroupKey]):
         *,
         runtime: CoordinatorRuntime[LoadedPartition],
         deadlines: CommitDeadlines,
-        blocking: Callable[..., Awaitable[Any]],
+        costly: Callable[..., Awaitable[Any]],
     ) -> None:
         """`groups` are all groups of the coordinator.
 
-        `blocking(call, *args)` runs a long call in a worker thread.
+        `costly(call, *args)` runs a call whose cost clients choose in a worker thread.
         """
         super().__init__(groups, config, clock, runtime=runtime, deadlines=deadlines)
-        self._blocking = blocking
         self._progress = Progress(
             self._settings,
             clock,
@@ -77,11 +78,9 @@ class StreamsGroups(ModernGroups[StreamsGroup, StreamsGroupKey]):
             TopicsView(MetadataImage()),
             expired=self._expired,
             first_assignment=self._first_assignment,
-            compute_later=self._compute_later,
+            computations=self._computations(costly, self._computed),
         )
         self._heartbeats = Heartbeats(self._progress)
-        self._computing: set[str] = set()
-        """The groups whose target assignment is being computed in a worker thread."""
 
     @property
     def topics(self) -> TopicsView:
@@ -199,24 +198,7 @@ class StreamsGroups(ModernGroups[StreamsGroup, StreamsGroupKey]):
         self._progress.update_target(transition, group.configured)
         self._commit(transition, ignore)
 
-    # --- what takes long ------------------------------------------------------------------------------
-
-    def _compute_later(self, group: StreamsGroup, request: TargetRequest) -> None:
-        if group.group_id not in self._computing:
-            self._computing.add(group.group_id)
-            self._start(self._compute(group, request))
-
-    async def _compute(self, group: StreamsGroup, request: TargetRequest) -> None:
-        """Compute a target assignment, and take it if the group is still the same."""
-        try:
-            targets = await self._blocking(request.compute)
-        finally:
-            self._computing.discard(group.group_id)
-        if (
-            self._is_current(group)
-            and group.epoch == request.epoch > group.assignment_epoch
-            and group.members.keys() == request.members.keys()
-        ):
-            transition = Transition(group)
-            self._progress.assign(transition, request, targets)
-            self._commit(transition, ignore)
+    def _computed(self, group: StreamsGroup, request: TargetRequest, target: ComputedTarget[TaskSet]) -> None:
+        transition = Transition(group)
+        self._progress.assign(transition, request, target)
+        self._commit(transition, ignore)
