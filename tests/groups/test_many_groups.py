@@ -7,12 +7,15 @@ from typing import Any, NoReturn
 
 import pytest
 
+from kafkapy.groups.consumer.topics import TopicsView
 from kafkapy.groups.groups import Groups
 from kafkapy.groups.topic_changes import MOST_NAMES, TopicChanges
+from kafkapy.metadata.image import Topic
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.join_group import JoinGroupResponse
 from tests.groups.consumer.consumer_world import ConsumerWorld, SimulatedConsumer
 from tests.groups.coordinator_world import joining
+from tests.groups.share.share_world import Member, ShareWorld
 
 
 def _walk(*_: Any) -> NoReturn:
@@ -71,6 +74,58 @@ async def test_a_group_that_missed_very_many_changes_looks_at_all_its_topics(wor
     for _ in range(3):
         await consumer.heartbeat()
     assert len(consumer.owned) == 2
+
+
+async def test_a_group_that_missed_very_many_changes_hashes_only_its_changed_topics(
+    world: ConsumerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = tuple(f"t{number}" for number in range(50))
+    consumer = SimulatedConsumer(world, "a", names)
+    for name in names:
+        world.topic(name, 1)
+    for _ in range(3):
+        await consumer.heartbeat()
+    hashed: list[str] = []
+    topic_hash = TopicsView.topic_hash
+
+    def note(view: TopicsView, topic: Topic) -> int:
+        hashed.append(topic.name)
+        return topic_hash(view, topic)
+
+    monkeypatch.setattr(TopicsView, "topic_hash", note)
+    world.topic("t7", 2)
+    for number in range(2 * MOST_NAMES):
+        world.topic(f"other{number}", 1)
+    await consumer.heartbeat()
+    assert hashed == ["t7"]
+
+
+async def test_a_look_at_expressions_stores_the_hash_of_the_topics_as_they_are_then(
+    world: ConsumerWorld,
+) -> None:
+    by_name, by_regex = SimulatedConsumer(world, "a"), SimulatedConsumer(world, "b", None, regex="u.*")
+    world.topic("t", 1)
+    world.topic("u", 1)
+    await by_name.heartbeat()
+    await by_regex.heartbeat()
+    world.topic("t", 2)
+    await world.settle()
+    group = world.group()
+    assert group.regexes["u.*"].topics == {"u"}
+    assert group.metadata_hash == TopicsView(world.image).hash(("t", "u"))
+
+
+async def test_a_share_member_that_leaves_stores_the_hash_of_the_topics_as_they_are_then() -> None:
+    shares = ShareWorld()
+    await shares.start()
+    shares.topic("t", 1)
+    members = [Member(shares, member_id, ("t",)) for member_id in "ab"]
+    for member in members:
+        assert await member.heartbeat() is ErrorCode.NONE
+    shares.topic("t", 2)
+    assert await members[0].leave() is ErrorCode.NONE
+    assert shares.group().metadata_hash == TopicsView(shares.image).hash(("t",))
+    await shares.groups.stop()
 
 
 async def test_other_topics_do_not_make_a_group_look_at_its_own(world: ConsumerWorld) -> None:
