@@ -12,6 +12,12 @@ from functools import lru_cache
 from operator import mul
 from typing import Final
 
+LONGEST_KEPT: Final = 256
+"""The most characters of a key whose partition is kept.
+
+Clients choose their keys. With all that are kept, these take at most 8 MiB.
+"""
+
 _UNITS_AT_ONCE: Final = 256
 _POWERS: Final = tuple(pow(31, place, 1 << 32) for place in range(_UNITS_AT_ONCE + 1))
 
@@ -26,13 +32,6 @@ def java_hash(text: str) -> int:
         part = units[start : start + _UNITS_AT_ONCE]
         value = value * _POWERS[len(part)] + sum(map(mul, reversed(part), _POWERS)) & 0xFFFFFFFF
     return value - 0x100000000 if value & 0x80000000 else value
-
-
-LONGEST_KEPT: Final = 256
-"""The most characters of a key whose partition is kept.
-
-Clients choose their keys. With all that are kept, these take at most 8 MiB.
-"""
 
 
 def partition_of(key: str, partitions: int) -> int:
