@@ -47,14 +47,13 @@ from kafkapy.groups.classic.writes import GroupWrites
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.consumer.consumer_groups import ConsumerGroups
 from kafkapy.groups.consumer.group import ConsumerGroup
-from kafkapy.groups.consumer.heartbeat import JOIN_EPOCH, Client
-from kafkapy.groups.consumer.member import regex_bytes, subscription_bytes
 from kafkapy.groups.consumer.regex import error_in
 from kafkapy.groups.group import CommitCheck, Group
 from kafkapy.groups.groups import LONG_GROUP_ID, Groups
 from kafkapy.groups.loading import GroupReplay, LoadedPartition
 from kafkapy.groups.member_memory import MAX_MEMBER_BYTES, MAX_TAGS, require_room
-from kafkapy.groups.member_total import identity_bytes
+from kafkapy.groups.member_total import identity_bytes, regex_bytes, subscription_bytes
+from kafkapy.groups.modern.heartbeats import JOIN_EPOCH, Client
 from kafkapy.groups.offsets.committed_offset import EncodedOffset
 from kafkapy.groups.offsets.offsets import Offsets
 from kafkapy.groups.offsets.sweeps import OffsetSweeps

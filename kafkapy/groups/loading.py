@@ -11,14 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kafkapy.coordination.replay import LastRecords
+from kafkapy.groups.classic.records import decode_group_value
 from kafkapy.groups.consumer.records import CONSUMER_RECORDS, ConsumerChange
 from kafkapy.groups.offsets.committed_offset import EncodedOffset, require_readable
-from kafkapy.groups.records import (
-    GroupKey,
-    OffsetKey,
-    decode_group_value,
-    decode_key,
-)
+from kafkapy.groups.records import GroupKey, OffsetKey, decode_key
 from kafkapy.groups.share.records import SHARE_RECORDS, ShareChange, ShareGroupKey
 from kafkapy.groups.streams.records import STREAMS_RECORDS, StreamsChange, StreamsGroupKey
 from kafkapy.protocol.messages.group_records import GroupMetadataValue

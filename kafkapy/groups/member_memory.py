@@ -17,10 +17,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kafkapy.groups.classic.member import PROTOCOL_BYTES
-from kafkapy.groups.consumer.member import regex_bytes
-from kafkapy.groups.member_total import MemberTotal
-from kafkapy.groups.streams.member import TAG_BYTES
+from kafkapy.groups.member_total import PROTOCOL_BYTES, TAG_BYTES, MemberTotal, regex_bytes
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 
 MAX_MEMBER_BYTES: Final = 4 << 20

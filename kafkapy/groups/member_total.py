@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from sys import getsizeof
 from typing import Final
 
 MEMBER_BYTES: Final = 2048
 """The memory that a member takes in its group, besides what it says of itself."""
+PROTOCOL_BYTES: Final = 1024
+"""The memory that a protocol of a classic member takes besides its name and metadata."""
+TAG_BYTES: Final = 200
+"""The memory that a tag of a streams member takes besides its name and value."""
+NAME_BYTES: Final = 120
+"""The memory that a topic takes besides its name in a member's subscription."""
+MATCH_BYTES: Final = 64
+"""The memory that a topic takes among those that an expression matches: the image has its name."""
 
 
 def text_bytes(*texts: str | None) -> int:
@@ -17,6 +26,17 @@ def text_bytes(*texts: str | None) -> int:
 def identity_bytes(member_id: str, *texts: str | None) -> int:
     """How many bytes of memory a member takes with its id, which targets repeat, and the like."""
     return MEMBER_BYTES + text_bytes(member_id, member_id, *texts)
+
+
+def subscription_bytes(topics: Iterable[str], regex: str | None = None) -> int:
+    """About how many bytes of memory a subscription takes, the topics of the expression apart."""
+    names = tuple(topics)
+    return NAME_BYTES * len(names) + text_bytes(*names, regex)
+
+
+def regex_bytes(topics: int) -> int:
+    """About how many bytes of memory so many topics take that an expression matches."""
+    return topics * MATCH_BYTES
 
 
 class MemberTotal:

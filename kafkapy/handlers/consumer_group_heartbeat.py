@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Coroutine
 
-from kafkapy.groups.consumer.heartbeat import Client
+from kafkapy.groups.modern.heartbeats import Client
 from kafkapy.handlers import rebalance_protocols
 from kafkapy.handlers.context import RequestContext
 from kafkapy.protocol.errors import KafkaError

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from kafkapy.groups.consumer.heartbeat import Client
+from kafkapy.groups.modern.heartbeats import Client
 from kafkapy.handlers.context import RequestContext
 from kafkapy.protocol.errors import KafkaError
 from kafkapy.protocol.messages.share_group_heartbeat import (

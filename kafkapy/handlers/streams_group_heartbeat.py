@@ -18,7 +18,7 @@ from collections.abc import Awaitable
 from typing import Final
 
 from kafkapy.controller.topic_plans import DEFAULT, NewTopic
-from kafkapy.groups.consumer.heartbeat import Client
+from kafkapy.groups.modern.heartbeats import Client
 from kafkapy.groups.streams.configured_topology import Status
 from kafkapy.groups.streams.heartbeat import HeartbeatAnswer
 from kafkapy.handlers import rebalance_protocols

@@ -16,9 +16,9 @@ from kafkapy.groups.classic.leave import leave
 from kafkapy.groups.classic.member import Protocols
 from kafkapy.groups.classic.metadata import group_metadata, restore_group
 from kafkapy.groups.classic.rebalance import Rebalances
+from kafkapy.groups.classic.records import decode_group_value, encode_group_value
 from kafkapy.groups.classic.sync import Syncs
 from kafkapy.groups.config import GroupConfig
-from kafkapy.groups.records import decode_group_value, encode_group_value
 from kafkapy.loop.clock import Clock
 from kafkapy.protocol.codec import encode
 from kafkapy.protocol.errors import ErrorCode, KafkaError

@@ -14,11 +14,11 @@ import pytest
 
 from kafkapy.coordination.partitioning import partition_of
 from kafkapy.groups.classic.group import GroupState
+from kafkapy.groups.classic.records import encode_group_key, encode_group_value
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.coordinator import GroupCoordinator
 from kafkapy.groups.group import Group
 from kafkapy.groups.offsets.committed_offset import encode_offset
-from kafkapy.groups.records import encode_group_key, encode_group_value
 from kafkapy.loop.turns import take_turn
 from kafkapy.metadata.image import MetadataImage, Topic
 from kafkapy.protocol.errors import ErrorCode, KafkaError

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kafkapy.groups.classic.group import GroupState
+from kafkapy.groups.classic.records import decode_group_value
 from kafkapy.groups.config import GroupConfig
-from kafkapy.groups.records import decode_group_value
 from kafkapy.protocol.errors import ErrorCode
 from tests.groups.group_world import RANGE, Replies, World, subscription
 

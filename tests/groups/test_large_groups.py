@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from kafkapy.groups.consumer import progress
-from kafkapy.groups.consumer.heartbeat import Client
 from kafkapy.groups.modern import subscriptions
 from kafkapy.groups.modern.existing_topics import ExistingTopics
+from kafkapy.groups.modern.heartbeats import Client
 from kafkapy.groups.modern.subscriptions import Subscriptions
 from kafkapy.groups.modern.topics import TopicsView
 from kafkapy.groups.share import heartbeat as share_heartbeat

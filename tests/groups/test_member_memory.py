@@ -11,8 +11,8 @@ import pytest
 from kafkapy.groups import member_memory
 from kafkapy.groups.classic.group import ClassicGroup
 from kafkapy.groups.classic.join import Joining
-from kafkapy.groups.consumer.heartbeat import Client
 from kafkapy.groups.coordinator import GroupCoordinator
+from kafkapy.groups.modern.heartbeats import Client
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafkapy.protocol.messages.join_group import JoinGroupResponse

@@ -10,16 +10,9 @@ from hypothesis import strategies as st
 
 from kafkapy.coordination.partitioning import java_hash, partition_of
 from kafkapy.groups.classic.metadata import group_metadata, restore_group
-from kafkapy.groups.records import (
-    MAX_PARTITION_KEYS,
-    GroupKey,
-    OffsetKey,
-    decode_group_value,
-    decode_key,
-    encode_group_key,
-    encode_group_value,
-    offset_records,
-)
+from kafkapy.groups.classic.records import decode_group_value, encode_group_key, encode_group_value
+from kafkapy.groups.offsets.records import MAX_PARTITION_KEYS, offset_records
+from kafkapy.groups.records import GroupKey, OffsetKey, decode_key
 from kafkapy.protocol.codec import encode
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.messages.group_records import (

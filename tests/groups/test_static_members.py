@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkapy.groups.classic.group import GroupState
-from kafkapy.groups.records import decode_group_value
+from kafkapy.groups.classic.records import decode_group_value
 from kafkapy.protocol.errors import ErrorCode
 from tests.groups.group_world import RANGE, Replies, World, subscription
 

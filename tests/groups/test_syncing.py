@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kafkapy.groups.classic.group import GroupState
+from kafkapy.groups.classic.records import decode_group_value
 from kafkapy.groups.classic.sync import REFUSAL_SECONDS
-from kafkapy.groups.records import decode_group_value
 from kafkapy.protocol.errors import ErrorCode
 from tests.groups.group_world import World, subscription
 

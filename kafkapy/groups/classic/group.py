@@ -25,10 +25,10 @@ from typing import Final
 
 from kafkapy.coordination.timers import Cancellable
 from kafkapy.groups.classic.member import PENDING_BYTES, JoinReply, Member, Protocols
+from kafkapy.groups.classic.records import encode_group_key
 from kafkapy.groups.classic.subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from kafkapy.groups.group import Group, GroupType
 from kafkapy.groups.member_total import text_bytes
-from kafkapy.groups.records import encode_group_key
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from kafkapy.protocol.messages.sync_group import SyncGroupResponse

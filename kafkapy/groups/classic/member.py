@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kafkapy.coordination.timers import Cancellable
-from kafkapy.groups.member_total import MEMBER_BYTES, text_bytes
+from kafkapy.groups.member_total import MEMBER_BYTES, PROTOCOL_BYTES, text_bytes
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.join_group import JoinGroupResponse
 from kafkapy.protocol.messages.sync_group import SyncGroupResponse
@@ -24,8 +24,6 @@ SyncReply = Callable[[SyncGroupResponse], None]
 Protocols = tuple[tuple[str, bytes], ...]
 """The protocols (assignors) of a member, each with its metadata; the preferred one is first."""
 
-PROTOCOL_BYTES: Final = 1024
-"""The memory that a protocol takes besides its name and metadata."""
 PENDING_BYTES: Final = 1024
 """The memory that a pending member takes besides its id, with its timer."""
 ASSIGNMENT_BYTES: Final = 512

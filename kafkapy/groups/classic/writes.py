@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from kafkapy.coordination.commit_deadlines import CommitDeadlines
 from kafkapy.coordination.errors import coordinator_error
@@ -10,15 +11,14 @@ from kafkapy.coordination.runtime import CoordinatorRuntime
 from kafkapy.coordination.topic_log import Done
 from kafkapy.groups.classic.group import ClassicGroup
 from kafkapy.groups.classic.metadata import group_metadata
-from kafkapy.groups.loading import LoadedPartition
-from kafkapy.groups.records import encode_group_key, encode_group_value
+from kafkapy.groups.classic.records import encode_group_key, encode_group_value
 from kafkapy.protocol.errors import ErrorCode
 
 
 class GroupWrites:
     """Stores metadata in the log (see `kafkapy.groups.classic.store.GroupStore`)."""
 
-    def __init__(self, runtime: CoordinatorRuntime[LoadedPartition], deadlines: CommitDeadlines) -> None:
+    def __init__(self, runtime: CoordinatorRuntime[Any], deadlines: CommitDeadlines) -> None:
         self._runtime = runtime
         self._deadlines = deadlines
 

@@ -24,13 +24,14 @@ from kafkapy.groups.classic.group import ClassicGroup, GroupState
 from kafkapy.groups.classic.join import NO_MEMBER_ID, Joining
 from kafkapy.groups.classic.metadata import group_metadata
 from kafkapy.groups.classic.rebalance import Rebalances
+from kafkapy.groups.classic.records import encode_group_key, encode_group_value
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.consumer.classic_members import ClassicMembers
 from kafkapy.groups.consumer.conversion import classic_group_of, consumer_group_of, require_upgrade
 from kafkapy.groups.consumer.departures import leaving_member, may_downgrade, remove_members
 from kafkapy.groups.consumer.group import ConsumerGroup
-from kafkapy.groups.consumer.heartbeat import JOIN_EPOCH, Client, Heartbeats
-from kafkapy.groups.consumer.member import STATIC_LEAVE_EPOCH, ConsumerMember, MemberState
+from kafkapy.groups.consumer.heartbeat import Heartbeats
+from kafkapy.groups.consumer.member import ConsumerMember, MemberState
 from kafkapy.groups.consumer.progress import Progress
 from kafkapy.groups.consumer.records import ConsumerChange, ConsumerGroupKey, Target
 from kafkapy.groups.consumer.regex import RegexTopics
@@ -39,13 +40,12 @@ from kafkapy.groups.consumer.target import TargetRequest, load_assignors
 from kafkapy.groups.consumer.transition import Transition
 from kafkapy.groups.group import Group
 from kafkapy.groups.groups import Groups
-from kafkapy.groups.loading import LoadedPartition
 from kafkapy.groups.modern.change import encode_change
 from kafkapy.groups.modern.groups import ModernGroups, ignore
+from kafkapy.groups.modern.heartbeats import JOIN_EPOCH, STATIC_LEAVE_EPOCH, Client
 from kafkapy.groups.modern.target_computations import ComputedTarget
 from kafkapy.groups.modern.timeouts import Timeout
 from kafkapy.groups.modern.topics import TopicsView
-from kafkapy.groups.records import encode_group_key, encode_group_value
 from kafkapy.logs.text import shortened
 from kafkapy.loop.clock import Clock
 from kafkapy.metadata.image import MetadataImage
@@ -81,7 +81,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
         clock: Clock,
         timers: Timers,
         *,
-        runtime: CoordinatorRuntime[LoadedPartition],
+        runtime: CoordinatorRuntime[Any],
         deadlines: CommitDeadlines,
         rebalances: Rebalances,
         costly: Callable[..., Awaitable[Any]],

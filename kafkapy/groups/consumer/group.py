@@ -22,18 +22,13 @@ from enum import Enum
 from functools import partial
 from typing import Any, Final
 
+from kafkapy.groups.classic.member import protocol_bytes
 from kafkapy.groups.classic.subscription import CONSUMER_PROTOCOL_TYPE
 from kafkapy.groups.consumer import records
-from kafkapy.groups.consumer.member import (
-    ConsumerMember,
-    MemberState,
-    Partitions,
-    regex_bytes,
-    subscription_bytes,
-)
+from kafkapy.groups.consumer.member import ConsumerMember, MemberState, Partitions
 from kafkapy.groups.consumer.records import ConsumerChange, ConsumerGroupKey, ResolvedRegex, Target
 from kafkapy.groups.group import CommitCheck, GroupType
-from kafkapy.groups.member_total import identity_bytes
+from kafkapy.groups.member_total import identity_bytes, regex_bytes, subscription_bytes
 from kafkapy.groups.modern.existing_topics import ExistingTopics
 from kafkapy.groups.modern.group import NO_EPOCH, ModernGroup
 from kafkapy.groups.modern.subscriptions import NO_TOPICS, Subscriptions
@@ -142,11 +137,8 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
             member_id,
             replace(
                 member,
-                nbytes=subscription_bytes(
-                    value.subscribed_topic_names,
-                    value.subscribed_topic_regex,
-                    () if classic is None else classic.protocols,
-                )
+                nbytes=subscription_bytes(value.subscribed_topic_names, value.subscribed_topic_regex)
+                + protocol_bytes(() if classic is None else classic.protocols)
                 + identity_bytes(
                     *(member_id, value.instance_id, value.rack_id, value.client_id, value.client_host)
                 ),

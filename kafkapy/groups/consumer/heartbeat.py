@@ -10,15 +10,16 @@ Source: Apache Kafka's GroupMetadataManager (consumerGroupHeartbeat).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from kafkapy.groups.consumer import records
 from kafkapy.groups.consumer.group import ConsumerGroup
-from kafkapy.groups.consumer.member import STATIC_LEAVE_EPOCH, ConsumerMember
+from kafkapy.groups.consumer.member import ConsumerMember
 from kafkapy.groups.consumer.progress import Progress
 from kafkapy.groups.consumer.regex_refresh import RegexRefresh
 from kafkapy.groups.consumer.transition import Transition
+from kafkapy.groups.modern.heartbeats import JOIN_EPOCH, STATIC_LEAVE_EPOCH, UNSET, Client
 from kafkapy.groups.modern.settings import HEARTBEAT_INTERVAL
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_group_heartbeat import (
@@ -28,17 +29,7 @@ from kafkapy.protocol.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 
-JOIN_EPOCH: Final = 0
 FIRST_VERSION_WITH_MEMBER_ID: Final = 1
-UNSET: Final = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Client:
-    """Who sent a request."""
-
-    client_id: str
-    client_host: str
 
 
 class Heartbeats:

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Final
 
-from kafkapy.groups.classic.member import Protocols, protocol_bytes
-from kafkapy.groups.member_total import text_bytes
+from kafkapy.groups.classic.member import Protocols
+from kafkapy.groups.modern.heartbeats import STATIC_LEAVE_EPOCH
 from kafkapy.protocol.messages.consumer_group_heartbeat import TopicPartitions
 from kafkapy.protocol.types import Uuid
 
@@ -26,25 +26,6 @@ Partitions = Mapping[Uuid, Mapping[int, int]]
 """Partitions of a member by topic id, each with the epoch at which it was assigned."""
 
 LEAVE_EPOCH: Final = -1
-STATIC_LEAVE_EPOCH: Final = -2
-"""The epoch of a static member that is away, and may come back before its session expires."""
-
-
-NAME_BYTES: Final = 120
-"""The memory that a topic takes besides its name in a member's subscription."""
-MATCH_BYTES: Final = 64
-"""The memory that a topic takes among those that an expression matches: the image has its name."""
-
-
-def subscription_bytes(topics: Iterable[str], regex: str | None = None, protocols: Protocols = ()) -> int:
-    """About how many bytes of memory a subscription takes, the topics of the expression apart."""
-    names = tuple(topics)
-    return NAME_BYTES * len(names) + text_bytes(*names, regex) + protocol_bytes(protocols)
-
-
-def regex_bytes(topics: int) -> int:
-    """About how many bytes of memory so many topics take that an expression matches."""
-    return topics * MATCH_BYTES
 
 
 class MemberState(IntEnum):

@@ -20,7 +20,6 @@ from kafkapy.coordination.topic_log import Done
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.group import Group
 from kafkapy.groups.groups import Groups
-from kafkapy.groups.loading import LoadedPartition
 from kafkapy.groups.modern.change import Change, encode_change
 from kafkapy.groups.modern.event_records import EventRecords
 from kafkapy.groups.modern.group import ModernGroup
@@ -58,7 +57,7 @@ class ModernGroups(ABC, Generic[G, K]):
         config: GroupConfig,
         clock: Clock,
         *,
-        runtime: CoordinatorRuntime[LoadedPartition],
+        runtime: CoordinatorRuntime[Any],
         deadlines: CommitDeadlines,
     ) -> None:
         """`groups` are all groups of the coordinator."""

@@ -15,10 +15,9 @@ from kafkapy.coordination.pending_write import PendingWrite, report
 from kafkapy.coordination.runtime import CoordinatorRuntime, TransactionalProducer
 from kafkapy.coordination.topic_log import Done
 from kafkapy.groups.group import Group
-from kafkapy.groups.loading import LoadedPartition
 from kafkapy.groups.offsets.committed_offset import EncodedOffset
 from kafkapy.groups.offsets.offsets import Offsets
-from kafkapy.groups.records import offset_records
+from kafkapy.groups.offsets.records import offset_records
 from kafkapy.logs.text import shortened
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.types import TopicPartition
@@ -32,7 +31,7 @@ logger = logging.getLogger(__name__)
 class OffsetWrites:
     """Writes offsets and tombstones, and applies them once they are committed."""
 
-    def __init__(self, offsets: Offsets, runtime: CoordinatorRuntime[LoadedPartition]) -> None:
+    def __init__(self, offsets: Offsets, runtime: CoordinatorRuntime[Any]) -> None:
         self._offsets = offsets
         self._runtime = runtime
 

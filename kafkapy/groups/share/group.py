@@ -15,9 +15,8 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any, NoReturn
 
-from kafkapy.groups.consumer.member import subscription_bytes
 from kafkapy.groups.group import CommitCheck, GroupType
-from kafkapy.groups.member_total import identity_bytes
+from kafkapy.groups.member_total import identity_bytes, subscription_bytes
 from kafkapy.groups.modern.existing_topics import ExistingTopics
 from kafkapy.groups.modern.group import NO_EPOCH, ModernGroup
 from kafkapy.groups.modern.subscriptions import NO_TOPICS, Subscriptions

@@ -16,8 +16,8 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from kafkapy.coordination.timers import Timers
-from kafkapy.groups.consumer.heartbeat import Client
 from kafkapy.groups.modern.event_records import EventRecords
+from kafkapy.groups.modern.heartbeats import Client
 from kafkapy.groups.modern.settings import (
     ASSIGNMENT_INTERVAL,
     HEARTBEAT_INTERVAL,

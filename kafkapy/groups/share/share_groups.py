@@ -20,10 +20,9 @@ from kafkapy.coordination.runtime import CoordinatorRuntime
 from kafkapy.coordination.timers import Timers
 from kafkapy.coordination.topic_log import Done
 from kafkapy.groups.config import GroupConfig
-from kafkapy.groups.consumer.heartbeat import Client
 from kafkapy.groups.groups import Groups
-from kafkapy.groups.loading import LoadedPartition
 from kafkapy.groups.modern.groups import ModernGroups, ignore
+from kafkapy.groups.modern.heartbeats import Client
 from kafkapy.groups.modern.target_computations import ComputedTarget
 from kafkapy.groups.modern.topics import TopicsView
 from kafkapy.groups.share import records, simple_assignor
@@ -63,7 +62,7 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
         clock: Clock,
         timers: Timers,
         *,
-        runtime: CoordinatorRuntime[LoadedPartition],
+        runtime: CoordinatorRuntime[Any],
         deadlines: CommitDeadlines,
         topics: Callable[[], TopicsView],
         state: StateKeeper | None,

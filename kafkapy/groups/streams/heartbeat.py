@@ -14,8 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from kafkapy.groups.consumer.heartbeat import JOIN_EPOCH, UNSET, Client
-from kafkapy.groups.consumer.member import STATIC_LEAVE_EPOCH
+from kafkapy.groups.modern.heartbeats import JOIN_EPOCH, STATIC_LEAVE_EPOCH, UNSET, Client
 from kafkapy.groups.modern.settings import HEARTBEAT_INTERVAL
 from kafkapy.groups.streams import records, topology
 from kafkapy.groups.streams.configured_topology import ConfiguredTopology, Status

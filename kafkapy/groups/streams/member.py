@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from kafkapy.groups.member_total import text_bytes
+from kafkapy.groups.member_total import TAG_BYTES, text_bytes
 from kafkapy.groups.streams.tasks import MemberTasks
 
 
@@ -36,10 +36,6 @@ class Endpoint(NamedTuple):
 
     host: str
     port: int
-
-
-TAG_BYTES: Final = 200
-"""The memory that a tag takes besides its name and value."""
 
 
 def metadata_bytes(process_id: str | None, host: str, tags: Iterable[tuple[str, str]]) -> int:

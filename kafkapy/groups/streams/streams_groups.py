@@ -19,11 +19,10 @@ from kafkapy.coordination.runtime import CoordinatorRuntime
 from kafkapy.coordination.timers import Timers
 from kafkapy.groups.classic.group import ClassicGroup, GroupState
 from kafkapy.groups.config import GroupConfig
-from kafkapy.groups.consumer.heartbeat import JOIN_EPOCH, Client
 from kafkapy.groups.group import Group
 from kafkapy.groups.groups import Groups
-from kafkapy.groups.loading import LoadedPartition
 from kafkapy.groups.modern.groups import ModernGroups, ignore
+from kafkapy.groups.modern.heartbeats import JOIN_EPOCH, Client
 from kafkapy.groups.modern.settings import HEARTBEAT_INTERVAL
 from kafkapy.groups.modern.target_computations import ComputedTarget
 from kafkapy.groups.modern.timeouts import Timeout
@@ -62,7 +61,7 @@ class StreamsGroups(ModernGroups[StreamsGroup, StreamsGroupKey]):
         clock: Clock,
         timers: Timers,
         *,
-        runtime: CoordinatorRuntime[LoadedPartition],
+        runtime: CoordinatorRuntime[Any],
         deadlines: CommitDeadlines,
         costly: Callable[..., Awaitable[Any]],
     ) -> None:

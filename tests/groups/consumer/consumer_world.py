@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.consumer.group import ConsumerGroup
-from kafkapy.groups.consumer.heartbeat import Client
+from kafkapy.groups.modern.heartbeats import Client
 from kafkapy.metadata.image import Broker, MetadataImage, PartitionState, Topic
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_group_heartbeat import (

@@ -291,6 +291,6 @@ async def test_a_large_target_is_computed_in_a_thread(
 
 
 def _client() -> Any:
-    from kafkapy.groups.consumer.heartbeat import Client
+    from kafkapy.groups.modern.heartbeats import Client
 
     return Client("c", "/127.0.0.1")

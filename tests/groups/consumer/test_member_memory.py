@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from kafkapy.groups import member_memory
-from kafkapy.groups.consumer.member import MATCH_BYTES, NAME_BYTES, subscription_bytes
 from kafkapy.groups.coordinator import MAX_TOPIC_NAMES
+from kafkapy.groups.member_total import MATCH_BYTES, NAME_BYTES, subscription_bytes
 from kafkapy.metadata.image import PartitionState, Topic
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

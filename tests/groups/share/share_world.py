@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafkapy.groups.config import GroupConfig
-from kafkapy.groups.consumer.heartbeat import Client
 from kafkapy.groups.coordinator import GroupCoordinator
+from kafkapy.groups.modern.heartbeats import Client
 from kafkapy.groups.share.group import ShareGroup
 from kafkapy.groups.share.persister import StateSummary
 from kafkapy.metadata.image import MetadataImage, PartitionState, Topic

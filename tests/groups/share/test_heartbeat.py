@@ -12,8 +12,8 @@ import pytest
 
 from kafkapy.groups import member_memory
 from kafkapy.groups.config import GroupConfig
-from kafkapy.groups.consumer.member import NAME_BYTES
 from kafkapy.groups.coordinator import MAX_TOPIC_NAMES
+from kafkapy.groups.member_total import NAME_BYTES
 from kafkapy.groups.share.group import ShareGroupState
 from kafkapy.protocol.errors import ErrorCode
 from tests.groups.share.share_world import Member, ShareWorld

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kafkapy.groups.config import GroupConfig
-from kafkapy.groups.consumer.heartbeat import Client
+from kafkapy.groups.modern.heartbeats import Client
 from kafkapy.groups.streams.group import StreamsGroup
 from kafkapy.groups.streams.heartbeat import HeartbeatAnswer
 from kafkapy.groups.streams.tasks import Task, read_tasks

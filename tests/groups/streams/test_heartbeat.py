@@ -12,9 +12,10 @@ import pytest
 from kafkapy.groups import member_memory
 from kafkapy.groups.classic.group import ClassicGroup
 from kafkapy.groups.config import GroupConfig
+from kafkapy.groups.member_total import TAG_BYTES
 from kafkapy.groups.streams.configured_topology import Status
 from kafkapy.groups.streams.group import StreamsGroup, StreamsGroupState
-from kafkapy.groups.streams.member import TAG_BYTES, MemberState
+from kafkapy.groups.streams.member import MemberState
 from kafkapy.groups.streams.tasks import Task
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.streams_group_heartbeat import (

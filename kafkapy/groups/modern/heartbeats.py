@@ -1,0 +1,21 @@
+"""What the heartbeats of consumer, share and streams groups have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+JOIN_EPOCH: Final = 0
+"""The epoch of a member that joins."""
+STATIC_LEAVE_EPOCH: Final = -2
+"""The epoch of a static member that is away, and may come back before its session expires."""
+UNSET: Final = -1
+"""The value of a number that a heartbeat leaves as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """The sender of a request."""
+
+    client_id: str
+    client_host: str
