@@ -30,7 +30,7 @@ class PolicyViolationError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TopicRequest:
-    """A topic that is to be created (Kafka's CreateTopicPolicy.RequestMetadata)."""
+    """A topic that a client wants to create (Kafka's CreateTopicPolicy.RequestMetadata)."""
 
     topic: str
     num_partitions: int | None

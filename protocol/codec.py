@@ -47,7 +47,7 @@ _has_records: dict[type[TopMessage], bool] = {}
 _counters: dict[type[TopMessage], Counter] = {}
 
 blank: Callable[[type[Message]], Any] = compiled_twin("kafkapy.protocol._walker", "blank", object.__new__)
-"""Makes a message whose fields are to be set, in less time than its constructor; the twin that is used."""
+"""Makes a message whose fields will be set, in less time than its constructor; the twin that is used."""
 
 
 def blanks_purely(message_class: type[Message], count: int) -> list[Any]:

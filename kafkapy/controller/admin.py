@@ -10,7 +10,7 @@ It administers settings and quotas too. At its start it does the following, in t
 - adopt logs as topics, if the tree is new;
 - continue interrupted deletions.
 
-In a cluster, the controller (controller.py) decides who leads: it begins the leader epochs, and tells the
+In a cluster, the controller (controller.py) chooses the leaders: it begins the leader epochs, and tells the
 brokers. Logs are not adopted as topics there.
 
 From then on it follows the tree: it reads what other sessions change, and publishes it. If the controller is

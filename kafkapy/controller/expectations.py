@@ -1,6 +1,6 @@
 """What requests wait for: partitions that are led, topics that are deleted.
 
-The creation of a topic is answered when its leaders know that they lead; so a client that was told of the
+The creation of a topic is answered when its leaders know that they lead; so a client that has heard of the
 topic can use it at once.
 """
 

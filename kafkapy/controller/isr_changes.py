@@ -30,7 +30,7 @@ from kafkapy.protocol.types import ZERO_UUID, TopicPartition
 logger = logging.getLogger(__name__)
 
 UNKNOWN_EPOCH: Final = -1
-"""The epoch of a broker in a request of who does not know it; it is not compared."""
+"""The broker epoch in a request of a sender that does not know it; it is not compared."""
 
 
 class IsrChange(NamedTuple):

@@ -32,9 +32,9 @@ class StateChanges:
         self._controller_epoch = controller_epoch
         self._states: dict[TopicPartition, PartitionState] = {}
         self._written: dict[TopicPartition, None] = {}
-        """The partitions whose states are to be written."""
+        """The partitions whose states must be written."""
         self._assigned: dict[str, None] = {}
-        """The topics whose replicas are to be written."""
+        """The topics whose replicas must be written."""
         self._partitions: dict[TopicPartition, PartitionStatus] = {}
         self._replicas: dict[Replica, ReplicaStatus] = {}
 

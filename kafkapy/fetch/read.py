@@ -352,7 +352,7 @@ class FetchRead:
             data.preferred_read_replica, data.records = nearest, b""
             self.failed = True
             return data, -1
-        is_full = self.files + len(self._missing) >= self._max_files  # what is to be loaded is kept open too
+        is_full = self.files + len(self._missing) >= self._max_files  # the slices to load are kept open too
         if is_full or self._is_throttled(partition):
             data.records = b""
             return data, -1

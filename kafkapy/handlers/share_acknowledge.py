@@ -7,7 +7,7 @@ Behaviour:
 - A member accepts, releases or rejects records that it has acquired, or says that offsets have no records.
   The answer waits until this is committed in `__share_group_state`.
 - A partition with an error gets its own code, and nothing of it has changed: INVALID_RECORD_STATE, the member
-  has not acquired the records, or no more; INVALID_REQUEST, the offsets make no sense. The others go on.
+  has not acquired the records, or no more; INVALID_REQUEST, the offsets make no sense. The others are served.
 - The request belongs to a share session. Epoch -1 ends it, and what the member has acquired and not
   acknowledged is available to others.
 

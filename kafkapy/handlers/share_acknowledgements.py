@@ -81,7 +81,7 @@ def _are_valid(batches: Iterable[Acknowledgement], most: int, *, renews: bool) -
 def current_leader(
     context: RequestContext, key: ShareKey, error: KafkaError | None, leaders: dict[int, Any]
 ) -> tuple[int, int] | None:
-    """Who leads a partition, for a member that asked the wrong broker.
+    """The leader of a partition, for a member that asked the wrong broker.
 
     The address joins `leaders`.
     """

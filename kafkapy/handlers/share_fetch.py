@@ -14,8 +14,8 @@ Behaviour:
   waits while the state of a share partition is read.
 - The request belongs to a share session, which ends with the connection (`kafkapy.share.sessions`). If there
   are too many, the answer is SHARE_SESSION_LIMIT_REACHED after max wait.
-- A partition with an error gets its own error code; the others go on. A partition without news is left out,
-  except in the first answer of a session.
+- A partition with an error gets its own error code; the others are served. A partition without news is left
+  out, except in the first answer of a session.
 
 Version notes:
 

@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Told:
-    """What was told of a topic."""
+    """The description of a topic."""
 
     topic_id: Uuid
     states: dict[int, PartitionState] = field(default_factory=dict)

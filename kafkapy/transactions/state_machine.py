@@ -17,7 +17,7 @@ the epoch before the present one. In older versions the state must be the outcom
 
 To fence a producer, its transaction is aborted with the next epoch. In version 2 this is as any other abort:
 the producer gets that epoch if it aborts too, or asks for one, and nobody else has begun. So one whose
-transaction took too long can go on (KIP-588). Before version 2, and after the last epoch, nobody gets it.
+transaction took too long can continue (KIP-588). Before version 2, and after the last epoch, nobody gets it.
 
 Source: Apache Kafka's TransactionCoordinator, TransactionMetadata. Different from it, an InitProducerId with
 an epoch that is not the transaction's does not abort it.

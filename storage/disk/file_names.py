@@ -12,7 +12,7 @@
 
     00000000000000000042-0000000003.checkpoint
                                         a snapshot of KRaft's metadata: all below offset 42, of epoch 3
-    NAME.deleted                        one that is to be removed
+    NAME.deleted                        one that will be removed
     00000000000000000042-0000000003-NUMBER.checkpoint.part
                                         one that is being written
 
