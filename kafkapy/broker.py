@@ -127,7 +127,7 @@ OWN_APIS: Final = (
     ApiKey.WRITE_SHARE_GROUP_STATE,
     ApiKey.WRITE_TXN_MARKERS,
 )
-"""What coordinators ask brokers, this one as well: `answer_own` in the handler's module answers it."""
+"""The requests of coordinators to brokers, this one too: the handler's `answer_own` answers them."""
 
 START_ERRORS: Final = (
     UnusableAssignorError,
@@ -211,7 +211,7 @@ class BrokerCore:
         self._executor: Executor
         self._background_threads: int
         self._member: ClusterMember | None = None
-        """What it has in a cluster only."""
+        """The parts that it has in a cluster only."""
         self._keep_data = True
         self.encoded_metadata = EncodedAnswers()
         self._started = AsyncExitStack()

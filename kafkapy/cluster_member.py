@@ -1,4 +1,4 @@
-"""What a broker of a cluster asks of others, and what the controller asks of it.
+"""The requests of a broker of a cluster to others, and those of the controller to it.
 
 A broker alone has none of it. The parts, and whom they talk to:
 
@@ -90,7 +90,7 @@ class ClusterMember:
 
     @property
     def requests(self) -> ControllerRequests:
-        """What the controller may ask of this broker."""
+        """The requests that the controller may send to this broker."""
         return self._replication.requests
 
     def start(self, admin: ClusterAdmin) -> None:

@@ -38,7 +38,7 @@ M = TypeVar("M", bound=TopMessage)
 Encoder: TypeAlias = Callable[[TopMessage, list[Any], list[Part] | None], None]
 Decoder: TypeAlias = Callable[[bytes | memoryview, int, int, int, memoryview | None], tuple[Any, int]]
 Counter: TypeAlias = Callable[[TopMessage, int], int]
-"""What is left of a budget after the arrays of a message, or of the first of them that exceed it."""
+"""The rest of a budget after the arrays of a message, or of the first of them that exceed it."""
 
 _encoders: dict[tuple[type[TopMessage], int], Encoder] = {}
 _decoders: dict[tuple[type[TopMessage], int, bool, bool], Decoder] = {}

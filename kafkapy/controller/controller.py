@@ -109,7 +109,7 @@ class Controller:
             answered=self._answered,
         )
         self.term = self._new_term()
-        """What it knows and has to do since its election."""
+        """Its knowledge and its tasks since its election."""
         self._led: Expectations[TopicPartition] = Expectations()
         self._rebalancing: asyncio.Task[None] | None = None
         self._unclean: bool = config[UNCLEAN_ELECTION]

@@ -34,7 +34,7 @@ UNKNOWN_EPOCH: Final = -1
 
 
 class IsrChange(NamedTuple):
-    """What a leader asks for one partition."""
+    """A leader's request for one partition."""
 
     leader: int
     leader_epoch: int

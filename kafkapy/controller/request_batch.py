@@ -56,7 +56,7 @@ class Sender(NamedTuple):
 
 
 class RequestBatch:
-    """What one event has to tell the brokers, with the content of the metadata then."""
+    """The news of one event for the brokers, with the content of the metadata then."""
 
     def __init__(self) -> None:
         self._leader_and_isr: defaultdict[int, dict[TopicPartition, bool]] = defaultdict(dict)
@@ -121,7 +121,7 @@ class _Requests:
         self._sender = sender
         self._brokers = [_broker(broker) for broker in context.brokers.values()]
         self._told: dict[TopicPartition, UpdateMetadataPartitionState] = {}
-        """What UpdateMetadata says of a partition, the same for all brokers."""
+        """The entry of a partition in UpdateMetadata, the same for all brokers."""
 
     def leader_and_isr(
         self, to: Broker, partitions: Mapping[TopicPartition, bool]

@@ -1,4 +1,4 @@
-"""What one event changes: states to write, states of the machines, requests to send.
+"""The changes of one event: states to write, states of the machines, requests to send.
 
 The state machines collect it here and do no I/O. Then `StateCommits` writes the states, publishes the image,
 puts the rest into the context, and sends the requests. If the write fails, nothing has changed.

@@ -49,5 +49,5 @@ class Term:
 
     @property
     def context(self) -> ControllerContext:
-        """What the controller knows beside the image."""
+        """The controller's knowledge beside the image."""
         return self.commits.context

@@ -141,7 +141,7 @@ class FetchRead:
         self.files = 0
         """The number of slices read. Each may keep a file open."""
         self._missing: list[NotReadyError] = []
-        """What the last pass lacked."""
+        """The reads that were not ready in the last pass."""
         self._loads = 0
         """How often a thread has provided what was missing."""
         self.failed = False

@@ -66,7 +66,7 @@ async def handle(context: RequestContext, request: ShareAcknowledgeRequest) -> S
 def _said(
     context: RequestContext, request: ShareAcknowledgeRequest, group_id: str
 ) -> Steps[tuple[Mapping[ShareKey, Sequence[Acknowledgement]], dict[ShareKey, KafkaError]]]:
-    """What the member says of each share partition, and the errors of what makes no sense."""
+    """The acknowledgements by share partition, and the errors of those without sense."""
     said = yield from acknowledgements_of(group_id, request.topics)
     version, renews = context.api_version, request.is_renew_ack
     return said, (yield from refused(context.broker, said, version=version, renews=renews))

@@ -94,13 +94,13 @@ async def handle(context: RequestContext, request: ShareFetchRequest) -> ShareFe
 
 
 class _Said(NamedTuple):
-    """What a request says, read in turns before anything is done about it."""
+    """The content of a request, read in turns before anything is done about it."""
 
     acknowledgements: Mapping[ShareKey, Sequence[Acknowledgement]]
     errors: dict[ShareKey, KafkaError]
     """The errors of these, at first of those that make no sense."""
     keys: Mapping[ShareKey, object]
-    """What it names."""
+    """The partitions that it names."""
     forgotten: Sequence[ShareKey]
 
 

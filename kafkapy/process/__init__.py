@@ -1,1 +1,1 @@
-"""What a process needs: its clock, event loop, timers, log lines and progress bar."""
+"""The tools of a process: its clock, event loop, timers, log lines and progress bar."""

@@ -1,4 +1,4 @@
-"""What the controller asks of this broker: to lead, to follow, to stop.
+"""The controller's requests to this broker: to lead, to follow, to stop.
 
 A request counts only from the latest controller that this broker has heard of (controller epoch), and only
 for its present registration (broker epoch). A partition takes a state only with a leader epoch that is not

@@ -107,7 +107,7 @@ class FetchSettings(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FetcherParts:
-    """What all fetchers of a broker share."""
+    """The parts that all fetchers of a broker share."""
 
     node_id: int
     peers: Peers
@@ -344,7 +344,7 @@ class Fetcher:
     async def _partitions(
         self, version: int, settings: FetchSettings
     ) -> tuple[dict[TopicPartition, Wanted], list[TopicPartition]]:
-        """What to ask for, and what not.
+        """The partitions to ask for, and those to drop.
 
         A full request is about all partitions, others are about changed ones.
         """
@@ -370,7 +370,7 @@ class Fetcher:
         return wanted, unwanted
 
     def _wanted(self, key: TopicPartition, version: int, settings: FetchSettings) -> Wanted | None:
-        """What to ask for; None if the partition cannot take records now."""
+        """The request for a partition; None if it cannot take records now."""
         fetched = self._fetched.get(key)
         if fetched is None or not fetched.is_current or fetched.partition.offline:
             return None

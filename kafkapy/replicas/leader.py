@@ -76,7 +76,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LeaderParts:
-    """What all leaders of a broker share."""
+    """The parts that all leaders of a broker share."""
 
     node_id: int
     now: Callable[[], float]

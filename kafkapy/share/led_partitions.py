@@ -60,7 +60,7 @@ _FENCED: Final = frozenset(
 logger = logging.getLogger(__name__)
 
 _Done: TypeAlias = "asyncio.Future[KafkaError | None]"
-"""What becomes of a decision: None, or the error for the member."""
+"""The outcome of a decision: None, or the error for the member."""
 
 
 class StateStore(Protocol):

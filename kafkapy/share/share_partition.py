@@ -60,7 +60,7 @@ class AcquiredRange(NamedTuple):
 
 
 class Acknowledgement(NamedTuple):
-    """What a member says of offsets: one type for all of them, or one for each."""
+    """A member's acknowledgement of offsets: one type for all of them, or one for each."""
 
     first: int
     last: int

@@ -61,7 +61,7 @@ logger = logging.getLogger(__name__)
 
 
 class Marker(NamedTuple):
-    """What a transaction writes to each of its partitions."""
+    """The marker that a transaction writes to each of its partitions."""
 
     producer_id: int
     producer_epoch: int
@@ -95,7 +95,7 @@ _Part = tuple[Sending, list[TopicPartition]]
 
 
 class _Destination:
-    """What goes to one broker."""
+    """The markers for one broker."""
 
     __slots__ = ("on_the_way", "queue")
 

@@ -66,7 +66,7 @@ class Cleaner:
 
     @property
     def stats(self) -> CleaningStats:
-        """What the pass has done so far."""
+        """The work of the pass so far."""
         return self._workspace.stats
 
     # --- the map --------------------------------------------------------------------------------------------

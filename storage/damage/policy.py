@@ -33,7 +33,7 @@ class TruncatableLog(Protocol):
 
 
 class DamagePolicy(Protocol):
-    """What a log does about damage below its recovery point."""
+    """The way in which a log handles damage below its recovery point."""
 
     def found(self, segment: Segment, damage: list[DamagedRange], reason: str) -> bool:
         """Note the damage of a segment; return whether that is news.

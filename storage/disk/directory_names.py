@@ -51,7 +51,7 @@ _KINDS: Final = {kind.value: kind for kind in DirectoryKind}
 
 
 class DirectoryName(NamedTuple):
-    """What the name of a partition's directory says."""
+    """The parts of the name of a partition's directory."""
 
     topic_partition: TopicPartition
     """The topic of a deleted or stray log may be shortened."""
@@ -59,7 +59,7 @@ class DirectoryName(NamedTuple):
 
 
 def parse_directory_name(name: str) -> DirectoryName | None:
-    """What the name says; None if it is not that of a partition's directory."""
+    """The parts of the name; None if it is not that of a partition's directory."""
     match = _NAME.fullmatch(name)
     if match is None:
         return None

@@ -379,7 +379,7 @@ class FileSystem:
         return type(self).sync_data is FileSystem.sync_data
 
     def write_probe(self, file: File, fresh: float) -> WriteProbe | None:
-        """What finds out whether the file system of an open file takes writes; None if nothing can.
+        """A probe of whether the file system of an open file takes writes; None if there is none.
 
         A write that passed is trusted for `fresh` seconds.
         """
