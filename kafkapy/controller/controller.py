@@ -543,7 +543,9 @@ class Controller:
         try:
             await self.term.reassignments.advance(changed)
         except KafkaError as error:  # the in-sync replicas are changed all the same
-            logger.error("the reassignment of a partition is not completed: %s; this is retried", error)
+            logger.error(
+                "the reassignment of a partition is not completed: %s; the broker tries again", error
+            )
             self._changes.wake()
 
     async def controlled_shutdown(self, request: ControlledShutdownRequest) -> ControlledShutdownResponse:
@@ -633,7 +635,7 @@ class Controller:
                     self.require()
                     await self.term.elections.rebalance()
             except KafkaError as error:
-                logger.error("leaders are not rebalanced: %s; this is retried", error)
+                logger.error("leaders are not rebalanced: %s; the broker tries again", error)
 
 
 def _partitions(topics: Iterable[Topic]) -> Iterator[TopicPartition]:

@@ -232,7 +232,7 @@ class Fetcher:
                     self._failed(error)
                     await asyncio.sleep(self._parts.settings().backoff_seconds)
                 except Exception as error:
-                    logger.exception("%s failed; this is retried", self._name)
+                    logger.exception("%s failed; the broker tries again", self._name)
                     self._failed(error)
                     await asyncio.sleep(self._parts.settings().backoff_seconds)
         finally:
@@ -241,7 +241,9 @@ class Fetcher:
     def _failed(self, error: Exception) -> None:
         if not self._complained and isinstance(error, (PeerError, KafkaError)):
             self._complained = True
-            logger.warning("Broker %d cannot be fetched from; this is retried: %s", self._leader, error)
+            logger.warning(
+                "Broker %d cannot be fetched from; the broker tries again: %s", self._leader, error
+            )
         self._session.failed()
         self._disconnect()
 

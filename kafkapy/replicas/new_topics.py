@@ -114,7 +114,7 @@ class NewTopics:
         try:
             found = await self._read_topics(names)
         except MetadataStoreError as error:
-            logger.error("new topics cannot be looked up: %s; this is retried", error)
+            logger.error("new topics cannot be looked up: %s; the broker tries again", error)
             return
         for name in names:
             told, topic = self._told.get(name), found.get(name)
