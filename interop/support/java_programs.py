@@ -9,6 +9,7 @@ import hashlib
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from interop.support.maven import CACHE
@@ -16,8 +17,14 @@ from interop.support.maven import CACHE
 
 def compiled(source: Path, jars: Path) -> list[str]:
     """Return the end of a `java` command line: the class path, with `jars`, and the program."""
-    digest = hashlib.sha256(source.read_bytes() + str(jars).encode()).hexdigest()[:16]
-    classes = CACHE / "classes" / f"{source.stem}-{digest}"
+    # The jars come first: an archive of their classes is used only with the class path that it was made with.
+    return ["-cp", f"{jars}/*:{compiled_classes([source], jars)}", source.stem]
+
+
+def compiled_classes(sources: Sequence[Path], jars: Path) -> Path:
+    """The folder with the classes of these sources, named after the first."""
+    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources) + str(jars).encode())
+    classes = CACHE / "classes" / f"{sources[0].stem}-{digest.hexdigest()[:16]}"
     if not classes.exists():
         classes.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=classes.parent) as folder:
@@ -25,12 +32,11 @@ def compiled(source: Path, jars: Path) -> list[str]:
             # By its module, which does not know wildcards: not every Java that has it has `javac`.
             command = ["java", "-XX:TieredStopAtLevel=1", "-m", "jdk.compiler/com.sun.tools.javac.Main"]
             command += ["-nowarn", "-cp", ":".join(map(str, jars.glob("*.jar")))]
-            command += ["-d", str(made), str(source)]
+            command += ["-d", str(made), *map(str, sources)]
             run = subprocess.run(command, capture_output=True, text=True, check=False)
             assert run.returncode == 0, run.stdout + run.stderr
             try:
                 made.rename(classes)
             except OSError:  # another run of the tests was faster
                 shutil.rmtree(made)
-    # The jars come first: an archive of their classes is used only with the class path that it was made with.
-    return ["-cp", f"{jars}/*:{classes}", source.stem]
+    return classes

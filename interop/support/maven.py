@@ -30,7 +30,7 @@ _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 """
 _DEPENDENCY = (
     "    <dependency><groupId>{0.group}</groupId><artifactId>{0.artifact}</artifactId>"
-    "<version>{0.version}</version>{exclusions}</dependency>"
+    "<version>{0.version}</version>{classifier}{exclusions}</dependency>"
 )
 _EXCLUSION = "<exclusion><groupId>{0}</groupId><artifactId>{1}</artifactId></exclusion>"
 
@@ -44,9 +44,11 @@ class Coordinates(NamedTuple):
     artifact: str
     version: str
     exclusions: tuple[tuple[str, str], ...] = ()
+    classifier: str = ""
 
     def __str__(self) -> str:
-        return f"{self.group}:{self.artifact}:{self.version}"
+        end = f":{self.classifier}" if self.classifier else ""
+        return f"{self.group}:{self.artifact}:{self.version}{end}"
 
 
 def java_missing() -> str | None:
@@ -96,5 +98,7 @@ def _copy(coordinates: Sequence[Coordinates], target: Path) -> None:
 def _dependency(coordinates: Coordinates) -> str:
     exclusions = "".join(_EXCLUSION.format(*pair) for pair in coordinates.exclusions)
     return _DEPENDENCY.format(
-        coordinates, exclusions=f"<exclusions>{exclusions}</exclusions>" if exclusions else ""
+        coordinates,
+        classifier=f"<classifier>{coordinates.classifier}</classifier>" if coordinates.classifier else "",
+        exclusions=f"<exclusions>{exclusions}</exclusions>" if exclusions else "",
     )

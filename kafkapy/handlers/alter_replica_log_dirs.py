@@ -25,8 +25,8 @@ from __future__ import annotations
 import asyncio
 
 from kafkapy.handlers.context import RequestContext
+from kafkapy.loop.turns import Steps
 from kafkapy.metadata.topic_names import is_valid
-from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,

@@ -6,7 +6,7 @@ A handler module `kafkapy/handlers/<api>.py` has one function `handle(context, r
   (protocol/frames.py);
 - None, when there is no answer to send (Produce with acks=0);
 - a generator that returns any of these, if it may take long: it yields wherever other requests may be served
-  (process/turns.py). It is started at once. If one turn is not enough, the next request waits as for an
+  (loop/turns.py). It is started at once. If one turn is not enough, the next request waits as for an
   awaitable;
 - an awaitable of a response or None (`async def`, or a future): the connection's next request waits until it
   is answered, as in Apache Kafka, where a channel is muted while a request is in flight. What may take long
@@ -14,7 +14,7 @@ A handler module `kafkapy/handlers/<api>.py` has one function `handle(context, r
 - `Pipelined(awaitable)`: the connection's next request is handled meanwhile. Answers keep the order of
   requests. An awaitable may itself return a Pipelined, if the next request must wait only for its first part.
   `Pipelined(awaitable, expected)` has the answer encoded ahead, if it can be foreseen (network/answers.py).
-  With a `Watch` (process/waiters.py) instead of the awaitable, no task is created, and the answer is sent
+  With a `Watch` (loop/waiters.py) instead of the awaitable, no task is created, and the answer is sent
   within the wake.
 
 A `records` field of a request is a writable memoryview of the connection's receive buffer. It is valid until
@@ -27,31 +27,34 @@ since they may be in the middle of a change, and their answers are dropped.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, ParamSpec, Protocol, TypeVar
 
 from kafkapy.controller.admin import ClusterAdmin
 from kafkapy.controller.automatic_topics import AutomaticTopics
 from kafkapy.controller.producer_ids import ProducerIds
 from kafkapy.fetch.read import FetchParts
 from kafkapy.groups.coordinator import GroupCoordinator
-from kafkapy.groups.zookeeper_offsets import ZooKeeperOffsets
+from kafkapy.groups.offsets.zookeeper import ZooKeeperOffsets
+from kafkapy.inter_broker.inter_broker import InterBroker
+from kafkapy.loop.clock import Clock
+from kafkapy.loop.validation import Validation
 from kafkapy.metadata.cache import MetadataCache
 from kafkapy.metadata.encoded_answers import EncodedAnswers
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.network.connection import Connection
-from kafkapy.network.inter_broker import InterBroker
-from kafkapy.process.clock import Clock
-from kafkapy.process.refused_batches import RefusedBatches
-from kafkapy.process.validation import Validation
 from kafkapy.replicas.controller_requests import ControllerRequests
 from kafkapy.replicas.log_mover import LogMover
 from kafkapy.replicas.log_start_saves import LogStartSaves
+from kafkapy.replicas.refused_batches import RefusedBatches
 from kafkapy.replicas.write_gate import WriteGate
 from kafkapy.share.share_parts import ShareParts
 from kafkapy.transactions.coordinator import TransactionCoordinator
 from kafkapy.transactions.verifier import Verifier
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class BrokerParts(FetchParts, Protocol):
@@ -86,6 +89,9 @@ class BrokerParts(FetchParts, Protocol):
     validation: Validation
     refused_batches: RefusedBatches
     write_gate: WriteGate
+
+    async def costly(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `call`, whose cost clients choose, in one of the threads for such work."""
 
     @property
     def offline_replicas(self) -> Mapping[tuple[str, int], tuple[int, ...]]:

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections import Counter
 
 from kafkapy.handlers.context import RequestContext
-from kafkapy.process.turns import Steps
+from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.delete_topics import (
     DeletableTopicResult,

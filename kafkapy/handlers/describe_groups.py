@@ -23,7 +23,7 @@ from typing import Final
 from kafkapy.groups.classic.group import ClassicGroup, GroupState
 from kafkapy.handlers import authorized_operations
 from kafkapy.handlers.context import RequestContext
-from kafkapy.process.turns import Steps, counted
+from kafkapy.loop.turns import Steps, counted
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.describe_groups import (
     DescribedGroup,

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from kafkapy.handlers.context import RequestContext
-from kafkapy.process.turns import Steps
+from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,

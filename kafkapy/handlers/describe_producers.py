@@ -5,6 +5,7 @@ Versions: 0.
 Behaviour:
 
 - Only the leader answers for a partition.
+- A partition that is named twice is answered once. Apache Kafka answers it each time.
 - A producer that has been idle for `producer.id.expiration.ms` is not listed, unless its transaction is open.
 - A producer that has written markers only has the sequence number -1.
 """
@@ -12,8 +13,8 @@ Behaviour:
 from __future__ import annotations
 
 from kafkapy.handlers.context import RequestContext
+from kafkapy.loop.turns import Steps
 from kafkapy.metadata.topic_names import why_invalid
-from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -27,12 +28,19 @@ from kafkapy.protocol.messages.describe_producers import (
 def handle(context: RequestContext, request: DescribeProducersRequest) -> Steps[DescribeProducersResponse]:
     """Answer each partition on its own."""
     response = DescribeProducersResponse()
+    topics: dict[str, TopicResponse] = {}
+    answered: set[tuple[str, int]] = set()
     for topic in request.topics:
         yield
-        found = TopicResponse(name=topic.name)
-        response.topics.append(found)
+        if topic.name not in topics:
+            topics[topic.name] = TopicResponse(name=topic.name)
+            response.topics.append(topics[topic.name])
+        found = topics[topic.name]
         for index in topic.partition_indexes:
             yield
+            if (topic.name, index) in answered:
+                continue
+            answered.add((topic.name, index))
             answer = PartitionResponse(partition_index=index)
             found.partitions.append(answer)
             try:

@@ -7,6 +7,7 @@ Behaviour:
 - The start offset and leader epoch come from the share coordinator. The start offset is -1 if nobody has read
   from the partition yet, or if it cannot be found out.
 - Without a list of topics, all share partitions of the group are shown: none, if there is no such group.
+- A group that is named twice is answered once, as it is named first. So is a partition of a group.
 - Partitions of an empty group id are INVALID_GROUP_ID. Apache Kafka answers UNKNOWN_SERVER_ERROR.
 
 Version notes:
@@ -33,9 +34,13 @@ async def handle(
     response = DescribeShareGroupOffsetsResponse()
     turns = context.broker.turns
     turn = turns.begin()
+    answered: set[str] = set()
     for group in request.groups:
         if turn.is_over():
             await turn.end()
+        if group.group_id in answered:
+            continue
+        answered.add(group.group_id)
         answer = DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id)
         response.groups.append(answer)
         try:

@@ -6,13 +6,14 @@ Behaviour:
 
 - An id that this broker does not coordinate gets NOT_COORDINATOR, and an unknown one
   TRANSACTIONAL_ID_NOT_FOUND.
+- An id that is named twice is described once. Apache Kafka describes it each time.
 - The partitions of a transaction are shown until all of them have their markers.
 """
 
 from __future__ import annotations
 
 from kafkapy.handlers.context import RequestContext
-from kafkapy.process.turns import Steps
+from kafkapy.loop.turns import Steps, counted
 from kafkapy.protocol.errors import KafkaError
 from kafkapy.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -27,7 +28,7 @@ def handle(
 ) -> Steps[DescribeTransactionsResponse]:
     """Describe each id."""
     response = DescribeTransactionsResponse()
-    for transactional_id in request.transactional_ids:
+    for transactional_id in (yield from counted(request.transactional_ids)):
         yield
         state = TransactionState(transactional_id=transactional_id)
         response.transaction_states.append(state)

@@ -13,7 +13,7 @@ Behaviour:
 from __future__ import annotations
 
 from kafkapy.handlers.context import RequestContext
-from kafkapy.process.turns import Steps, counted
+from kafkapy.loop.turns import Steps, counted
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,

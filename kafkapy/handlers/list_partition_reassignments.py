@@ -12,7 +12,7 @@ Behaviour:
 from __future__ import annotations
 
 from kafkapy.handlers.context import RequestContext
-from kafkapy.process.turns import Steps
+from kafkapy.loop.turns import Steps
 from kafkapy.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,

@@ -6,6 +6,7 @@ Behaviour:
 
 - The leader of a partition asks this of a share coordinator (`kafkapy.share.share_coordinator`).
 - Its leader epoch is noted, so that earlier leaders are fenced. A lower one is FENCED_LEADER_EPOCH.
+- A share partition that is named twice is answered once.
 """
 
 from __future__ import annotations
@@ -40,5 +41,5 @@ async def answer_own(broker: BrokerParts, request: ReadShareGroupStateRequest) -
         ]
 
     response = ReadShareGroupStateResponse()
-    await answer_each(broker, request, response.results, ReadStateResult, PartitionResult, answer)
+    await answer_each(broker, request, response.results, ReadStateResult, PartitionResult, answer, reads=True)
     return response

@@ -6,6 +6,7 @@ Behaviour:
 
 - A group coordinator asks this of a share coordinator (`kafkapy.share.share_coordinator`).
 - A state that does not exist has the start offset -1.
+- A share partition that is named twice is answered once.
 
 Version notes:
 
@@ -46,5 +47,7 @@ async def answer_own(
         result.delivery_complete_count = state.delivery_complete_count
 
     response = ReadShareGroupStateSummaryResponse()
-    await answer_each(broker, request, response.results, ReadStateSummaryResult, PartitionResult, answer)
+    await answer_each(
+        broker, request, response.results, ReadStateSummaryResult, PartitionResult, answer, reads=True
+    )
     return response

@@ -342,10 +342,13 @@ class LogManager:
                 log.new_files = None
 
     def watch_writes(self) -> None:
-        """Find out from now on which directories are stuck, before something is written there."""
-        for directory in self.directories:
+        """Find out from now on which of several directories are stuck, before each write.
+
+        Without a sole directory a broker can do little, so its writes need not be probed.
+        """
+        for directory in self.directories if len(self.directories) > 1 else ():
             if directory.error is None:
-                directory.watch_writes(is_alone=len(self.directories) == 1)
+                directory.watch_writes()
 
     def remember_producers(self, expiration_ms: int) -> None:
         """Set the time after which an idle producer is forgotten, in existing and new logs."""

@@ -48,13 +48,11 @@ LOCK_FILE = ".lock"
 _COMPLAIN_EVERY_MS = 5000
 
 FRESH_SECONDS = 0.0005
-"""How long a write that passed is trusted, if there are other log directories, which must not wait.
+"""How long a write that passed is trusted.
 
 A probe costs 8 to 13 microseconds of the event loop's CPU time, and 12 of another thread's. With 1,000 writes
 a second at random times, a freeze is met by an unguarded write in 9 of 100 cases; with 300 a second, in 1.
 """
-FRESH_SECONDS_ALONE = 0.005
-"""The same of a sole log directory, without which a broker can do little."""
 
 _STUCK = (
     "Until that changes, what would write there is refused (KAFKA_STORAGE_ERROR, COORDINATOR_NOT_AVAILABLE). "
@@ -261,11 +259,10 @@ class LogDirectory:
         if self.error is not None:
             raise StorageError(self.path, f"The log directory {self.path} is offline: {self.error.message}")
 
-    def watch_writes(self, *, is_alone: bool) -> None:
+    def watch_writes(self) -> None:
         """Find out from now on whether the file system takes writes, before something is written."""
         if self._lock is not None:
-            fresh = FRESH_SECONDS_ALONE if is_alone else FRESH_SECONDS
-            self.probe = self.files.write_probe(self._lock, fresh)
+            self.probe = self.files.write_probe(self._lock, FRESH_SECONDS)
 
     def takes_writes(self) -> bool:
         """Whether a write would not block, as far as is known."""

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from kafkapy.groups.classic.group import ClassicGroup, GroupState
-from kafkapy.groups.committed_offset import decode_offset, encode_offset
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.coordinator import GroupCoordinator
+from kafkapy.groups.offsets.committed_offset import decode_offset, encode_offset
+from kafkapy.loop.clock import Clock
 from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC
-from kafkapy.process.clock import Clock
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest
 from kafkapy.protocol.messages.join_group import JoinGroupResponse
@@ -45,7 +45,9 @@ class Brokers:
 
     def coordinator(self, node: Node) -> GroupCoordinator:
         log = node.topic_log(GROUP_METADATA_TOPIC)
-        groups = GroupCoordinator(CONFIG, Clock(), node.timers, log, blocking=node.blocking, clustered=True)
+        groups = GroupCoordinator(
+            CONFIG, Clock(), node.timers, log, blocking=node.blocking, costly=node.blocking, clustered=True
+        )
         node.replicas.on_leadership(groups.leadership_changed)
         groups.start()
         return groups

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator
 import pytest
 
 import kafkapy
-from kafkapy.broker import BrokerCore
+from kafkapy.broker.core import BrokerCore
 from kafkapy.coordination.topic_log import Done
 from kafkapy.handlers import write_txn_markers
 from kafkapy.protocol.errors import ErrorCode

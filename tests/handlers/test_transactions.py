@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 import kafkapy
-from kafkapy.broker import BrokerCore
+from kafkapy.broker.core import BrokerCore
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kafkapy.protocol.messages.add_partitions_to_txn import (

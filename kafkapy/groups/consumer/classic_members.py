@@ -20,14 +20,13 @@ from kafkapy.groups.consumer.heartbeat import replace_static, require_static
 from kafkapy.groups.consumer.member import ClassicProtocol, ConsumerMember, MemberState
 from kafkapy.groups.consumer.progress import Progress
 from kafkapy.groups.consumer.regex_refresh import RegexRefresh
-from kafkapy.groups.consumer.timeouts import Timeout
 from kafkapy.groups.consumer.transition import Transition
+from kafkapy.groups.modern.timeouts import Timeout
 from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_group_heartbeat import TopicPartitions
 from kafkapy.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest
 from kafkapy.protocol.messages.join_group import JoinGroupResponse
-from kafkapy.protocol.messages.leave_group import MemberIdentity
 from kafkapy.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 FIRST_VERSION_WITH_REQUIRED_MEMBER_ID = 4
@@ -81,6 +80,7 @@ class ClassicMembers:
             client_host=joining.client_host,
             classic=ClassicProtocol(joining.session_timeout_ms, joining.protocols),
         )
+        group.subscriptions.require_room(before.topic_names, member.topic_names)
         regex_change = self._refresh.change(transition, before, member)
         if member_id not in group.members or member != before:
             transition.apply(records.member_metadata(group.group_id, member))
@@ -121,7 +121,9 @@ class ClassicMembers:
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if request.protocol_name not in (None, name):
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        if group.epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+        # Until the next assignment is computed, it gets the last one. Its heartbeat lets it join again.
+        is_behind = group.assignment_epoch > member.epoch
+        if is_behind and member.state is not MemberState.UNREVOKED_PARTITIONS:
             self._expect_join(group, member)
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
         group.timers.cancel(member.member_id, Timeout.SYNC)
@@ -150,24 +152,6 @@ class ClassicMembers:
             self._expect_join(group, member)
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
-
-    def leaving(self, group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:
-        """The member that leaves, or that an administrator takes out by its group.instance.id.
-
-        Raises:
-            KafkaError: there is none.
-        """
-        instance_id = identity.group_instance_id
-        if instance_id is None:
-            member = group.member(identity.member_id)
-        elif identity.member_id == NO_MEMBER_ID:
-            found = group.static_member(instance_id)
-            if found is None:
-                raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-            member = found
-        else:
-            member = require_static(group, instance_id, identity.member_id)
-        return _require_classic(member)
 
     def _find(self, transition: Transition, joining: Joining, member_id: str) -> ConsumerMember:
         group, instance_id = transition.group, joining.group_instance_id

@@ -22,7 +22,7 @@ from kafkapy.groups.consumer import records
 from kafkapy.groups.consumer.group import ConsumerGroup
 from kafkapy.groups.consumer.member import ClassicProtocol, ConsumerMember
 from kafkapy.groups.consumer.records import ConsumerChange, Target
-from kafkapy.groups.consumer.topics import TopicsView
+from kafkapy.groups.modern.topics import TopicsView
 from kafkapy.protocol.codec import decode_from, encode
 from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_protocol import (
@@ -199,7 +199,8 @@ def classic_group_of(
     try:
         for each in classic.members.values():
             target = group.target(each.member_id)
-            each.assignment = classic_assignment(target, each.metadata(classic.protocol_name), topics)
+            metadata = each.metadata(classic.protocol_name)
+            classic.set_assignment(each, classic_assignment(target, metadata, topics))
     except DecodeError as error:
         raise _no_downgrade(group, f"a subscription cannot be read: {error}") from None
     return classic

@@ -19,7 +19,7 @@ from kafkapy.groups.consumer.member import STATIC_LEAVE_EPOCH, ConsumerMember
 from kafkapy.groups.consumer.progress import Progress
 from kafkapy.groups.consumer.regex_refresh import RegexRefresh
 from kafkapy.groups.consumer.transition import Transition
-from kafkapy.groups.settings import HEARTBEAT_INTERVAL
+from kafkapy.groups.modern.settings import HEARTBEAT_INTERVAL
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_group_heartbeat import (
     Assignment,
@@ -109,6 +109,8 @@ class Heartbeats:
             **_given(request),
         )
         names_changed = member.topic_names != before.topic_names
+        if names_changed:
+            group.subscriptions.require_room(before.topic_names, member.topic_names)
         is_joining = member_id not in group.members
         regex_change = self._refresh.change(transition, before, member, invalid_regex)
         if is_joining or member != before:

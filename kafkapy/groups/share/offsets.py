@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from kafkapy.groups.share.persister import SharePartitionErrors, StateSummary
 from kafkapy.groups.share.share_groups import ShareGroups, topic_names
 from kafkapy.groups.share.state_partitions import StateTopic
+from kafkapy.loop.turns import Steps, Turns
 from kafkapy.metadata.image import Topic
-from kafkapy.process.turns import Steps, Turns
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequestTopic,
@@ -57,16 +57,16 @@ class ShareGroupOffsets:
 
     def _asked(
         self, topics: Sequence[DescribeShareGroupOffsetsRequestTopic]
-    ) -> Steps[tuple[Mapping[Uuid, Sequence[int]], Sequence[DescribeShareGroupOffsetsResponseTopic]]]:
-        """The partitions of topics that exist, and the answers about other topics."""
+    ) -> Steps[tuple[Mapping[Uuid, Collection[int]], Sequence[DescribeShareGroupOffsetsResponseTopic]]]:
+        """The partitions of topics that exist, each once, and the answers about other topics."""
         images = self._groups.topics.image.topics
-        wanted: dict[Uuid, list[int]] = {}
+        wanted: dict[Uuid, dict[int, None]] = {}
         unknown = []
         for topic in topics:
             yield
             found = images.get(topic.topic_name)
             if found is not None:
-                wanted.setdefault(found.id, []).extend(topic.partitions)
+                wanted.setdefault(found.id, {}).update(dict.fromkeys(topic.partitions))
                 continue
             answer = DescribeShareGroupOffsetsResponseTopic(topic_name=topic.topic_name)
             unknown.append(answer)
@@ -91,7 +91,7 @@ class ShareGroupOffsets:
         return await self._described(group_id, wanted, turns)
 
     async def _described(
-        self, group_id: str, wanted: Mapping[Uuid, Sequence[int]], turns: Turns
+        self, group_id: str, wanted: Mapping[Uuid, Collection[int]], turns: Turns
     ) -> list[DescribeShareGroupOffsetsResponseTopic]:
         existing = await turns.finish(self._existing(wanted))
         if not existing:

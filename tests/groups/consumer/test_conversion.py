@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from kafkapy.groups.change import encode_change
 from kafkapy.groups.classic.group import ClassicGroup
 from kafkapy.groups.classic.join import Joining
 from kafkapy.groups.classic.member import Protocols
@@ -22,6 +21,7 @@ from kafkapy.groups.consumer import records
 from kafkapy.groups.consumer.conversion import classic_assignment, read_assignment, read_subscription
 from kafkapy.groups.consumer.group import ConsumerGroup
 from kafkapy.groups.consumer.member import ClassicProtocol, ConsumerMember
+from kafkapy.groups.modern.change import encode_change
 from kafkapy.protocol.codec import encode
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.consumer_protocol import (
@@ -236,6 +236,22 @@ async def test_a_classic_group_becomes_a_consumer_group_and_a_classic_group_agai
     await stable(world, classic)
     assert len(classic.owned) == 4
     assert classic.generation > generation
+
+
+async def test_a_classic_member_that_comes_before_the_next_assignment_syncs_without_partitions() -> None:
+    world = ConsumerWorld(GroupConfig(consumer_assignment_interval_ms=1_000))
+    await world.start()
+    world.topic("t", 4)
+    consumer, classic = SimulatedConsumer(world, "m"), ClassicConsumer(world)
+    await consumer.heartbeat()
+    for _ in range(2):  # it gets an id, and joins
+        classic.poll()
+    assert (classic.must_join, classic.generation, classic.owned) == (False, 2, set()), "the last assignment"
+    assert (world.group().epoch, world.group().assignment_epoch) == (3, 2)
+    await world.advance(1.0)
+    await stable(world, classic, consumer)
+    assert (len(classic.owned), len(consumer.owned)) == (2, 2)
+    await world.groups.stop()
 
 
 async def test_the_kind_of_a_group_outlives_its_coordinator(world: ConsumerWorld) -> None:

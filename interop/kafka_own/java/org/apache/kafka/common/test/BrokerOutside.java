@@ -1,0 +1,167 @@
+package org.apache.kafka.common.test;
+
+import kafka.cluster.Partition;
+import kafka.log.LogManager;
+import kafka.network.SocketServer;
+import kafka.server.BrokerServer;
+import kafka.server.KafkaConfig;
+import kafka.server.ReplicaManager;
+import kafka.server.SharedServer;
+
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.Uuid;
+import org.apache.kafka.coordinator.group.GroupCoordinator;
+import org.apache.kafka.metadata.BrokerState;
+import org.apache.kafka.metadata.KRaftMetadataCache;
+import org.apache.kafka.metadata.LeaderAndIsr;
+import org.apache.kafka.storage.internals.log.UnifiedLog;
+
+import com.fasterxml.jackson.databind.JsonNode;
+
+import java.io.File;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Properties;
+
+import scala.Option;
+
+/**
+ * A broker of kafkapy, as seen from outside.
+ *
+ * `server` stands for it in tests that ask for a BrokerServer: it can be started and stopped, and says what any
+ * client could learn.
+ */
+final class BrokerOutside {
+    private final String cluster;
+    private final int id;
+    private final boolean clustered;
+    private final Map<String, Object> settings;
+    private final KafkaConfig config;
+    final BrokerServer server;
+
+    /** The port of its listener, 0 before its first start: it comes back to it. */
+    private int port = 0;
+    private boolean running = false;
+
+    BrokerOutside(String cluster, int id, boolean clustered, Map<String, Object> settings, KafkaConfig config) {
+        this.cluster = cluster;
+        this.id = id;
+        this.clustered = clustered;
+        this.settings = settings;
+        this.config = config;
+        this.server = server();
+    }
+
+    private BrokerServer server() {
+        KRaftMetadataCache metadata = Outside.of(KRaftMetadataCache.class, Map.of(
+            "numPartitions", call -> Optional.of(partitionsOf(call.getArgument(0))).filter(number -> number > 0),
+            "contains", call -> partitionsOf(call.getArgument(0)) > 0,
+            "getLeaderAndIsr", call -> leaderAndIsr(call.getArgument(0), call.getArgument(1))
+        ));
+        SocketServer socket = Outside.of(SocketServer.class, Map.of("boundPort", call -> port));
+        GroupCoordinator groups = Outside.of(GroupCoordinator.class, Map.of(
+            "groupMetadataTopicConfigs", call -> new Properties()
+        ));
+        LogManager logs = Outside.of(LogManager.class, Map.of(
+            "getLog", call -> Option.when(hasDirectory(call.getArgument(0)), () -> Outside.of(UnifiedLog.class, Map.of()))
+        ));
+        ReplicaManager replicas = Outside.of(ReplicaManager.class, Map.of(
+            "onlinePartition", call -> Option.when(
+                running && hasDirectory(call.getArgument(0)), () -> partition(call.getArgument(0)))
+        ));
+        // Tests wait until its loader has read what a controller wrote; without a loader there is nothing to wait for.
+        Map<String, Outside.Answer> noLoader = new HashMap<>();
+        noLoader.put("loader", call -> null);
+        SharedServer shared = Outside.of(SharedServer.class, noLoader);
+
+        Map<String, Outside.Answer> answers = new HashMap<>();
+        answers.put("config", call -> config);
+        answers.put("metadataCache", call -> metadata);
+        answers.put("socketServer", call -> socket);
+        answers.put("groupCoordinator", call -> groups);
+        answers.put("sharedServer", call -> shared);
+        answers.put("logManager", call -> logs);
+        answers.put("replicaManager", call -> replicas);
+        answers.put("boundPort", call -> port);
+        answers.put("brokerState", call -> running ? BrokerState.RUNNING : BrokerState.NOT_RUNNING);
+        answers.put("isShutdown", call -> !running);
+        answers.put("clusterId", call ->
+            KafkapyBrokers.ask("cluster_id", "directory", cluster).get("cluster_id").asText());
+        answers.put("startup", call -> {
+            start();
+            return null;
+        });
+        answers.put("shutdown", call -> {
+            stop();
+            return null;
+        });
+        answers.put("awaitShutdown", call -> null);
+        return Outside.of(BrokerServer.class, answers);
+    }
+
+    private Partition partition(TopicPartition partition) {
+        return Outside.of(Partition.class, Map.of(
+            "leaderIdIfLocal", call -> Option.when(
+                leaderAndIsr(partition.topic(), partition.partition()).filter(state -> state.leader() == id).isPresent(),
+                () -> id)
+        ));
+    }
+
+    private boolean hasDirectory(TopicPartition partition) {
+        return config.logDirs().stream().anyMatch(directory -> new File(directory, partition.toString()).exists());
+    }
+
+    int port() {
+        return port;
+    }
+
+    boolean isRunning() {
+        return running;
+    }
+
+    void start() {
+        if (running)
+            return;
+        Map<String, String> texts = new HashMap<>();
+        settings.forEach((name, value) -> texts.put(name, String.valueOf(value)));
+        texts.computeIfPresent("listeners", (name, value) -> value.replaceFirst(":0(?=$|,)", ":" + port));
+        JsonNode answer = KafkapyBrokers.ask(
+            "start", "directory", cluster, "number", id, "clustered", clustered, "settings", texts);
+        port = answer.get("port").asInt();
+        running = true;
+    }
+
+    void stop() {
+        KafkapyBrokers.ask("stop", "directory", cluster, "number", id);
+        running = false;
+    }
+
+    /** The number of a topic's partitions that this broker knows, 0 without the topic. */
+    int partitionsOf(String topic) {
+        return running ? topics().path(topic).path("partitions").size() : 0;
+    }
+
+    /** The ids of the topics that this broker knows. */
+    Map<String, Uuid> topicIds() {
+        Map<String, Uuid> ids = new HashMap<>();
+        topics().fields().forEachRemaining(topic ->
+            ids.put(topic.getKey(), Uuid.fromString(topic.getValue().get("id").asText())));
+        return ids;
+    }
+
+    private JsonNode topics() {
+        return KafkapyBrokers.ask("topics", "directory", cluster, "number", id);
+    }
+
+    private Optional<LeaderAndIsr> leaderAndIsr(String topic, int partition) {
+        JsonNode state = topics().path(topic).path("partitions").path(partition);
+        if (state.isMissingNode())
+            return Optional.empty();
+        List<Integer> isr = new ArrayList<>();
+        state.get("isr").forEach(replica -> isr.add(replica.asInt()));
+        return Optional.of(new LeaderAndIsr(state.get("leader").asInt(), isr));
+    }
+}

@@ -1,0 +1,40 @@
+package org.apache.kafka.common.test;
+
+import org.mockito.Mockito;
+import org.mockito.invocation.InvocationOnMock;
+
+import java.util.Map;
+
+/**
+ * Objects that stand for parts of Apache Kafka's broker, and answer what kafkapy can say from outside.
+ *
+ * Each other method is NeedsTheInside.
+ */
+final class Outside {
+    /** What a method answers. */
+    interface Answer {
+        Object to(InvocationOnMock call) throws Throwable;
+    }
+
+    private Outside() {
+    }
+
+    /** An object of this class; `answers` has the names of the methods that it answers. */
+    static <T> T of(Class<T> kind, Map<String, Answer> answers) {
+        return Mockito.mock(kind, call -> {
+            String method = call.getMethod().getName();
+            if (answers.containsKey(method))
+                return answers.get(method).to(call);
+            switch (method) {
+                case "toString":
+                    return kind.getSimpleName() + " of kafkapy";
+                case "hashCode":
+                    return System.identityHashCode(call.getMock());
+                case "equals":
+                    return call.getMock() == call.getArgument(0);
+                default:
+                    throw new NeedsTheInside(kind.getSimpleName() + "." + method);
+            }
+        });
+    }
+}

@@ -1,1 +1,0 @@
-"""The tools of a process: its clock, event loop, timers, log lines and progress bar."""

@@ -1,0 +1,188 @@
+"""A request that names one thing thousands of times is answered about one thing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+import kafkapy
+from kafkapy.broker.core import BrokerCore
+from kafkapy.protocol.codec import holds_more
+from kafkapy.protocol.message import TopMessage
+from kafkapy.protocol.messages import (
+    consumer_group_describe,
+    describe_configs,
+    describe_groups,
+    describe_log_dirs,
+    describe_producers,
+    describe_share_group_offsets,
+    describe_topic_partitions,
+    describe_transactions,
+    find_coordinator,
+    metadata,
+    offset_fetch,
+    read_share_group_state,
+    read_share_group_state_summary,
+    share_group_describe,
+    streams_group_describe,
+)
+from kafkapy.protocol.types import Uuid
+from kafkapy.share.share_partition import StoredBatch
+from kafkapy.share.state import ShareState
+from kafkapy.share.state_records import ShareKey
+from kafkapy.storage.log.producers import ProducerEntry
+from tests.handlers.group_client import commit
+from tests.handlers.group_client import find_coordinator as find
+from tests.handlers.produce_client import create_topic
+from tests.network.raw_client import RawClient
+
+TIMES = 10_000
+PRODUCERS = BATCHES = 20
+VALUES = 1_000
+"""More than any of these answers holds when each thing is answered once."""
+
+
+@pytest.fixture
+def client(kafka_broker: kafkapy.Broker) -> Iterator[RawClient]:
+    """Has a partition with producers, an offset, and a share partition with batches."""
+    with RawClient(kafka_broker.bootstrap_servers) as connected:
+        find(connected, "any")
+        find(connected, "any", key_type=1)
+        find(connected, "g:AAAAAAAAAAAAAAAAAAAAAA:0", version=6, key_type=2)
+        create_topic(connected, "t")
+        commit(connected, "g", {("t", 0): 5})
+        topic_id = topic_id_of(connected)
+
+        async def know(core: BrokerCore) -> None:
+            producers = {}
+            for producer_id in range(PRODUCERS):
+                entry = producers[producer_id] = ProducerEntry()
+                entry.epoch, entry.last_timestamp = 0, int(time.time() * 1000)
+                entry.add_batch(0, 0, 0, entry.last_timestamp)
+            log = core.replicas.partition("t", 0).log
+            log.producers.restore(producers, log.log_end_offset)
+            batches = tuple(StoredBatch(2 * number, 2 * number, 0, 1) for number in range(BATCHES))
+            core.shares.coordinator._states[ShareKey("g", topic_id, 0)] = ShareState(batches=batches)
+
+        kafka_broker.call(know)
+        yield connected
+
+
+def topic_id_of(client: RawClient) -> Uuid:
+    request = metadata.MetadataRequest(topics=[metadata.MetadataRequestTopic(name="t")])
+    topic_id: Uuid = client.ask(request, 12).topics[0].topic_id
+    return topic_id
+
+
+REQUESTS: list[tuple[TopMessage, int]] = [
+    (
+        describe_producers.DescribeProducersRequest(
+            topics=[
+                describe_producers.TopicRequest(name="t", partition_indexes=[0] * (TIMES // 10))
+                for _ in range(10)
+            ]
+        ),
+        0,
+    ),
+    (describe_transactions.DescribeTransactionsRequest(transactional_ids=["x"] * TIMES), 0),
+    (
+        describe_share_group_offsets.DescribeShareGroupOffsetsRequest(
+            groups=[
+                describe_share_group_offsets.DescribeShareGroupOffsetsRequestGroup(group_id="g", topics=None)
+            ]
+            * TIMES
+        ),
+        1,
+    ),
+    (
+        describe_share_group_offsets.DescribeShareGroupOffsetsRequest(
+            groups=[
+                describe_share_group_offsets.DescribeShareGroupOffsetsRequestGroup(
+                    group_id="g",
+                    topics=[
+                        describe_share_group_offsets.DescribeShareGroupOffsetsRequestTopic(
+                            topic_name="t", partitions=[0] * TIMES
+                        )
+                    ],
+                )
+            ]
+        ),
+        1,
+    ),
+    (describe_groups.DescribeGroupsRequest(groups=["g"] * TIMES), 5),
+    (consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=["g"] * TIMES), 1),
+    (share_group_describe.ShareGroupDescribeRequest(group_ids=["g"] * TIMES), 1),
+    (streams_group_describe.StreamsGroupDescribeRequest(group_ids=["g"] * TIMES), 0),
+    (
+        describe_configs.DescribeConfigsRequest(
+            resources=[describe_configs.DescribeConfigsResource(resource_type=2, resource_name="t")] * TIMES
+        ),
+        4,
+    ),
+    (
+        describe_log_dirs.DescribeLogDirsRequest(
+            topics=[describe_log_dirs.DescribableLogDirTopic(topic="t", partitions=[0] * TIMES)]
+        ),
+        4,
+    ),
+    (
+        describe_topic_partitions.DescribeTopicPartitionsRequest(
+            topics=[describe_topic_partitions.TopicRequest(name="t")] * TIMES
+        ),
+        0,
+    ),
+    (find_coordinator.FindCoordinatorRequest(coordinator_keys=["g"] * TIMES), 6),
+    (metadata.MetadataRequest(topics=[metadata.MetadataRequestTopic(name="t")] * TIMES), 12),
+    (
+        offset_fetch.OffsetFetchRequest(
+            groups=[offset_fetch.OffsetFetchRequestGroup(group_id="g", topics=None)] * TIMES
+        ),
+        9,
+    ),
+]
+
+
+@pytest.mark.parametrize(("request_", "version"), REQUESTS, ids=lambda each: type(each).__name__)
+def test_a_thing_that_is_named_ten_thousand_times_is_answered_once(
+    client: RawClient, request_: TopMessage, version: int
+) -> None:
+    assert not holds_more(client.ask(request_, version), VALUES)
+
+
+def test_the_producers_of_a_partition_are_described_once(client: RawClient) -> None:
+    response = client.ask(REQUESTS[0][0], 0)
+    ((partition,),) = [topic.partitions for topic in response.topics]
+    assert len(partition.active_producers) == PRODUCERS
+
+
+def test_the_state_of_a_share_partition_is_read_once(client: RawClient) -> None:
+    topic_id = topic_id_of(client)
+    states, summaries = read_share_group_state, read_share_group_state_summary
+    read = client.ask(
+        states.ReadShareGroupStateRequest(
+            group_id="g",
+            topics=[
+                states.ReadStateData(
+                    topic_id=topic_id, partitions=[states.PartitionData(leader_epoch=-1)] * (TIMES // 10)
+                )
+                for _ in range(10)
+            ],
+        ),
+        0,
+    )
+    ((result,),) = [topic.partitions for topic in read.results]
+    assert (result.error_code, len(result.state_batches)) == (0, BATCHES)
+    summary = client.ask(
+        summaries.ReadShareGroupStateSummaryRequest(
+            group_id="g",
+            topics=[
+                summaries.ReadStateSummaryData(
+                    topic_id=topic_id, partitions=[summaries.PartitionData()] * TIMES
+                )
+            ],
+        ),
+        1,
+    )
+    assert [len(topic.partitions) for topic in summary.results] == [1]
