@@ -14,7 +14,7 @@ the default. A member asks for another one by its name (`group.remote.assignor` 
             return {first: {topic.id: range(topic.num_partitions) for topic in topics.values()}}
 
 A broker makes one object of each class when it starts. `assign` is called in a worker thread, and by several
-threads at once if several groups need an assignment. Its result must give each partition to one member, who
+threads at once if several groups need an assignment. Its result must give each partition to one member, which
 must subscribe to the topic; a partition that it leaves out is assigned to nobody.
 
 Source: Apache Kafka's ConsumerGroupPartitionAssignor, GroupSpec, SubscribedTopicDescriber.

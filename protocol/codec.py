@@ -38,7 +38,7 @@ M = TypeVar("M", bound=TopMessage)
 Encoder: TypeAlias = Callable[[TopMessage, list[Any], list[Part] | None], None]
 Decoder: TypeAlias = Callable[[bytes | memoryview, int, int, int, memoryview | None], tuple[Any, int]]
 Counter: TypeAlias = Callable[[TopMessage, int], int]
-"""What is left of a budget after the arrays of a message, or of the first of them that exceed it."""
+"""The rest of a budget after the arrays of a message, or of the first of them that exceed it."""
 
 _encoders: dict[tuple[type[TopMessage], int], Encoder] = {}
 _decoders: dict[tuple[type[TopMessage], int, bool, bool], Decoder] = {}
@@ -47,7 +47,7 @@ _has_records: dict[type[TopMessage], bool] = {}
 _counters: dict[type[TopMessage], Counter] = {}
 
 blank: Callable[[type[Message]], Any] = compiled_twin("kafkapy.protocol._walker", "blank", object.__new__)
-"""Makes a message whose fields are to be set, in less time than its constructor; the twin that is used."""
+"""Makes a message whose fields will be set, in less time than its constructor; the twin that is used."""
 
 
 def blanks_purely(message_class: type[Message], count: int) -> list[Any]:

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def compiled_twin(module: str, name: str, purely: T) -> T:
-    """What a compiled module has under this name; its twin `purely` if that is not to be had."""
+    """The object of this name in a compiled module; its twin `purely` if there is none."""
     if os.environ.get("KAFKAPY_PURE_PYTHON"):
         return purely
     try:

@@ -127,7 +127,7 @@ _NO_HEADERS: Final = b"\0"
 
 @lru_cache(maxsize=4096)
 def _framing(delta: int, key_length: int, value_length: int) -> tuple[bytes, bytes]:
-    """What is before the key of a plain record, and between key and value.
+    """The bytes before the key of a plain record, and between key and value.
 
     The length of null is -1.
     """

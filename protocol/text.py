@@ -9,7 +9,7 @@ Source: java.lang.String(byte[], UTF_8).
 import re
 
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
-"""What would encode half of a character in UTF-16, and is invalid in UTF-8; its last byte may be missing."""
+"""Bytes that would encode half of a character in UTF-16, invalid in UTF-8; the last may be missing."""
 
 _INVALID = b"\xff"
 

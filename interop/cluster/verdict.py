@@ -21,7 +21,7 @@ from tests.crash.load import Committer, read_pass
 _COMPLAINT: Final = re.compile(r" (ERROR|CRITICAL) |^Traceback|^\w+(Error|Exception):")
 _EXCUSED: Final = re.compile(
     r"answered (LeaderAndIsr|UpdateMetadata|StopReplica)Request with STALE_(CONTROLLER|BROKER)_EPOCH"
-    r"|: NOT_CONTROLLER; this is retried$"
+    r"|: NOT_CONTROLLER; the broker tries again$"
     r"|(metadata|metadata cannot be changed|controller's election): .*The connection to ZooKeeper was lost"
     r"|: ZooKeeper has not answered for "
 )

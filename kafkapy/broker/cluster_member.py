@@ -1,4 +1,4 @@
-"""What a broker of a cluster asks of others, and what the controller asks of it.
+"""The requests of a broker of a cluster to others, and those of the controller to it.
 
 A broker alone has none of it. The parts, and whom they talk to:
 
@@ -37,10 +37,10 @@ NO_CONTROLLER_SECONDS: Final = 0.1
 
 MOVED_SECONDS: Final = 1.0
 NEWS_SECONDS: Final = 0.01
-"""How long, and how often, a broker looks before it stops whether it knows who leads now."""
+"""How long, and how often, a broker looks before it stops whether it knows the new leaders."""
 
 TOLD_SECONDS: Final = 0.3
-"""How long clients are told who leads now, before this broker stops.
+"""How long clients are told the new leaders, before this broker stops.
 
 A client that finds its leader gone may look for another only once a second, as librdkafka does.
 """
@@ -90,7 +90,7 @@ class ClusterMember:
 
     @property
     def requests(self) -> ControllerRequests:
-        """What the controller may ask of this broker."""
+        """The requests that the controller may send to this broker."""
         return self._replication.requests
 
     def start(self, admin: ClusterAdmin) -> None:
@@ -106,8 +106,8 @@ class ClusterMember:
     async def hand_over(self) -> None:
         """Let other brokers lead what this broker leads, as far as there are others in sync.
 
-        This broker goes on answering for a moment, so that its clients hear of it here. While ZooKeeper is
-        away nobody can be elected: the stop does not wait for that.
+        This broker still answers for a moment, so that its clients learn the new leader here. While ZooKeeper
+        is away nobody can be elected: the stop does not wait for that.
 
         Source: KafkaServer.controlledShutdown.
         """

@@ -130,7 +130,7 @@ OWN_APIS: Final = (
     ApiKey.WRITE_SHARE_GROUP_STATE,
     ApiKey.WRITE_TXN_MARKERS,
 )
-"""What coordinators ask brokers, this one as well: `answer_own` in the handler's module answers it."""
+"""The requests of coordinators to brokers, this one too: the handler's `answer_own` answers them."""
 
 START_ERRORS: Final = (
     UnusableAssignorError,
@@ -214,7 +214,7 @@ class BrokerCore:
         self._executor: Executor
         self._background_threads: int
         self._member: ClusterMember | None = None
-        """What it has in a cluster only."""
+        """The parts that it has in a cluster only."""
         self._keep_data = True
         self.encoded_metadata = EncodedAnswers()
         self._started = AsyncExitStack()
@@ -549,7 +549,7 @@ class BrokerCore:
         return image if self._member is None else self._member.requests.new_topics.added_to(image)
 
     def topic_name(self, topic_id: Uuid) -> str | None:
-        """The name of a topic; None if neither the metadata nor the controller has told of it."""
+        """The name of a topic; None if neither the metadata nor the controller knows it."""
         name = self.metadata.image.topic_name(topic_id)
         return self._member.requests.new_topics.name(topic_id) if name is None and self._member else name
 
@@ -584,7 +584,7 @@ class BrokerCore:
         self._started.push_async_callback(self._store.close)
         self._changes = TreeChanges(self._store)
         await self._changes.watch()
-        await self._store.sync()  # who is in sync decides whether empty directories may be served
+        await self._store.sync()  # the replicas in sync decide whether empty directories may be served
         image = await open_cluster(self._store, identity.cluster_id, shared=self.clustered)
         self.cluster_id = image.cluster_id
         if self.clustered:

@@ -10,7 +10,7 @@ It administers settings and quotas too. At its start it does the following, in t
 - adopt logs as topics, if the tree is new;
 - continue interrupted deletions.
 
-In a cluster, the controller (controller.py) decides who leads: it begins the leader epochs, and tells the
+In a cluster, the controller (controller.py) chooses the leaders: it begins the leader epochs, and tells the
 brokers. Logs are not adopted as topics there.
 
 From then on it follows the tree: it reads what other sessions change, and publishes it. If the controller is
@@ -153,7 +153,9 @@ class ClusterAdmin:
             try:
                 image = await self._elect(image, starting=True)
             except OutcomeUnknownError as error:
-                logger.error("cannot take part in the controller's election: %s; this is retried", error)
+                logger.error(
+                    "cannot take part in the controller's election: %s; the broker tries again", error
+                )
                 with contextlib.suppress(OutcomeUnknownError):
                     await self._writer.resign()
             self._cache.publish(image)
@@ -173,7 +175,7 @@ class ClusterAdmin:
                 try:
                     await self._finish()
                 except (KafkaError, OutcomeUnknownError) as error:
-                    logger.error("not all topics can be completed: %s; this is retried", error)
+                    logger.error("not all topics can be completed: %s; the broker tries again", error)
         self._changes.wake()  # something may be left to do, or another broker have become controller
         self._following = asyncio.create_task(self._follow(), name="kafkapy-metadata")
 
@@ -205,7 +207,9 @@ class ClusterAdmin:
                 await self._store.create(znodes.LOG_DIR_EVENT_PREFIX, data, sequence=True)
                 break
             except MetadataStoreError as error:
-                logger.error("the controller cannot be told of offline replicas: %s; this is retried", error)
+                logger.error(
+                    "the controller cannot be told of offline replicas: %s; the broker tries again", error
+                )
             await asyncio.sleep(RETRY_SECONDS)
         # The store does not report to this session what it has written.
         self._changes.requests.add(znodes.LOG_DIR_EVENTS)
@@ -241,9 +245,9 @@ class ClusterAdmin:
             except (KafkaError, MetadataStoreError) as error:
                 if complaint != str(error):
                     complaint = str(error)
-                    logger.error("cannot follow the cluster's metadata: %s; this is retried", error)
+                    logger.error("cannot follow the cluster's metadata: %s; the broker tries again", error)
             except Exception:
-                logger.exception("cannot follow the cluster's metadata; this is retried")
+                logger.exception("cannot follow the cluster's metadata; the broker tries again")
             else:
                 complaint = ""
                 continue

@@ -42,7 +42,7 @@ class FoundLog(NamedTuple):
 
 
 def found_logs(logs: Mapping[TopicPartition, PartitionLog]) -> dict[TopicPartition, FoundLog]:
-    """What is known of the logs that were in the directories before the metadata was read."""
+    """The known facts about the logs that were in the directories before the metadata was read."""
     return {
         topic_partition: FoundLog(
             log.topic_id,

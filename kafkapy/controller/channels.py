@@ -36,7 +36,7 @@ Answered = Callable[[Broker, ControlRequest, Any], None]
 
 
 class OwnBroker(Protocol):
-    """What a controller may ask of its own broker (`kafkapy.replicas.controller_requests`)."""
+    """The requests of a controller to its own broker (`kafkapy.replicas.controller_requests`)."""
 
     async def leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse: ...
 

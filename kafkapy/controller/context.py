@@ -1,4 +1,4 @@
-"""What the controller knows beside the metadata image: live brokers, and states.
+"""The controller's knowledge beside the metadata image: live brokers, and states.
 
 None of it is in the metadata tree, so a new controller begins with nothing and finds it out again. Source:
 Kafka's ControllerContext.

@@ -1,11 +1,11 @@
-"""The controller of a cluster: it decides who leads, and tells the brokers.
+"""The controller of a cluster: it chooses the leaders, and tells the brokers.
 
 One broker is the controller. It follows the metadata tree as every broker does. What has changed there is
 an event for it: brokers came or are gone, topics were created, marked for deletion or changed by hand. So
 are the answers of brokers, and requests: AlterPartition, ControlledShutdown, ElectLeaders and others. All
 of them are handled one after another, under the writer's turn.
 
-Changed brokers and topics only say which partitions are to be looked at again. Each is then brought into line
+Changed brokers and topics only say which partitions to look at again. Each is then brought into line
 with what the metadata and the live brokers are now (`reconciliation.py`), some at a time: written, published,
 told to the brokers. If the metadata store fails, the rest waits until it answers.
 
@@ -109,7 +109,7 @@ class Controller:
             answered=self._answered,
         )
         self.term = self._new_term()
-        """What it knows and has to do since its election."""
+        """Its knowledge and its tasks since its election."""
         self._led: Expectations[TopicPartition] = Expectations()
         self._rebalancing: asyncio.Task[None] | None = None
         self._unclean: bool = config[UNCLEAN_ELECTION]
@@ -167,7 +167,7 @@ class Controller:
         await self._note_epochs()
         await self.term.reassignments.advance_all()
         if self.term.answers or self.term.to_do or self._changes.requests:
-            # They came meanwhile. Whoever reads changes forgets that somebody was to be woken.
+            # They came meanwhile. A read of the changes forgets the wake that they had caused.
             self._changes.wake()
 
     async def _begin(self) -> None:
@@ -217,7 +217,7 @@ class Controller:
     # --- what changes in the image ------------------------------------------------------------------------
 
     def _image_changed(self, old: MetadataImage, new: MetadataImage) -> None:
-        """Note what is to be looked at: others have changed the image, or topics were created."""
+        """Note the partitions to look at: others have changed the image, or topics were created."""
         if not self.term.has_begun or self.term.commits.is_publishing:
             return
         for name in new.changed_topics(old):
@@ -286,7 +286,7 @@ class Controller:
         await self._tell_of_all_partitions([broker.id for broker in came])
 
     async def _tell_of_all_partitions(self, came: Collection[int]) -> None:
-        """Tell brokers that came who leads the partitions that are not looked at anyway."""
+        """Tell brokers that came the leaders of the partitions that are not looked at anyway."""
         topics = self._writer.image.topics.values() if came else ()
         rest = (partition for partition in _partitions(topics) if partition not in self.term.to_do)
         while some := list(islice(rest, PARTITIONS_AT_ONCE)):
@@ -396,7 +396,7 @@ class Controller:
         The caller holds the turn.
 
         Raises:
-            KafkaError, MetadataStoreError: it goes on later.
+            KafkaError, MetadataStoreError: it continues later.
         """
         self.term.deletions.begin(topics)
         await self._advance_deletions()
@@ -543,7 +543,9 @@ class Controller:
         try:
             await self.term.reassignments.advance(changed)
         except KafkaError as error:  # the in-sync replicas are changed all the same
-            logger.error("the reassignment of a partition is not completed: %s; this is retried", error)
+            logger.error(
+                "the reassignment of a partition is not completed: %s; the broker tries again", error
+            )
             self._changes.wake()
 
     async def controlled_shutdown(self, request: ControlledShutdownRequest) -> ControlledShutdownResponse:
@@ -633,7 +635,7 @@ class Controller:
                     self.require()
                     await self.term.elections.rebalance()
             except KafkaError as error:
-                logger.error("leaders are not rebalanced: %s; this is retried", error)
+                logger.error("leaders are not rebalanced: %s; the broker tries again", error)
 
 
 def _partitions(topics: Iterable[Topic]) -> Iterator[TopicPartition]:

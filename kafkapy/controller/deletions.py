@@ -99,7 +99,7 @@ def asked_to_delete(request: StopReplicaRequest) -> Iterator[TopicPartition]:
 class TopicDeletions:
     """The deletions of one controller.
 
-    Whoever calls it holds the writer's turn.
+    The caller holds the writer's turn.
     """
 
     def __init__(self, commits: StateCommits, writer: MetadataWriter, store: MetadataStore) -> None:

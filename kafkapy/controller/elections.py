@@ -45,7 +45,7 @@ _UNAVAILABLE: Final = {
 class LeaderElections:
     """The elections of one controller.
 
-    Whoever calls it holds the writer's turn.
+    The caller holds the writer's turn.
     """
 
     def __init__(self, commits: StateCommits, config: BrokerConfig) -> None:
@@ -60,7 +60,7 @@ class LeaderElections:
     ) -> dict[TopicPartition, KafkaError | None]:
         """Elect leaders; return the error of each partition, or None.
 
-        `elected` is told of the partitions with a new leader before that leader can answer.
+        `elected` gets the partitions with a new leader before that leader can answer.
 
         Raises:
             KafkaError: the metadata could not be changed.

@@ -1,6 +1,6 @@
-"""What requests wait for: partitions that are led, topics that are deleted.
+"""The events that requests wait for: partitions are led, topics are deleted.
 
-The creation of a topic is answered when its leaders know that they lead; so a client that was told of the
+The creation of a topic is answered when its leaders know that they lead; so a client that has heard of the
 topic can use it at once.
 """
 
@@ -19,14 +19,14 @@ class Expectation(Generic[K]):
 
     def __init__(self, things: Collection[K]) -> None:
         self.missing = set(things)
-        """What has not happened yet."""
+        """The events that have not happened yet."""
         self.is_over = asyncio.Event()
         if not self.missing:
             self.is_over.set()
 
 
 class Expectations(Generic[K]):
-    """What all requests wait for."""
+    """The events that all requests wait for."""
 
     def __init__(self) -> None:
         self._expected: dict[K, list[Expectation[K]]] = {}

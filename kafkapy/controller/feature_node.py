@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 def feature_change(node: Node | None, protocol_version: str) -> Operation | None:
-    """What a new controller does to the node, if anything.
+    """The change of the node by a new controller, if any.
 
     Args:
         node: the present one.

@@ -30,11 +30,11 @@ from kafkapy.protocol.types import ZERO_UUID, TopicPartition
 logger = logging.getLogger(__name__)
 
 UNKNOWN_EPOCH: Final = -1
-"""The epoch of a broker in a request of who does not know it; it is not compared."""
+"""The broker epoch in a request of a sender that does not know it; it is not compared."""
 
 
 class IsrChange(NamedTuple):
-    """What a leader asks for one partition."""
+    """A leader's request for one partition."""
 
     leader: int
     leader_epoch: int

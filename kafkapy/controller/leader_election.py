@@ -1,4 +1,4 @@
-"""Who leads a partition, and which replicas are in sync then.
+"""The choice of a partition's leader, and of the replicas that are in sync then.
 
 Each function answers for one partition, from its state and the replicas that may be elected. The first of
 the assigned replicas that qualifies is elected. The in-sync replicas are never empty: if all of them are
@@ -76,7 +76,7 @@ def elect_reassigned(state: PartitionState, online: Collection[int]) -> Elected 
 def elect_for_shutdown(
     state: PartitionState, alive: Collection[int], shutting_down: Collection[int]
 ) -> Elected | None:
-    """The first in-sync replica on a broker that goes on.
+    """The first in-sync replica on a broker that stays.
 
     Brokers that shut down leave the in-sync replicas.
     """

@@ -1,7 +1,7 @@
 """Moves the replicas of partitions to other brokers (KIP-455).
 
 A partition that is moving has all replicas, old and new. `adding` are the new ones, `removing` those that
-go at the end; both are in the topic's node, so a new controller goes on where its predecessor stopped.
+go at the end; both are in the topic's node, so a new controller continues where its predecessor stopped.
 
 1. The topic's node gets the replicas, and the partition a new leader epoch. New replicas start to follow.
 They
@@ -165,7 +165,7 @@ def _invalid(message: str) -> KafkaError:
 class Reassignments:
     """The moves of one controller.
 
-    Whoever calls it holds the writer's turn.
+    The caller holds the writer's turn.
     """
 
     def __init__(self, commits: StateCommits, writer: MetadataWriter, store: MetadataStore) -> None:

@@ -1,7 +1,7 @@
 """Brings a partition into line with the live brokers, after brokers came or went.
 
 It does not matter what has happened, or in which order: a partition whose leader is lost gets another, lost
-replicas leave the in-sync replicas, and replicas on brokers that came are told who leads. So a change that
+replicas leave the in-sync replicas, and replicas on brokers that came are told the leader. So a change that
 could not be written is simply made again later.
 
 A broker that has started anew counts as gone and come: it may have lost what it had, and does not know what
@@ -36,7 +36,7 @@ def reconcile(
     Args:
         unclean: whether a replica that is not in sync may lead, if no other can.
         is_new: whether a partition that the controller sees for the first time has just been created.
-        tell_all: whether all replicas are to be told its state, whatever they know.
+        tell_all: whether to tell all replicas its state, also those that know it.
     """
     state = changes.find(partition)
     if state is None or not state.replicas or partition.topic in changes.context.deletions:
@@ -77,7 +77,7 @@ def _elect(changes: StateChanges, partition: TopicPartition, *, unclean: bool) -
 
 
 def _shrink_isr(changes: StateChanges, partition: TopicPartition) -> None:
-    """Take lost replicas out of the in-sync replicas of a partition whose leader goes on."""
+    """Take lost replicas out of the in-sync replicas of a partition whose leader stays."""
     context, state = changes.context, changes.state(partition)
     left = tuple(
         broker

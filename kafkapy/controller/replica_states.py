@@ -2,7 +2,7 @@
 
     NonExistent -> New                        it is assigned to a broker
     New, Offline, DeletionIneligible -> Online   its broker is told by LeaderAndIsr
-    New, Online, DeletionIneligible -> Offline   its broker or log directory is lost, or it is to be deleted
+    New, Online, DeletionIneligible -> Offline   its broker or log directory is lost, or it will be deleted
     Offline -> DeletionStarted                its broker is asked by StopReplica to delete it
     DeletionStarted -> DeletionSuccessful     its broker has deleted it
     Offline, DeletionStarted -> DeletionIneligible   its broker cannot delete it now
@@ -53,7 +53,7 @@ def move(changes: StateChanges, replica: Replica, target: ReplicaStatus) -> None
 
 
 def come_online(changes: StateChanges, replica: Replica, *, is_new: bool = False) -> None:
-    """Tell a replica's broker who leads."""
+    """Tell a replica's broker its leader."""
     if changes.replica_status(replica) is NON_EXISTENT:
         move(changes, replica, NEW)
     move(changes, replica, ONLINE)
@@ -86,7 +86,7 @@ def go_offline(changes: StateChanges, replica: Replica) -> None:
 
 
 def start_deletion(changes: StateChanges, replica: Replica) -> None:
-    """Ask a replica's broker to delete it; a lost broker is to be asked later.
+    """Ask a replica's broker to delete it; a lost broker is asked later.
 
     A replica that is offline may lack only room, and its deletion needs none. If its log directory failed,
     the broker refuses.

@@ -1,4 +1,4 @@
-"""Collects what the brokers are to be told, and makes the requests for each broker.
+"""Collects the news for the brokers, and makes the requests for each broker.
 
 LeaderAndIsr goes to the replicas of a partition. What it says of a partition goes to all brokers as
 UpdateMetadata too. StopReplica goes to replicas that are stopped or deleted. The requests are those of Apache
@@ -56,7 +56,7 @@ class Sender(NamedTuple):
 
 
 class RequestBatch:
-    """What one event has to tell the brokers, with the content of the metadata then."""
+    """The news of one event for the brokers, with the content of the metadata then."""
 
     def __init__(self) -> None:
         self._leader_and_isr: defaultdict[int, dict[TopicPartition, bool]] = defaultdict(dict)
@@ -64,9 +64,9 @@ class RequestBatch:
         self._stop: defaultdict[int, dict[TopicPartition, bool]] = defaultdict(dict)
         """For a broker, its partitions, each with whether it is deleted."""
         self._metadata: defaultdict[int, dict[TopicPartition, None]] = defaultdict(dict)
-        """For a broker, the partitions that it is told of."""
+        """For a broker, the partitions of which it hears."""
         self._everybody: dict[TopicPartition, None] = {}
-        """The partitions that every broker is told of."""
+        """The partitions of which every broker hears."""
 
     def __bool__(self) -> bool:
         return bool(self._leader_and_isr or self._stop or self._metadata or self._everybody)
@@ -74,14 +74,14 @@ class RequestBatch:
     def leader_and_isr(
         self, brokers: Iterable[int], partition: TopicPartition, *, is_new: bool = False
     ) -> None:
-        """Tell replicas of a partition who leads, and all brokers the same."""
+        """Tell replicas of a partition its leader, and all brokers the same."""
         for broker in brokers:
             found = self._leader_and_isr[broker]
             found[partition] = is_new or found.get(partition, False)
         self._everybody[partition] = None
 
     def update_metadata(self, brokers: Iterable[int], partitions: Iterable[TopicPartition] = ()) -> None:
-        """Tell brokers which brokers are live, and who leads these partitions."""
+        """Tell brokers which brokers are live, and the leaders of these partitions."""
         told = dict.fromkeys(partitions)
         for broker in brokers:
             self._metadata[broker].update(told)
@@ -95,7 +95,7 @@ class RequestBatch:
     def requests(
         self, image: MetadataImage, context: ControllerContext, sender: Sender
     ) -> Iterator[tuple[int, ControlRequest]]:
-        """The requests for the live brokers: for each, in the order in which they are to be sent."""
+        """The requests for the live brokers: for each, in the order in which to send them."""
         build = _Requests(image, context, sender)
         live = context.brokers
         for broker, partitions in self._leader_and_isr.items():
@@ -121,7 +121,7 @@ class _Requests:
         self._sender = sender
         self._brokers = [_broker(broker) for broker in context.brokers.values()]
         self._told: dict[TopicPartition, UpdateMetadataPartitionState] = {}
-        """What UpdateMetadata says of a partition, the same for all brokers."""
+        """The entry of a partition in UpdateMetadata, the same for all brokers."""
 
     def leader_and_isr(
         self, to: Broker, partitions: Mapping[TopicPartition, bool]

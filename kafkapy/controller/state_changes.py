@@ -1,4 +1,4 @@
-"""What one event changes: states to write, states of the machines, requests to send.
+"""The changes of one event: states to write, states of the machines, requests to send.
 
 The state machines collect it here and do no I/O. Then `StateCommits` writes the states, publishes the image,
 puts the rest into the context, and sends the requests. If the write fails, nothing has changed.
@@ -32,9 +32,9 @@ class StateChanges:
         self._controller_epoch = controller_epoch
         self._states: dict[TopicPartition, PartitionState] = {}
         self._written: dict[TopicPartition, None] = {}
-        """The partitions whose states are to be written."""
+        """The partitions whose states must be written."""
         self._assigned: dict[str, None] = {}
-        """The topics whose replicas are to be written."""
+        """The topics whose replicas must be written."""
         self._partitions: dict[TopicPartition, PartitionStatus] = {}
         self._replicas: dict[Replica, ReplicaStatus] = {}
 

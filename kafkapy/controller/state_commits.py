@@ -25,7 +25,7 @@ T = TypeVar("T")
 class StateCommits:
     """The commits of one controller, from its election on.
 
-    Whoever calls it holds the writer's turn.
+    The caller holds the writer's turn.
     """
 
     def __init__(self, writer: MetadataWriter, channels: Channels, node_id: int, listener: str) -> None:

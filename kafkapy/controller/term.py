@@ -41,7 +41,7 @@ class Term:
         self.reassignments = Reassignments(self.commits, writer, store)
         self.deletions = TopicDeletions(self.commits, writer, store)
         self.to_do: dict[TopicPartition, bool] = {}
-        """The partitions to look at, each with whether its replicas are to be told in any case."""
+        """The partitions to look at, each with whether to tell its replicas in any case."""
         self.answers: deque[tuple[Broker, ControlRequest, Any]] = deque()
         """Answers that change something."""
         self.acted_on: dict[int, int] | None = None
@@ -49,5 +49,5 @@ class Term:
 
     @property
     def context(self) -> ControllerContext:
-        """What the controller knows beside the image."""
+        """The controller's knowledge beside the image."""
         return self.commits.context

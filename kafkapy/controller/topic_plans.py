@@ -136,7 +136,7 @@ class TopicPlanner:
         return Topic(new.name, random_uuid(), partitions, configs)
 
     def for_policy(self, new: NewTopic) -> TopicRequest:
-        """What a policy is shown of a valid topic: Kafka leaves out what an assignment says."""
+        """A valid topic for a policy: Kafka leaves out counts if there is an assignment."""
         configs = {name: value for name, value in new.configs.items() if value is not None}
         if new.assignments:
             assignments = {partition: tuple(replicas) for partition, replicas in new.assignments}

@@ -189,7 +189,7 @@ class TopicAdmin:
         try:
             await self._controller.act()
         except (KafkaError, MetadataStoreError) as error:
-            logger.error("the brokers do not know of new partitions yet: %s; this is retried", error)
+            logger.error("the brokers do not know of new partitions yet: %s; the broker tries again", error)
 
     async def _write(self, operations: Sequence[Operation]) -> None:
         """Commit operations; for a large topic of a cluster in parts.

@@ -40,7 +40,7 @@ class PendingWrite(Generic[P]):
         self._done += (done,)
 
     def end(self) -> None:
-        """Tell those who wait: no batch is on its way any more."""
+        """Tell the waiting operations: no batch is on its way any more."""
         for done in self._done:
             done(self.failed)
 

@@ -116,7 +116,7 @@ class MessageSetRead(FetchRead):
         return False
 
     async def _in_thread(self, parts: list[_Part]) -> list[bytes | Exception]:
-        """What became of each part; the slices are released even if the client goes away."""
+        """The result for each part; the slices are released even if the client goes away."""
         broker = self._broker
         max_decompressed: int = broker.config["max.decompressed.message.bytes"]
 

@@ -141,7 +141,7 @@ class FetchRead:
         self.files = 0
         """The number of slices read. Each may keep a file open."""
         self._missing: list[NotReadyError] = []
-        """What the last pass lacked."""
+        """The reads that were not ready in the last pass."""
         self._loads = 0
         """How often a thread has provided what was missing."""
         self.failed = False
@@ -352,7 +352,7 @@ class FetchRead:
             data.preferred_read_replica, data.records = nearest, b""
             self.failed = True
             return data, -1
-        is_full = self.files + len(self._missing) >= self._max_files  # what is to be loaded is kept open too
+        is_full = self.files + len(self._missing) >= self._max_files  # the slices to load are kept open too
         if is_full or self._is_throttled(partition):
             data.records = b""
             return data, -1

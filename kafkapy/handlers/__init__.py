@@ -110,7 +110,7 @@ BETWEEN_BROKERS: Final = (
 )
 
 IN_CLUSTER: Final = tuple(sorted((*APIS, *BETWEEN_BROKERS), key=lambda api: api.key))
-"""What a broker of a cluster serves; a sole broker serves `APIS`."""
+"""The APIs of a broker of a cluster; a sole broker serves `APIS`."""
 
 BY_KEY: Final[dict[int, Api]] = {api.key: api for api in APIS}
 BY_KEY_IN_CLUSTER: Final[dict[int, Api]] = {api.key: api for api in IN_CLUSTER}

@@ -6,7 +6,7 @@ Behaviour:
 
 - The group must have no members: NON_EMPTY_GROUP. A group that does not exist is created.
 - The share coordinator forgets what became of single records, and begins anew at the offset.
-- A partition that does not exist gets its own error; the others go on.
+- A partition that does not exist gets its own error; the others are altered.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A handler module `kafkapy/handlers/<api>.py` has one function `handle(context, r
 
 - the response, when it can answer at once: no task is made. If it is encoded already, a list of its parts
   (protocol/frames.py);
-- None, when nothing is to be sent (Produce with acks=0);
+- None, when there is no answer to send (Produce with acks=0);
 - a generator that returns any of these, if it may take long: it yields wherever other requests may be served
   (loop/turns.py). It is started at once. If one turn is not enough, the next request waits as for an
   awaitable;
@@ -134,7 +134,7 @@ class RequestContext:
 
     @property
     def principal(self) -> str:
-        """Who the client is."""
+        """The identity of the client."""
         return self.connection.principal
 
     def nodes(self) -> list[Node]:

@@ -51,7 +51,7 @@ async def handle(context: RequestContext, request: CreatePartitionsRequest) -> C
 
 
 def _wanted(request: CreatePartitionsRequest, names: Mapping[str, int]) -> Steps[list[MorePartitions]]:
-    """What is asked for topics that are named once."""
+    """The requests for topics that are named once."""
     wanted = []
     for topic in request.topics:
         yield

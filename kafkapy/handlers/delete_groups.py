@@ -31,7 +31,7 @@ from kafkapy.protocol.messages.delete_groups import (
 def handle(
     context: RequestContext, request: DeleteGroupsRequest
 ) -> Steps[DeleteGroupsResponse | Awaitable[DeleteGroupsResponse]]:
-    """Delete each group once, whatever becomes of the others."""
+    """Delete each group once, also if another one fails."""
     groups = context.broker.groups
     response = DeleteGroupsResponse()
     answer: Answer[DeleteGroupsResponse] = Answer()

@@ -7,7 +7,7 @@ Behaviour:
 - The group must have no members: NON_EMPTY_GROUP.
 - The states of all partitions of a topic are deleted. Members that come later begin where the settings of the
   group say.
-- A topic without such states gets UNKNOWN_TOPIC_OR_PARTITION; the others go on.
+- A topic without such states gets UNKNOWN_TOPIC_OR_PARTITION; the others are deleted.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ Behaviour:
   offset, together with the aborted transactions in what they read.
 - The answer waits while there are fewer than min bytes, for max wait at most. An error, or a partition that
   is not served any more, is answered at once.
-- A partition with an error gets its own error code; the others go on.
+- A partition with an error gets its own error code; the others are served.
 - While a replica in sync is silent, an offset out of range is NOT_LEADER_OR_FOLLOWER: another broker may
   lead, and have the offset (`Leader.may_be_deposed`).
 - With `replica.selector.class`, a consumer that names its rack is sent to a replica there

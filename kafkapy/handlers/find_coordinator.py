@@ -1,4 +1,4 @@
-"""FindCoordinator: say who coordinates a group, a transactional id or a share partition.
+"""FindCoordinator: name the coordinator of a group, transactional id or share partition.
 
 Versions: 0-6.
 

@@ -1,4 +1,4 @@
-"""Tells clients who asked the wrong broker which one leads (KIP-951).
+"""Tells clients that asked the wrong broker which one leads (KIP-951).
 
 They need not ask for metadata then. The leader is the one that this broker follows, if it has a replica;
 otherwise it is the one in the metadata.

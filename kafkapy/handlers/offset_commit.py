@@ -22,7 +22,7 @@ Version notes:
   without a member. It creates the offsets topic where that is missing, since its clients never ask for a
   coordinator. (Apache Kafka 4 has no v0.)
 - v1 is the only version that gives timestamps.
-- v2-4 are the only versions that say how long the offsets are to be kept.
+- v2-4 are the only versions that say how long to keep the offsets.
 - v6 adds the leader epoch.
 - v7 adds static membership.
 - v9 answers GROUP_ID_NOT_FOUND for an unknown group. Before it, the answer is ILLEGAL_GENERATION.

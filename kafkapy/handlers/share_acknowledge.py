@@ -7,7 +7,7 @@ Behaviour:
 - A member accepts, releases or rejects records that it has acquired, or says that offsets have no records.
   The answer waits until this is committed in `__share_group_state`.
 - A partition with an error gets its own code, and nothing of it has changed: INVALID_RECORD_STATE, the member
-  has not acquired the records, or no more; INVALID_REQUEST, the offsets make no sense. The others go on.
+  has not acquired the records, or no more; INVALID_REQUEST, the offsets make no sense. The others are served.
 - The request belongs to a share session. Epoch -1 ends it, and what the member has acquired and not
   acknowledged is available to others.
 
@@ -66,7 +66,7 @@ async def handle(context: RequestContext, request: ShareAcknowledgeRequest) -> S
 def _said(
     context: RequestContext, request: ShareAcknowledgeRequest, group_id: str
 ) -> Steps[tuple[Mapping[ShareKey, Sequence[Acknowledgement]], dict[ShareKey, KafkaError]]]:
-    """What the member says of each share partition, and the errors of what makes no sense."""
+    """The acknowledgements by share partition, and the errors of those without sense."""
     said = yield from acknowledgements_of(group_id, request.topics)
     version, renews = context.api_version, request.is_renew_ack
     return said, (yield from refused(context.broker, said, version=version, renews=renews))

@@ -1,4 +1,4 @@
-"""What ShareFetch and ShareAcknowledge have in common: what members say of records.
+"""The acknowledgements of members, which ShareFetch and ShareAcknowledge have in common.
 
 Source: Apache Kafka's KafkaApis (validateAcknowledgementBatches, handleAcknowledgements).
 """
@@ -31,7 +31,7 @@ def require_member(group_id: str | None, member_id: str | None) -> tuple[str, st
 def acknowledgements_of(
     group_id: str, topics: Sequence[share_fetch.FetchTopic] | Sequence[share_acknowledge.AcknowledgeTopic]
 ) -> Steps[dict[ShareKey, list[Acknowledgement]]]:
-    """What a request says of each share partition that it names."""
+    """The acknowledgements of a request for each share partition that it names."""
     found: dict[ShareKey, list[Acknowledgement]] = {}
     for topic in topics:
         yield
@@ -81,7 +81,7 @@ def _are_valid(batches: Iterable[Acknowledgement], most: int, *, renews: bool) -
 def current_leader(
     context: RequestContext, key: ShareKey, error: KafkaError | None, leaders: dict[int, Any]
 ) -> tuple[int, int] | None:
-    """Who leads a partition, for a member that asked the wrong broker.
+    """The leader of a partition, for a member that asked the wrong broker.
 
     The address joins `leaders`.
     """

@@ -14,8 +14,8 @@ Behaviour:
   waits while the state of a share partition is read.
 - The request belongs to a share session, which ends with the connection (`kafkapy.share.sessions`). If there
   are too many, the answer is SHARE_SESSION_LIMIT_REACHED after max wait.
-- A partition with an error gets its own error code; the others go on. A partition without news is left out,
-  except in the first answer of a session.
+- A partition with an error gets its own error code; the others are served. A partition without news is left
+  out, except in the first answer of a session.
 
 Version notes:
 
@@ -94,13 +94,13 @@ async def handle(context: RequestContext, request: ShareFetchRequest) -> ShareFe
 
 
 class _Said(NamedTuple):
-    """What a request says, read in turns before anything is done about it."""
+    """The content of a request, read in turns before anything is done about it."""
 
     acknowledgements: Mapping[ShareKey, Sequence[Acknowledgement]]
     errors: dict[ShareKey, KafkaError]
     """The errors of these, at first of those that make no sense."""
     keys: Mapping[ShareKey, object]
-    """What it names."""
+    """The partitions that it names."""
     forgotten: Sequence[ShareKey]
 
 

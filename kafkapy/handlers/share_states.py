@@ -1,4 +1,4 @@
-"""What requests to a share coordinator share: each share partition is answered on its own."""
+"""The common part of requests to a share coordinator: an answer for each partition."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ Behaviour:
 - A marker is appended to each partition, and answered when all in-sync replicas have it.
 - Transaction coordinators send markers for the transactions that they end. An administrator's tool may end a
   transaction that no coordinator knows.
-- A marker with a smaller epoch than the producer's is INVALID_PRODUCER_EPOCH: a later transaction goes on in
-  the partition. One of a former coordinator is TRANSACTION_COORDINATOR_FENCED.
+- A marker with a smaller epoch than the producer's is INVALID_PRODUCER_EPOCH: a later transaction continues
+  in the partition. One of a former coordinator is TRANSACTION_COORDINATOR_FENCED.
 - A marker that is written again changes nothing but the end of the log.
 - In `__consumer_offsets` the offsets of the transaction count once the marker is committed, or are dropped.
   While such a partition is being loaded, it is NOT_LEADER_OR_FOLLOWER.

@@ -1,7 +1,7 @@
 """Requests of this broker to any broker of the cluster, which may be this one.
 
 Each broker has a connection for each API, so that an answer that takes long, such as that to WriteTxnMarkers,
-delays no request of another kind. Whoever wants more connections numbers them. A request to this broker
+delays no request of another kind. A caller that wants more connections numbers them. A request to this broker
 itself goes to the part that answers it, without a connection. A broker that is gone, or that moved to another
 address, gets no more requests at the old one: those that wait for its answers fail.
 """

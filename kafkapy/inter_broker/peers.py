@@ -1,8 +1,8 @@
 """Connections from this broker to other brokers.
 
 A peer is one connection, which is opened when it is first used and again after it broke. It sends one request
-after another, as the channels of Apache Kafka's brokers do. Whoever must not wait for the requests of others
-connects for itself.
+after another, as the channels of Apache Kafka's brokers do. A caller that must not wait for the requests of
+others connects for itself.
 
 At the start of a connection, the brokers agree on versions: a request has the highest version that both
 brokers know.

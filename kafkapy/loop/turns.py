@@ -80,7 +80,7 @@ class Turn:
         self._stop_at = time.monotonic() + TURN_SECONDS
 
     def is_over(self) -> bool:
-        """Whether other requests are to be served now."""
+        """Whether other requests must be served now."""
         return time.monotonic() >= self._stop_at
 
     async def end(self) -> None:

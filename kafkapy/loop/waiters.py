@@ -9,7 +9,7 @@ owns all state, so no locks are needed.
 A `Watch` calls its callback within the wake. A future would delay every acknowledgement by one iteration of
 the loop; `wait` returns a future for callers that await.
 
-A `Listener` is told of every wake of a key, until it is forgotten. Thus who serves thousands of keys learns
+A `Listener` is told of every wake of a key, until it is forgotten. So an owner of thousands of keys learns
 which have changed, without watching all of them again and again.
 """
 
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class Listener(Protocol):
-    """What is told of the wakes of a key."""
+    """The receiver of the wakes of a key."""
 
     def look(self) -> bool:
         """Note a wake; return whether a delayed operation completed."""
@@ -73,8 +73,8 @@ class Watch:
         """Set the callback that is called as `callback(self)` on completion.
 
         There is only one callback. It is not called after a cancellation. If the operation has completed
-        already, the callback is called soon: who makes the operation may hand it to who waits for it in a
-        later iteration of the loop.
+        already, the callback is called soon: the caller that makes the operation may hand it to a caller that
+        waits for it in a later iteration of the loop.
         """
         if self._is_complete:
             self._waiters.loop.call_soon(callback, self)

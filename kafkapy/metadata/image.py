@@ -193,7 +193,7 @@ class MetadataImage:
 async def read_tree(store: MetadataStore) -> dict[str, Node]:
     """The nodes that an image shows, by path.
 
-    Others may write meanwhile: who has watched them since before then reads their changes again.
+    Others may write meanwhile: a reader that has watched them since before then reads their changes again.
     """
     tree: dict[str, Node] = {}
     for path in (znodes.CLUSTER_ID, znodes.CONTROLLER):

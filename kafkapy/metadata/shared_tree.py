@@ -51,7 +51,7 @@ async def choose_broker_id(
         stored: the id in meta.properties; None if the data directories are new.
 
     Raises:
-        MetadataStoreError: there is none, and none is to be generated; or the store failed.
+        MetadataStoreError: there is none, and none may be generated; or the store failed.
     """
     if configured >= 0:
         return configured

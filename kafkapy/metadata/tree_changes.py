@@ -217,7 +217,7 @@ class TreeChanges:
         return topics.put_into(image)
 
     async def _read_topics(self, names: Sequence[str]) -> dict[str, Node]:
-        """What the tree has of topics: the nodes below theirs, their settings and marks."""
+        """The parts of topics in the tree: the nodes below theirs, their settings and marks."""
         if not names:
             return {}
         below, beside = await asyncio.gather(

@@ -44,7 +44,7 @@ MAX_BYTES: Final = 700_000
 """The most that one transaction may hold: ZooKeeper refuses requests above 1 MiB (jute.maxbuffer)."""
 
 OPERATION_BYTES: Final = 100
-"""What an operation takes beside its path and data, generously."""
+"""The bytes of an operation beside its path and data, generously."""
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@
     /config/client-metrics/<name>   the same, for a subscription to metrics of clients
     /config/users/<user>            quotas, the same form; <default>: users without quotas of their own
       …/clients/<client id>         quotas of a client of that user
-    /config/clients/<client id>     quotas of a client, whoever its user is
+    /config/clients/<client id>     quotas of a client, for all of its users
     /config/ips/<address>           quotas of an address
     /config/changes/config_change_<n>   {"version":2,"entity_path":"topics/<topic>"}
     /admin/delete_topics/<topic>    marked for deletion

@@ -81,7 +81,7 @@ MAX_CHANGE_BYTES: Final = 1_000_000
 ZooKeeper closes the connection at a larger one (jute.maxbuffer, 1,048,575 bytes).
 """
 _OPERATION_BYTES: Final = 48
-"""What the largest operation, a Create, takes in a request beside its path and data."""
+"""The bytes of the largest operation, a Create, in a request beside its path and data."""
 
 PROBE_SECONDS: Final = 1.0
 """How long an address that no ZooKeeper has answered at may take to accept a connection."""
@@ -99,7 +99,7 @@ RETRY_SECONDS: Final = 0.1
 """After which a read that met a lost connection is sent again."""
 
 _OWN_NODE: Final = "zookeeper"
-"""What ZooKeeper keeps for itself below its root."""
+"""The nodes that ZooKeeper keeps for itself below its root."""
 
 _PERSISTENT_RECURSIVE: Final = 1
 
@@ -121,7 +121,7 @@ _GONE: Final = (
 )
 
 _ROLLED_BACK: Final = (exceptions.RolledBackError, exceptions.RuntimeInconsistency)
-"""What a multi says of operations that did not fail themselves."""
+"""The errors in a multi of operations that did not fail themselves."""
 
 _REFUSALS: Final = {
     exceptions.NoNodeError: NoNodeError,
@@ -499,7 +499,7 @@ class ZooKeeperStore(MetadataStore):
     # --- requests -----------------------------------------------------------------------------------------
 
     async def _read(self, start: Callable[[], Any]) -> Any:
-        """What comes of a request that changes nothing: it is sent again after a lost connection."""
+        """The result of a request that changes nothing: it is sent again after a lost connection."""
         while True:
             self._require_open()
             try:
@@ -510,7 +510,7 @@ class ZooKeeperStore(MetadataStore):
                 raise MetadataStoreError(f"ZooKeeper refuses to read: {_NOT_ALLOWED}") from None
 
     async def _result(self, start: Callable[[], Any]) -> Any:
-        """What comes of a request of kazoo's; raises what it raises."""
+        """The result of a request of kazoo's; raises its errors."""
         async with self._turns:
             future: asyncio.Future[Any] = self._loop.create_future()
             start().rawlink(lambda result: self._on_loop(_settle, future, result))
@@ -519,7 +519,7 @@ class ZooKeeperStore(MetadataStore):
     async def _read_many(
         self, paths: Sequence[str], kind: type[GetData | GetChildren]
     ) -> list[tuple[str, Any]]:
-        """What ZooKeeper has at `paths`; nodes that do not exist are left out."""
+        """The nodes of ZooKeeper at `paths`; those that do not exist are left out."""
         requests = [
             _MultiRead([kind(self._absolute(path), None) for path in paths[start : start + READS_AT_ONCE]])
             for start in range(0, len(paths), READS_AT_ONCE)
@@ -556,7 +556,7 @@ class ZooKeeperStore(MetadataStore):
             ) from None
 
     def _outcome(self, result: Any) -> str | int | None:
-        """What `multi` returns for one of kazoo's results."""
+        """The result of `multi` for one of kazoo's results."""
         if isinstance(result, str):
             return result.removeprefix(self._chroot)
         return result.version if isinstance(result, ZnodeStat) else None
@@ -572,7 +572,7 @@ class ZooKeeperStore(MetadataStore):
     # --- watchers -----------------------------------------------------------------------------------------
 
     def _hears(self, path: str, watcher: Watcher | None, unknown: EventType) -> _Heard | None:
-        """What kazoo calls once for `watcher`; where the connection was lost, an `unknown` event."""
+        """Make a callback for kazoo, which calls it once, with `unknown` after a lost connection."""
         if watcher is None:
             return None
 
@@ -603,7 +603,7 @@ def _settle(future: asyncio.Future[Any], result: Any) -> None:
 
 
 def _why_silent(hosts: Sequence[tuple[str, int]]) -> str:
-    """What may be wrong if no ZooKeeper answers, and what to do."""
+    """The likely faults if no ZooKeeper answers, and their remedies."""
     for host, port in hosts:
         try:
             socket.create_connection((host, port), PROBE_SECONDS).close()

@@ -66,7 +66,7 @@ class Client(Payer, Protocol):
 class _Request:
     """A request in flight.
 
-    `response` is None until it is `ready`, and if nothing is to be sent.
+    `response` is None until it is `ready`, and if there is no answer to send.
     """
 
     __slots__ = (

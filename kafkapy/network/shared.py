@@ -1,4 +1,4 @@
-"""What all connections share: a receive buffer, a memory limit, the time, and threads.
+"""The common parts of all connections: a receive buffer, a memory limit, time, threads.
 
 queued.max.request.bytes limits the received bytes that are not handled yet. Above the limit, connections
 whose buffers would have to grow stop reading until the requests of others are handled or closed (server.py).

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ResetPlan:
-    """What a reset will do.
+    """The effect of a reset.
 
     `before` are the present positions. `after` maps each partition to its new offset. `copied_from` are the
     ids of topics whose records this topic has at the same offsets. `other` is true if this topic has other

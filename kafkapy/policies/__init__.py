@@ -30,7 +30,7 @@ class PolicyViolationError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TopicRequest:
-    """A topic that is to be created (Kafka's CreateTopicPolicy.RequestMetadata)."""
+    """A topic that a client wants to create (Kafka's CreateTopicPolicy.RequestMetadata)."""
 
     topic: str
     num_partitions: int | None
@@ -45,7 +45,7 @@ class TopicRequest:
 
 @dataclass(frozen=True, slots=True)
 class ConfigResource:
-    """What has settings: a topic, a broker, a group, or a subscription to metrics of clients."""
+    """A resource with settings: a topic, broker, group, or subscription to client metrics."""
 
     type: str
     """TOPIC, BROKER, GROUP or CLIENT_METRICS."""
@@ -63,7 +63,7 @@ class ConfigRequest:
 
 
 class Policy:
-    """What both policies have in common."""
+    """The common part of both policies."""
 
     def configure(self, configs: Mapping[str, str]) -> None:
         """Take the settings of the broker, as they were given, before the first request.

@@ -1,4 +1,4 @@
-"""What the controller asks of this broker: to lead, to follow, to stop.
+"""The controller's requests to this broker: to lead, to follow, to stop.
 
 A request counts only from the latest controller that this broker has heard of (controller epoch), and only
 for its present registration (broker epoch). A partition takes a state only with a leader epoch that is not
@@ -19,11 +19,12 @@ controller had written, the tree is read after a `MetadataStore.sync`: this brok
 
 StopReplica has no topic id. A deletion that arrives late, or a second time, may meet the next topic of the
 name. So a replica is deleted only if the tree does not assign it to this broker any more, or has its topic
-marked for deletion: controllers write that first. Apache Kafka deletes whatever has the name.
+marked for deletion: controllers write that first. Apache Kafka deletes any topic of the name.
 
 In the same way a LeaderAndIsr that arrives after the deletion, or after the partition has moved away, brings
-no replica back. If one is here all the same when the next topic of the name is to be led or followed, it is
-deleted. Apache Kafka refuses the new topic with INCONSISTENT_TOPIC_ID as long as the old replica is there.
+no replica back. If one is here all the same when the next topic of the name gets a leader or a follower here,
+it is deleted. Apache Kafka refuses the new topic with INCONSISTENT_TOPIC_ID as long as the old replica is
+there.
 
 A state with the same leader epoch brings a new ISR or assignment. Apache Kafka's brokers ignore such a state
 of a ZooKeeper controller, and answer STALE_CONTROLLER_EPOCH.

@@ -28,7 +28,7 @@ LAST_EPOCH: Final = 2**31 - 1
 
 
 class Wanted(NamedTuple):
-    """What a follower asks for of one partition."""
+    """A follower's request for one partition."""
 
     topic_id: Uuid
     fetch_offset: int
@@ -47,7 +47,7 @@ class FollowerSession:
         self._id = NO_SESSION
         self._epoch = FULL
         self.sent: dict[TopicPartition, Wanted] = {}
-        """What the leader was last asked for, and still answers when there is news."""
+        """The partitions that the leader was last asked for, and still answers when there is news."""
         self.names: dict[Uuid, str] = {}
         """The names of the topics that were asked for, by their ids."""
 

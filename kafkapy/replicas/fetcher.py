@@ -5,16 +5,16 @@ partitions, and appends what the answers hold byte for byte:
 
     truncate    only for leaders before Fetch v12: ask where the epochs ended (OffsetForLeaderEpoch)
     fetch       from the end of each log, with the last epoch there. A leader that has other records answers
-                where the logs diverge; the log is truncated there and the next request goes on from it
+                where the logs diverge; the log is truncated there and the next request begins there
     append      the batches, then the leader's high watermark and log start offset
     sync        with durability=fsync, until the appends are on disk. The next request says so to the leader
 
 An answer counts only if it is for the end of the log, and if the partition still has the role that it was
 asked in: appends, truncations and changes of roles may have come in between.
 
-A partition with an error is asked for again after `replica.fetch.backoff.ms`; the others go on. But a leader
-that refuses may only not know yet that it leads, while producers wait for this replica. It is asked again
-after 20 ms, then after 40, and so on. Apache Kafka waits all of the time at once.
+A partition with an error is asked for again after `replica.fetch.backoff.ms`; the others are fetched. But a
+leader that refuses may only not know yet that it leads, while producers wait for this replica. It is asked
+again after 20 ms, then after 40, and so on. Apache Kafka waits all of the time at once.
 
 A partition whose records take longer than SYNC_SECONDS to be synced is left out of the requests until they
 are. So is a throttled one that is not in sync while the quota is exceeded (replication_quota.py).
@@ -107,7 +107,7 @@ class FetchSettings(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FetcherParts:
-    """What all fetchers of a broker share."""
+    """The parts that all fetchers of a broker share."""
 
     node_id: int
     peers: Peers
@@ -160,7 +160,7 @@ class Fetcher:
         self._parts = parts
         self._fetched: dict[TopicPartition, _Fetched] = {}
         self._changed: dict[TopicPartition, None] = {}
-        """The partitions that are to be asked for anew."""
+        """The partitions to ask for anew."""
         self._delayed: dict[TopicPartition, float] = {}
         """The partitions with an error, each with the time of the loop at which it is asked for again."""
         self._unready: dict[TopicPartition, None] = {}
@@ -232,7 +232,7 @@ class Fetcher:
                     self._failed(error)
                     await asyncio.sleep(self._parts.settings().backoff_seconds)
                 except Exception as error:
-                    logger.exception("%s failed; this is retried", self._name)
+                    logger.exception("%s failed; the broker tries again", self._name)
                     self._failed(error)
                     await asyncio.sleep(self._parts.settings().backoff_seconds)
         finally:
@@ -241,7 +241,9 @@ class Fetcher:
     def _failed(self, error: Exception) -> None:
         if not self._complained and isinstance(error, (PeerError, KafkaError)):
             self._complained = True
-            logger.warning("Broker %d cannot be fetched from; this is retried: %s", self._leader, error)
+            logger.warning(
+                "Broker %d cannot be fetched from; the broker tries again: %s", self._leader, error
+            )
         self._session.failed()
         self._disconnect()
 
@@ -344,7 +346,7 @@ class Fetcher:
     async def _partitions(
         self, version: int, settings: FetchSettings
     ) -> tuple[dict[TopicPartition, Wanted], list[TopicPartition]]:
-        """What to ask for, and what not.
+        """The partitions to ask for, and those to drop.
 
         A full request is about all partitions, others are about changed ones.
         """
@@ -370,7 +372,7 @@ class Fetcher:
         return wanted, unwanted
 
     def _wanted(self, key: TopicPartition, version: int, settings: FetchSettings) -> Wanted | None:
-        """What to ask for; None if the partition cannot take records now."""
+        """The request for a partition; None if it cannot take records now."""
         fetched = self._fetched.get(key)
         if fetched is None or not fetched.is_current or fetched.partition.offline:
             return None
@@ -462,7 +464,7 @@ class Fetcher:
                 self._mark(key)
             return bool(records)
         except StorageError as error:
-            # The log directory tells of a lack, once for all its partitions.
+            # The log directory logs a lack, once for all its partitions.
             level = logging.DEBUG if isinstance(error, TransientStorageError) else logging.ERROR
             logger.log(level, "%s cannot take its leader's records: %s", key, error.message)
         except KafkaError as error:
@@ -545,7 +547,7 @@ class Fetcher:
     async def _out_of_range(
         self, peer: Peer, key: TopicPartition, fetched: _Fetched, settings: FetchSettings
     ) -> None:
-        """Find the offset to go on from, when the leader does not have the end of this log.
+        """Find the offset to continue from, when the leader does not have the end of this log.
 
         The leader's log ends earlier after an unclean election. It starts later if this broker was away for
         long.

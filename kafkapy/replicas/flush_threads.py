@@ -54,7 +54,7 @@ class FlushThreads(Generic[F]):
         self._queue: SyncQueue | None = None
         """The queue, from the first thread on."""
         self._descriptors: tuple[int, int] = (NO_FILE, NO_FILE)
-        """What wakes the loop, while there is a queue."""
+        """The descriptors that wake the loop, while there is a queue."""
 
     def __len__(self) -> int:
         return len(self._threads)

@@ -49,7 +49,7 @@ RETRY_SECONDS: Final = 0.25
 """The delay before a flush is retried."""
 
 SLOW_SECONDS: Final = 1.0
-"""How long a flush may take before the log tells of a slow disk."""
+"""How long a flush may take before the log mentions a slow disk."""
 COMPLAIN_EVERY_SECONDS: Final = 60.0
 
 OVERDUE_LOOKS: Final = 4
@@ -123,7 +123,7 @@ class Flusher:
         """The number of threads that have no flush."""
         self._draining: list[asyncio.Future[None]] = []
         self._complain_at = 0.0
-        """The time of the loop from which on the log tells of a slow disk again."""
+        """The time of the loop from which on the log mentions a slow disk again."""
 
     def start(self) -> None:
         """Start a thread.
@@ -252,7 +252,7 @@ class Flusher:
             partition.wake()
 
     def _was_slow(self, flush: Flush) -> None:
-        """Tell of a slow disk, at times: those who wait elsewhere cannot know of it."""
+        """Log a slow disk, at times: operations that wait elsewhere cannot notice it."""
         now = self._loop.time()
         if now >= self._complain_at:
             self._complain_at = now + COMPLAIN_EVERY_SECONDS

@@ -42,7 +42,7 @@ class Follower:
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def committed(self, ready: int) -> int:
-        """What is ready here, up to the leader's high watermark."""
+        """The part of `ready` that is committed: up to the leader's high watermark."""
         return min(ready, self.leader_high_watermark)
 
     def admit(self, acks: int) -> None:

@@ -139,7 +139,7 @@ class Housekeeping:
             try:
                 await replicas.make_files()
             except Exception:
-                logger.exception("The files of new logs could not be created; this is retried")
+                logger.exception("The files of new logs could not be created; the broker tries again")
 
     async def _reopen(self) -> None:
         replicas = self._replicas
@@ -188,4 +188,4 @@ async def _repeat(seconds: float, job: Callable[[], Awaitable[None]]) -> None:
         try:
             await job()
         except Exception:
-            logger.exception("Housekeeping failed; it is retried in %.0f s", seconds)
+            logger.exception("Housekeeping failed; the broker tries again in %.0f s", seconds)

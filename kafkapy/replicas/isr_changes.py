@@ -120,7 +120,7 @@ class IsrChanges:
                 logger.info("The controller has not answered about ISRs; it is asked again: %s", error)
             return False
         except Exception:
-            logger.exception("The controller could not be asked about ISRs; this is retried")
+            logger.exception("The controller could not be asked about ISRs; the broker tries again")
             return False
         self._complained = False
         names = {proposal.leader.partition.topic_id: key.topic for key, proposal in sent.items()}

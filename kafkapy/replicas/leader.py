@@ -4,7 +4,7 @@
     maximal ISR               these, and those that are being added: a change may count already
     followers                 the other replicas that are assigned, or in the maximal ISR
 
-A record is committed when every replica of the maximal ISR has it. So whatever the controller makes of a
+A record is committed when every replica of the maximal ISR has it. So however the controller decides about a
 change that is under way, a replica that it may elect has all committed records. The high watermark stays
 where it is while the ISR is smaller than `min.insync.replicas` (KIP-966). It also waits for a replica that is
 caught up and about to be added.
@@ -76,7 +76,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LeaderParts:
-    """What all leaders of a broker share."""
+    """The parts that all leaders of a broker share."""
 
     node_id: int
     now: Callable[[], float]
@@ -204,7 +204,7 @@ class Leader:
         else:
             self._follow()
         self.partition.advance()
-        self.partition.wake()  # the sessions of followers have to note who is in sync
+        self.partition.wake()  # the sessions of followers have to note the replicas in sync
         return True
 
     def _commit_isr(self, isr: tuple[int, ...]) -> None:

@@ -53,7 +53,7 @@ class _Move:
         self.resumed = resumed
         self.stopping = asyncio.Event()
         self.discard = False
-        """Whether the copy is to be deleted when the move ends."""
+        """Whether to delete the copy when the move ends."""
         self.task: asyncio.Task[None] | None = None
 
     @property

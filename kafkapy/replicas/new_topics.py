@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Told:
-    """What was told of a topic."""
+    """The description of a topic."""
 
     topic_id: Uuid
     states: dict[int, PartitionState] = field(default_factory=dict)
@@ -114,7 +114,7 @@ class NewTopics:
         try:
             found = await self._read_topics(names)
         except MetadataStoreError as error:
-            logger.error("new topics cannot be looked up: %s; this is retried", error)
+            logger.error("new topics cannot be looked up: %s; the broker tries again", error)
             return
         for name in names:
             told, topic = self._told.get(name), found.get(name)

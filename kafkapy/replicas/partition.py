@@ -338,7 +338,7 @@ class Partition:
         self._waiters.forget(listener, (self,))
 
     def _truncated(self) -> None:
-        """Wake those who wait, but not within the read that has met damage."""
+        """Wake the waiting operations, but not within the read that has met damage."""
         self._waiters.loop.call_soon(self.wake)
 
     def replace_log(self, log: PartitionLog) -> None:

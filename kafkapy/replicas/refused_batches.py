@@ -42,7 +42,7 @@ class RefusedBatch(NamedTuple):
 
 
 class RefusedBatches:
-    """What a broker remembers of the batches that it has refused."""
+    """A broker's memory of the batches that it has refused."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         """`now` returns seconds of a monotonic clock."""

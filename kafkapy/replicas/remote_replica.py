@@ -1,4 +1,4 @@
-"""What a leader knows about a replica on another broker, from its fetches.
+"""A leader's knowledge of a replica on another broker, from its fetches.
 
 A fetch from an offset says that the replica has everything below it. With durability=fsync it says that this
 is on its disk.

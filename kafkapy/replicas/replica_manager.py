@@ -105,9 +105,9 @@ class ReplicaManager:
         self.on_room: Callable[[], None] = lambda: None
         """In a cluster, called after logs that lacked room or a descriptor could be opened."""
         self._has_opened_again = False
-        """Whether `on_room` is to be called."""
+        """Whether to call `on_room`."""
         self.new_logs = asyncio.Event()
-        """Whether there are logs whose files are to be created."""
+        """Whether there are logs whose files must be created."""
         self._lacks_room = False
         """Whether the log says that there is no room for the files of new logs."""
 
@@ -356,7 +356,7 @@ class ReplicaManager:
         """Lead a partition no more that is not assigned to this broker any more.
 
         If its registration was gone when that happened, the controller did not ask it to stop, and will not:
-        it would go on answering readers from its old log. If not, StopReplica comes and deletes the log.
+        it would still answer readers from its old log. If not, StopReplica comes and deletes the log.
         """
         logger.info(
             "%s has moved away from this broker, which led it in epoch %d: %s",

@@ -88,7 +88,7 @@ class Replication(Protocol):
 
 
 class _WithoutOthers:
-    """What is the same while no other replica matters."""
+    """The state that stays the same while no other replica matters."""
 
     __slots__ = ()
 

@@ -65,12 +65,12 @@ class WindowedRate:
 
 @dataclass(frozen=True, slots=True)
 class QuotaParts:
-    """What the quotas of a broker need of it."""
+    """The settings of a broker for its quotas."""
 
     rate: Callable[[str], int]
     """A broker's setting, in bytes per second."""
     topic_configs: Callable[[str], Mapping[str, str]]
-    """What a topic sets itself."""
+    """The settings of a topic."""
     now: Callable[[], float]
     """Seconds."""
     node_id: int

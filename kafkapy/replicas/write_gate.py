@@ -53,7 +53,7 @@ class WriteGate:
         return True
 
     def _look(self) -> None:
-        """Let those go on whose directory takes writes again, or has failed."""
+        """Resume the writers whose directory takes writes again, or has failed."""
         self._timer = None
         for directory, waiting in list(self._waiting.items()):
             waiting[:] = [each for each in waiting if not each.done()]

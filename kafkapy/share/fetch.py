@@ -33,7 +33,7 @@ CONTROL: Final = 0x20
 
 
 class Wanted(NamedTuple):
-    """What a member asks for."""
+    """The partitions and limits of a member's request."""
 
     member_id: str
     max_bytes: int
@@ -46,7 +46,7 @@ class Wanted(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """What a member has acquired of a partition: bytes and ranges of offsets."""
+    """The part of a partition that a member has acquired: bytes and ranges of offsets."""
 
     records: FileSlice
     ranges: Sequence[AcquiredRange]
@@ -75,7 +75,7 @@ class ShareFetch:
         self._cold_reads = cold_reads
         self._left = wanted.max_records
         self._missing: list[tuple[LedPartition, NotReadyError]] = []
-        """What the last pass lacked."""
+        """The reads that were not ready in the last pass."""
         self._loads = 0
         self.taken: dict[LedPartition, Taken] = {}
         self.errors: dict[LedPartition, KafkaError] = {}

@@ -7,7 +7,7 @@ newer epoch, and when no member of the group has a session here: then an operato
 What was decided is stored by one write at a time for each share partition. Decisions that come meanwhile
 share the next write. A change of records that cannot be stored is undone, except for ends of locks.
 
-Whoever waits for records watches the share partition in the broker's `Waiters`. Source: Apache Kafka's
+A request that waits for records watches the share partition in the broker's `Waiters`. Source: Apache Kafka's
 SharePartitionManager, SharePartitionCache.
 """
 
@@ -60,7 +60,7 @@ _FENCED: Final = frozenset(
 logger = logging.getLogger(__name__)
 
 _Done: TypeAlias = "asyncio.Future[KafkaError | None]"
-"""What becomes of a decision: None, or the error for the member."""
+"""The outcome of a decision: None, or the error for the member."""
 
 
 class StateStore(Protocol):
@@ -95,7 +95,7 @@ class LedState(Enum):
     LOADING = "loading"
     ACTIVE = "active"
     FENCED = "fenced"
-    """It is given up. Whoever still has it must look it up again."""
+    """It is given up. A request that still has it must look it up again."""
 
 
 class LedPartition:
@@ -146,7 +146,7 @@ class LedPartitions:
         self._find_offset = find_offset
         self._led: dict[ShareKey, LedPartition] = {}
         self._decided: dict[LedPartition, list[tuple[StateChange | None, Sequence[StoredBatch], _Done]]] = {}
-        """What is to be stored with the next write."""
+        """The changes to store with the next write."""
         self._writers: dict[ShareKey, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 

@@ -57,7 +57,7 @@ class Ask(Protocol):
 
 
 class StoredState:
-    """What a share coordinator answers to the leader of a partition."""
+    """The answer of a share coordinator to the leader of a partition."""
 
     def __init__(self, state_epoch: int, start_offset: int, batches: list[StoredBatch]) -> None:
         self.state_epoch = state_epoch

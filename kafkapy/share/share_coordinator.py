@@ -102,7 +102,7 @@ class ShareCoordinator:
         self._writes = EventWrites(self.runtime, CommitDeadlines(timers, seconds))
         self._states: dict[ShareKey, ShareState] = {}
         self._redundant: dict[int, _Redundant] = {}
-        """By partition: what is to be deleted next."""
+        """By partition: the states to delete next."""
         self._maybe_cold: dict[int, list[ShareKey]] = {}
         """By partition: the states that may need a snapshot, because they were not written for long."""
         self._pruning: Cancellable | None = None

@@ -60,7 +60,7 @@ class AcquiredRange(NamedTuple):
 
 
 class Acknowledgement(NamedTuple):
-    """What a member says of offsets: one type for all of them, or one for each."""
+    """A member's acknowledgement of offsets: one type for all of them, or one for each."""
 
     first: int
     last: int
@@ -87,7 +87,7 @@ def append_joined(batches: list[StoredBatch], batch: StoredBatch) -> None:
 
 
 class StateChange(Change):
-    """What is to be stored of one event."""
+    """The changes of one event that must be stored."""
 
     def __init__(self, batches: Sequence[StoredBatch]) -> None:
         self.batches = batches
@@ -362,7 +362,7 @@ class SharePartition:
         self._end(change)
 
     def expire(self, now: float) -> Sequence[StoredBatch]:
-        """End the locks whose time is over; return what is to be stored of it."""
+        """End the locks whose time is over; return the changes to store."""
         limit = self._limits().delivery_count
         batches: list[StoredBatch] = []
         for run in self.in_flight:
@@ -459,7 +459,7 @@ class _Acquisition:
     def take_known(
         self, batch: Batch, runs: Sequence[Run], first: int, last: int, spans: Sequence[BatchSpan]
     ) -> bool:
-        """Acquire available records of a batch, from `first` to `last`; return whether to go on."""
+        """Acquire available records of a batch, from `first` to `last`; return whether to continue."""
         available = [run for run in runs if run.is_available]
         if self.left <= 0:
             return False

@@ -1,4 +1,4 @@
-"""What a broker needs for share groups, beside their members."""
+"""The parts of a broker for share groups, beside their members."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a share coordinator decides about the states of share partitions.
+"""The decisions of a share coordinator about the states of share partitions.
 
 An event is a record, which `replayed` applies; so the same code applies an event and loads a partition. This
 module does no I/O; the time is an argument. Source: Apache Kafka's ShareCoordinatorShard.

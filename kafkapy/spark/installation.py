@@ -1,4 +1,4 @@
-"""What is installed here: pyspark, the Spark that it starts, and Java.
+"""The installed programs: pyspark, the Spark that it starts, and Java.
 
 All other versions follow from pyspark's: the Kafka connector and spark-avro have the same version, and the
 jars of a lake format are built for its minor version. Nothing here imports pyspark, or starts a JVM except

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Unit(Enum):
-    """What is counted."""
+    """The unit of a progress bar."""
 
     THINGS = "things"
     BYTES = "bytes"

@@ -6,8 +6,9 @@ partition, and in effect when that is committed.
 
 A transaction ends in three steps: its outcome is written (PREPARE_COMMIT or PREPARE_ABORT) and the client is
 answered; markers are written to all its partitions; the end is written (COMPLETE_COMMIT or COMPLETE_ABORT). A
-crash before the first step ends nothing: the transaction goes on, or times out. After it, whoever coordinates
-the id next finds the outcome and writes all markers again. So there is one outcome for all partitions.
+crash before the first step ends nothing: the transaction continues, or times out. After it, the broker that
+coordinates the id next finds the outcome and writes all markers again. So there is one outcome for all
+partitions.
 
 The epoch of the coordinator, which is in each marker, is the leader epoch of its partition: a partition
 refuses markers of an earlier coordinator.
@@ -392,7 +393,7 @@ class TransactionCoordinator:
         try:
             epoch = self.runtime.leader_epoch(transactional_id)
         except KafkaError:
-            return  # the partition is lost, and whoever loads it sends the markers
+            return  # the partition is lost, and its next coordinator sends the markers
         marker = Marker(
             metadata.producer_id,
             metadata.producer_epoch,
@@ -414,7 +415,7 @@ class TransactionCoordinator:
             return
 
         def done(error: ErrorCode) -> None:
-            # If the partition is lost, whoever loads it ends the transaction.
+            # If the partition is lost, its next coordinator ends the transaction.
             if error is not ErrorCode.NONE and self._is_here(machine):
                 self._timers.call_later(COMPLETE_AGAIN_SECONDS, lambda: self._complete(machine))
 

@@ -8,8 +8,8 @@ without the partitions that the late one waits for. (In Apache Kafka all transac
 What a broker has not written is sent again after a pause, to the leader of that time. A partition that does
 not exist any more needs no marker.
 
-Whoever asked for the markers hears once that all are written, unless it has cancelled them: then another
-broker coordinates the transaction. Markers that are written twice change nothing.
+The caller that asked for the markers hears once that all are written, unless it has cancelled them: then
+another broker coordinates the transaction. Markers that are written twice change nothing.
 
 Source: Apache Kafka's TransactionMarkerChannelManager, TransactionMarkerRequestCompletionHandler.
 """
@@ -61,7 +61,7 @@ logger = logging.getLogger(__name__)
 
 
 class Marker(NamedTuple):
-    """What a transaction writes to each of its partitions."""
+    """The marker that a transaction writes to each of its partitions."""
 
     producer_id: int
     producer_epoch: int
@@ -95,13 +95,13 @@ _Part = tuple[Sending, list[TopicPartition]]
 
 
 class _Destination:
-    """What goes to one broker."""
+    """The markers for one broker."""
 
     __slots__ = ("on_the_way", "queue")
 
     def __init__(self) -> None:
         self.queue: list[_Part] = []
-        """What is to be sent next."""
+        """The markers to send next."""
         self.on_the_way: dict[int, _Exchange] = {}
         """The requests that have no answer, by the number of their connection."""
 
@@ -169,7 +169,7 @@ class MarkerSender:
         self._ask = ask
         self._timers = timers
         self._destinations: dict[int, _Destination] = {}
-        """Where something is to be sent, by broker."""
+        """The brokers to which markers must be sent."""
         self._failing: set[int] = set()
         """The destinations whose failure is in the log."""
         self._is_stopped = False

@@ -7,10 +7,10 @@
      │  └───────────────────────────────────┴───────────────────── COMPLETE_COMMIT, COMPLETE_ABORT
     new id
 
-What is written decides the outcome: from PREPARE_COMMIT on, a transaction is committed, whoever coordinates
-it. In transaction version 2 (KIP-890) an abort may also begin in EMPTY and in both COMPLETE states. DEAD and
-PREPARE_EPOCH_FENCE are never written: Apache Kafka has them for a state on its way to the log, and clients
-may name them in a filter.
+The written state decides the outcome: from PREPARE_COMMIT on, a transaction is committed, whichever broker
+coordinates it. In transaction version 2 (KIP-890) an abort may also begin in EMPTY and in both COMPLETE
+states. DEAD and PREPARE_EPOCH_FENCE are never written: Apache Kafka has them for a state on its way to the
+log, and clients may name them in a filter.
 
 Source: Apache Kafka's TransactionState, TransactionMetadata.
 """

@@ -17,7 +17,7 @@ the epoch before the present one. In older versions the state must be the outcom
 
 To fence a producer, its transaction is aborted with the next epoch. In version 2 this is as any other abort:
 the producer gets that epoch if it aborts too, or asks for one, and nobody else has begun. So one whose
-transaction took too long can go on (KIP-588). Before version 2, and after the last epoch, nobody gets it.
+transaction took too long can continue (KIP-588). Before version 2, and after the last epoch, nobody gets it.
 
 Source: Apache Kafka's TransactionCoordinator, TransactionMetadata. Different from it, an InitProducerId with
 an epoch that is not the transaction's does not abort it.
@@ -62,9 +62,9 @@ class TransactionMachine:
 
     def __init__(self, metadata: TransactionMetadata) -> None:
         self.metadata = metadata
-        """What is in the log."""
+        """The state in the log."""
         self.pending: TransactionMetadata | None = None
-        """What is being written to it."""
+        """The state that is being written to it."""
 
     # --- the log --------------------------------------------------------------------------------------------
 
@@ -344,7 +344,7 @@ def _completed(commit: bool) -> TransactionState:
 
 
 def after_end(metadata: TransactionMetadata) -> Producer:
-    """What a client of version 2 uses after an end, which is prepared or complete."""
+    """The id and epoch of a client of version 2 after an end, which is prepared or complete."""
     if metadata.next_producer_id != NO_PRODUCER_ID:
         return Producer(metadata.next_producer_id, 0)
     return Producer(metadata.producer_id, metadata.producer_epoch)

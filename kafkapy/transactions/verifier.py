@@ -3,7 +3,7 @@
 A leader asks before a producer begins a transaction in one of its partitions (storage/log/verification.py).
 Newer producers leave it to the leader to add the partition. The coordinator is the leader of the
 transactional id's partition of `__transaction_state`. This broker's own coordinator mostly answers at once.
-One request goes to another one at a time. What is to be asked meanwhile goes into the next one together,
+One request goes to another one at a time. Questions that come meanwhile go into the next one together,
 where each transactional id is named once.
 
 Source: AddPartitionsToTxnManager; KIP-890.
@@ -115,7 +115,7 @@ class Verifier:
         self._retry_seconds = retry_seconds
         self._most_retry_seconds = most_retry_seconds
         self._waiting: dict[int, deque[_Waiting]] = {}
-        """What each coordinator is to be asked, by its broker."""
+        """The questions for each coordinator, by its broker."""
         self._asking: dict[int, asyncio.Task[None]] = {}
 
     def verify(self, asked: Participation) -> Refusals | Awaitable[Refusals]:

@@ -3,18 +3,37 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from scripts.benchmarks.comparison import Measure
+from scripts.benchmarks.comparison import Measure, compare, comparison_arguments
 from scripts.benchmarks.load import ColdLoad, Figures, Load, Size, Target
-from scripts.benchmarks.servers import new_server
+from scripts.benchmarks.servers import DESCRIPTIONS, new_server
+
+Loads = Mapping[str, Load[Target] | ColdLoad]
 
 
-def on_one_server(
-    loads: Mapping[str, Load[Target] | ColdLoad], properties: Mapping[str, str] | None = None
-) -> Measure:
-    """What measures one of the loads on one server.
+def compare_one_server(
+    module: str,
+    doc: str | None,
+    options: Sequence[str],
+    loads: Loads,
+    properties: Mapping[str, str] | None = None,
+) -> int:
+    """Run the suite of this module: its loads on kafkapy and on Apache Kafka; the exit status."""
+    arguments = comparison_arguments(module, doc, options, loads, DESCRIPTIONS)
+    return compare(
+        arguments,
+        _on_one_server(loads, properties),
+        arguments.load or list(loads),
+        arguments.server or ["kafkapy", "kafka"],
+        loads,
+        DESCRIPTIONS,
+    )
+
+
+def _on_one_server(loads: Loads, properties: Mapping[str, str] | None) -> Measure:
+    """Measures one of the loads on one server.
 
     The server has the settings of its column, and `properties` besides.
     """

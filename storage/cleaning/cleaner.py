@@ -1,7 +1,7 @@
 """One pass over one log, in a thread, while the log is in use.
 
 1. `build_map` reads the dirty segments and notes the last offset of each key, until the map is full. The
-   next pass goes on from there.
+   next pass continues from there.
 2. `groups` groups segments that fit in one, by segment.bytes and the size of the indexes. Otherwise repeated
    compaction would leave many small segments.
 3. `clean` writes the kept records of a group into one new segment (cleaned_segment.py), with the base offset
@@ -66,7 +66,7 @@ class Cleaner:
 
     @property
     def stats(self) -> CleaningStats:
-        """What the pass has done so far."""
+        """The work of the pass so far."""
         return self._workspace.stats
 
     # --- the map --------------------------------------------------------------------------------------------

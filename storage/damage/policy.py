@@ -3,7 +3,7 @@
 Records below the recovery point were on disk once. Where no other replica has them, none that is good may be
 lost with those that are not: the log serves around the damage. A follower's leader has them all: the follower
 truncates its log at the damage and fetches from there again. So the choice is that of the partition's role
-(kafkapy/replicas/replication.py). Whoever finds damage asks the policy of the log:
+(kafkapy/replicas/replication.py). The code that finds damage asks the policy of the log:
 
     recovery      the role is not known when a log is loaded. Recovery serves around the damage, and loses
                   nothing. The log gets another policy when the role is known.
@@ -33,7 +33,7 @@ class TruncatableLog(Protocol):
 
 
 class DamagePolicy(Protocol):
-    """What a log does about damage below its recovery point."""
+    """The way in which a log handles damage below its recovery point."""
 
     def found(self, segment: Segment, damage: list[DamagedRange], reason: str) -> bool:
         """Note the damage of a segment; return whether that is news.

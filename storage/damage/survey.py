@@ -56,7 +56,7 @@ class Survey(NamedTuple):
     """The leader epoch of the last good batch."""
     damage: list[DamagedRange]
     reason: str
-    """What is wrong with the first bad batch; empty if there is none."""
+    """The fault of the first bad batch; empty if there is none."""
 
 
 class _Batch(NamedTuple):
@@ -68,7 +68,7 @@ class _Batch(NamedTuple):
 
 
 class _End(NamedTuple):
-    """What is known about the end of a segment."""
+    """The known facts about the end of a segment."""
 
     position: int
     offset: int

@@ -11,7 +11,7 @@ the old directory is renamed to `-delete`.
 
 Crash story, by the time of the crash:
 
-- while the copy catches up: both directories exist at the next start, and copying goes on.
+- while the copy catches up: both directories exist at the next start, and copying continues.
 - between the two renames: two directories have the log's name, and one of them has `.kafkapy_replaces`. At
   the first rename both had the same records, and only the copy was written after it. So the log with the
   higher last leader epoch (if they are equal, with the higher log end offset) has all acknowledged records

@@ -104,7 +104,7 @@ class LogManager:
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self.moves = LogMoves(self)
         self._preferred: dict[TopicPartition, LogDirectory] = {}
-        """The directories in which missing partitions are to be created."""
+        """The directories in which to create missing partitions."""
         self._without_files: dict[TopicPartition, PartitionLog] = {}
         """The new logs whose files are not known to exist yet."""
         self._damaged: dict[TopicPartition, tuple[LogDirectory, CorruptLogError]] = {}

@@ -2,7 +2,7 @@
 
     TOPIC-PARTITION                 a log; the text of its TopicPartition
     TOPIC-PARTITION.HEX-future      the copy of one that is moved to another log directory
-    TOPIC-PARTITION.HEX-delete      what is to be deleted
+    TOPIC-PARTITION.HEX-delete      a directory that will be deleted
     TOPIC-PARTITION.HEX-stray       a log that is not that of its topic: kept, and never opened again
 
 HEX is 32 random digits. The topic is shortened if a name of the last two kinds would be too long. The files
@@ -51,7 +51,7 @@ _KINDS: Final = {kind.value: kind for kind in DirectoryKind}
 
 
 class DirectoryName(NamedTuple):
-    """What the name of a partition's directory says."""
+    """The parts of the name of a partition's directory."""
 
     topic_partition: TopicPartition
     """The topic of a deleted or stray log may be shortened."""
@@ -59,7 +59,7 @@ class DirectoryName(NamedTuple):
 
 
 def parse_directory_name(name: str) -> DirectoryName | None:
-    """What the name says; None if it is not that of a partition's directory."""
+    """The parts of the name; None if it is not that of a partition's directory."""
     match = _NAME.fullmatch(name)
     if match is None:
         return None
@@ -71,7 +71,7 @@ def parse_directory_name(name: str) -> DirectoryName | None:
 
 
 def deleted_name(topic_partition: TopicPartition) -> str:
-    """A name for what is to be deleted."""
+    """A name for a directory that will be deleted."""
     return _shortened(topic_partition, DirectoryKind.DELETED)
 
 

@@ -1,4 +1,4 @@
-"""The free space on the disk of a log directory, and who may write when it runs out.
+"""The free space of a log directory's disk, and the writers that may use the last of it.
 
 Two things let the broker work on a full disk:
 

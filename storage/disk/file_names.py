@@ -12,7 +12,7 @@
 
     00000000000000000042-0000000003.checkpoint
                                         a snapshot of KRaft's metadata: all below offset 42, of epoch 3
-    NAME.deleted                        one that is to be removed
+    NAME.deleted                        one that will be removed
     00000000000000000042-0000000003-NUMBER.checkpoint.part
                                         one that is being written
 
@@ -57,18 +57,18 @@ _KRAFT_SNAPSHOT: Final = re.compile(
 
 
 class FileName(NamedTuple):
-    """What the name of a segment's file, or of a producer snapshot, says."""
+    """The parts of the name of a segment's file, or of a producer snapshot."""
 
     offset: int
     """The base offset of the segment, or the offset of the snapshot."""
     suffix: str
-    """What the file holds."""
+    """The kind of the file."""
     mark: str
     """`.deleted`, `.cleaned` or `.swap`; empty if the file is a part of the log."""
 
 
 class KraftSnapshotName(NamedTuple):
-    """What the name of a snapshot of KRaft's metadata says."""
+    """The parts of the name of a snapshot of KRaft's metadata."""
 
     end_offset: int
     epoch: int
@@ -77,7 +77,7 @@ class KraftSnapshotName(NamedTuple):
 
 
 def parse_file_name(name: str) -> FileName | None:
-    """What the name says; None for any other file."""
+    """The parts of the name; None for any other file."""
     match = _NAME.fullmatch(name)
     if match is None:
         return None
@@ -107,7 +107,7 @@ def snapshot_offset(name: str) -> int | None:
 
 
 def parse_kraft_snapshot_name(name: str) -> KraftSnapshotName | None:
-    """What the name says; None for any other file."""
+    """The parts of the name; None for any other file."""
     match = _KRAFT_SNAPSHOT.fullmatch(name)
     if match is None:
         return None

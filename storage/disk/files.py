@@ -161,7 +161,7 @@ class FileSlice:
         data = memoryview(bytearray(self.nbytes))
         try:
             count = os.preadv(self.file.fd, [data], self.position, _NOWAIT)
-        except OSError:  # what is wrong with the file is found by whoever reads it
+        except OSError:  # a read of the file will find the fault
             return None
         return data if count == self.nbytes else None
 
@@ -189,7 +189,7 @@ class FileSlice:
 class NotCachedError(NotReadyError):
     """A read would have waited for the disk.
 
-    `slice` has the bytes that are to be loaded.
+    `slice` has the bytes to load.
     """
 
     def __init__(self, wanted: FileSlice) -> None:
@@ -379,7 +379,7 @@ class FileSystem:
         return type(self).sync_data is FileSystem.sync_data
 
     def write_probe(self, file: File, fresh: float) -> WriteProbe | None:
-        """What finds out whether the file system of an open file takes writes; None if nothing can.
+        """A probe of whether the file system of an open file takes writes; None if there is none.
 
         A write that passed is trusted for `fresh` seconds.
         """

@@ -6,7 +6,7 @@ is never tried again. A lack of space, descriptors, threads or memory is not (er
 that for a failed disk too.
 
 A directory is stuck while its file system takes no writes, or while its flushes do not end. A write to it
-would block the event loop, so `require_writable` refuses whatever would write on the loop. No error of a disk
+would block the event loop, so `require_writable` refuses all writes on the loop. No error of a disk
 is involved, and the directory stays online.
 
 With `durability` "fsync", the name of a file is synced before a record in it counts as flushed. With "os",

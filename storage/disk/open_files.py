@@ -11,7 +11,7 @@ again on use. The choice is that of a page cache (second chance): each use of a 
 an append or a read no call and no search. The list is searched from its oldest entry; an entry that was used
 since the last search moves to the end.
 
-Closing a file releases one reference (files.py), so a read or a flush that has another goes on.
+Closing a file releases one reference (files.py), so a read or a flush that has another continues.
 
 Threads: files are listed only if the thread that serves the logs opens them. Only that thread closes them, so
 that none is closed while another thread uses it. Other threads (recovery, copies of logs) close their files

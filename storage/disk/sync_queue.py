@@ -1,6 +1,6 @@
 """The queue between the event loop and the threads that sync files.
 
-    put(work, fd)       ->  get(), in a thread, syncs the file and goes on  ->  the loop is woken: take()
+    put(work, fd)       ->  get(), in a thread, syncs the file, takes more  ->  the loop is woken: take()
     put(work, NO_FILE)  ->  get() returns the work to its thread
 
 There are two twins. The compiled one (`_sync_queue.c`) is used if it was built, unless KAFKAPY_PURE_PYTHON is

@@ -33,7 +33,7 @@ _COLD_AT_ONCE: Final = 128 << 10
 
 
 class SegmentBounds(TypedDict):
-    """What is known about a segment without reading it; -1 is an unknown leader epoch."""
+    """The known facts about an unread segment; -1 is an unknown leader epoch."""
 
     first_epoch: int
     end_offset: int

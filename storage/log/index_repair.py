@@ -5,12 +5,12 @@ million of them. So a read of the event loop (`FileSystem.cached_only`) raises I
 
     loop     `repair_of` begins a repair, or returns the one under way, for all readers of the segment
     thread   `run` checks the indexes. If they are damaged, it builds others in `.tmp` files, and syncs them
-    loop     `settle` lets the segment learn what was loaded, or renames the new files; then reads go on
+    loop     `settle` lets the segment learn what was loaded, or renames the new files; then reads continue
 
 Meanwhile the log is used as before. Batches that are appended meanwhile are indexed by the thread, the last
-ones on the loop. A truncation, a deletion, a move, and whatever else closes the files of the segment stops
-the repair first (`SegmentIndexes.stop_repair`). From then on the thread uses no path in the directory, which
-may soon be that of another log: it creates files under a lock, and only if the repair was not stopped.
+ones on the loop. A truncation, a deletion, a move, and anything else that closes the files of the segment
+stops the repair first (`SegmentIndexes.stop_repair`). From then on the thread uses no path in the directory,
+which may soon be that of another log: it creates files under a lock, and only if the repair was not stopped.
 
 Crash story: an index has its old content or a complete new one. A start removes `.tmp` files (leftovers.py).
 """

@@ -137,7 +137,7 @@ class LogState:
         self.truncated: Callable[[], None] | None = None
         """Called after a truncation: a reader that meets damage may cause one."""
         self.unfinished_truncation: Callable[[], None] | None = None
-        """What completes a truncation that stopped half-way, because the process lacked something."""
+        """Completes a truncation that stopped half-way, because the process lacked something."""
         self.abandoned = False
         """Whether the partition was deleted. Its files may be gone, and nothing has to be kept."""
 

@@ -118,7 +118,7 @@ def decode_snapshot(data: bytes) -> dict[int, ProducerEntry]:
 
 
 class PendingSnapshot:
-    """A snapshot that is to be written: the producers as they were at `offset`."""
+    """A snapshot to write: the producers as they were at `offset`."""
 
     __slots__ = ("_is_written", "_producers", "_snapshots", "is_wanted", "offset")
 

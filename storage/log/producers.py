@@ -218,7 +218,7 @@ class ProducerStates:
     ) -> Verification | None:
         """Begin to verify that a producer may begin a transaction with a batch.
 
-        None if it has an open transaction already. Otherwise the coordinator is to be asked, and the append
+        None if it has an open transaction already. Otherwise the coordinator must be asked, and the append
         needs the verification.
         """
         if self.is_in_transaction(producer_id, epoch):

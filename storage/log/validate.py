@@ -78,7 +78,7 @@ _LEAVES_PLAIN: Final = frozenset({_KEEP_CODEC, "uncompressed"})
 
 
 class AppendOrigin(Enum):
-    """Who appends.
+    """The kind of writer that appends.
 
     Clients must obey every rule. The broker's coordinators may write control batches. Replication writes the
     leader's batches as they are.

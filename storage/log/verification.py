@@ -21,7 +21,7 @@ class Verification:
     def __init__(self, epoch: int, sequence: int, *, begins_at_zero: bool, now_ms: int) -> None:
         self.epoch = epoch
         self.lowest_sequence = sequence
-        """The lowest sequence number that was to be verified.
+        """The lowest sequence number that had to be verified.
 
         A higher one must not come before it: if the verification failed, the client sends it again.
         """
@@ -30,7 +30,7 @@ class Verification:
         self.begun_ms = now_ms
 
     def note(self, epoch: int, sequence: int) -> None:
-        """Note another batch that is to be verified."""
+        """Note another batch that must be verified."""
         if epoch > self.epoch:
             self.epoch, self.lowest_sequence = epoch, sequence
         elif epoch == self.epoch:

@@ -1,6 +1,6 @@
 """The partitions in a broker's log directories, and what their checkpoints say.
 
-What a checkpoint means depends on who wrote it and when:
+The meaning of a checkpoint depends on the program that wrote it, and on the time:
 
 - `replication-offset-checkpoint` has the high watermarks. A broker writes it every 5 seconds while it runs
   (replica.high.watermark.checkpoint.interval.ms) and at a clean stop, so it may be out of date after a crash
@@ -116,7 +116,7 @@ def _checkpoint(files: ReadOnlyFiles, path: str, name: str) -> Mapping[TopicPart
     try:
         return read_offsets(files, f"{path}/{name}")
     except CorruptCheckpointError:
-        return {}  # a broker goes on without it too
+        return {}  # a broker works without it too
 
 
 def _unreadable(path: str, error: OSError) -> str:

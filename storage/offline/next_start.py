@@ -39,7 +39,7 @@ class StartedLog:
 
 @dataclass(slots=True)
 class NextStart:
-    """What the next start does with the logs of one directory."""
+    """The effect of the next start on the logs of one directory."""
 
     path: str
     clock: Clock

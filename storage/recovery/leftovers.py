@@ -1,4 +1,4 @@
-"""What an interrupted deletion or compaction left in a partition's directory.
+"""The files that an interrupted deletion or compaction left in a partition's directory.
 
 A start removes or completes it. Compaction writes `.cleaned` files, renames them to `.swap`, then deletes the
 old segments and removes the suffix (cleaning/swap.py). `.deleted` files belong to deleted segments,

@@ -69,7 +69,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LogOffsets:
-    """What the checkpoints of a log directory say about one log."""
+    """The entries for one log in the checkpoints of a log directory."""
 
     recovery_point: int = 0
     log_start_offset: int = 0

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [
     path
-    for pattern in ("*.md", "docs/*.md", "interop/*.md", "interop/*/*.md", "interop/*/*/*.md")
+    for pattern in ("*.md", "docs/*.md", "docs/*/*.md", "interop/*.md", "interop/*/*.md", "interop/*/*/*.md")
     for path in sorted(ROOT.glob(pattern))
 ]
 _CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.DOTALL | re.MULTILINE)

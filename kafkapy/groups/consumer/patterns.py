@@ -22,7 +22,7 @@ _REASONS: Final = {
     "no argument for repetition operator": "missing argument to repetition operator",
     "trailing \\": "trailing backslash at end of expression",
 }
-"""What Google's library says, and RE2/J in its place."""
+"""The messages of Google's library, and those of RE2/J in their place."""
 
 
 class PatternError(Exception):

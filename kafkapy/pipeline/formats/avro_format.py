@@ -139,7 +139,7 @@ def _told(
 ) -> DataFrame:
     """Adds the columns of the result.
 
-    `error` is null for a value that was to be decoded.
+    `error` is null for a value that had to be decoded.
     """
     from pyspark.sql import functions as f
 

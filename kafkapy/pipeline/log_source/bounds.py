@@ -42,7 +42,7 @@ def require_kept(topic_partition: TopicPartition, start: int, log_start_offset: 
     """Return `start`, or the log start offset if that is higher and the read may not `fail`.
 
     Raises:
-        LogSourceError: records that were to be read are deleted.
+        LogSourceError: records that had to be read are deleted.
     """
     if start >= log_start_offset:
         return start

@@ -10,8 +10,8 @@
     endingTimestamp       up to the first record that is at least as new, exclusive; only for batch queries
     isolation             read_committed (default) or read_uncommitted
     includeHeaders        true (default) or false
-    failOnDataLoss        true (default): an error if records that were to be read are gone; false: go on with
-                          the records that are left
+    failOnDataLoss        true (default): an error if records that had to be read are gone; false: read on
+                          with the records that are left
     maxOffsetsPerTrigger  only for streams: the most offsets that a micro-batch spans, over all partitions
 
 Two defaults differ from Spark's Kafka source: isolation, since records of an aborted transaction must not be

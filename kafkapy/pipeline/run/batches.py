@@ -53,7 +53,7 @@ _RECORD_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "h
 
 @dataclass(frozen=True)
 class WrittenBatch:
-    """What a batch wrote to the table, now or before its driver was killed."""
+    """The rows that a batch wrote to the table, now or before its driver was killed."""
 
     id: int
     rows: int

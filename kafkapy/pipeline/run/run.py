@@ -50,7 +50,7 @@ DEFAULT_EVERY: Final = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
-    """What a run wrote.
+    """The result of a run.
 
     `stopped` is true if it was asked to stop before it had read everything.
     """

@@ -132,7 +132,7 @@ class Streaming:
     def _look(self, query: StreamingQuery) -> None:
         """Updates the offsets from the progress that Spark reports after each batch."""
         if self._batches.last == self._told:
-            return  # Spark has told of every batch.
+            return  # Spark has reported every batch.
         # `query.lastProgress` makes an object of each field, with a hundred calls of Java.
         told = query._jsq.lastProgress()
         if told is None:

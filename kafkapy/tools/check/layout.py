@@ -1,4 +1,4 @@
-"""What a path is: a log directory, a folder with several, or one partition's directory."""
+"""The kind of a path: a log directory, a folder with several, or one partition's directory."""
 
 from __future__ import annotations
 

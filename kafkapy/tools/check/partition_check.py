@@ -52,7 +52,7 @@ _DELETE_INDEX = "Stop the broker and delete the file: it is rebuilt from the log
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What is known about a partition before its files are read."""
+    """The known facts about a partition before its files are read."""
 
     clean: bool
     live: bool

@@ -71,7 +71,7 @@ class LogState:
 
 @dataclass(slots=True)
 class SegmentReport:
-    """What was found in a segment."""
+    """The findings in a segment."""
 
     bad: list[BadPlace] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What the next start does to one log: what it removes, completes, truncates and refuses.
+"""The effect of the next start on one log: it removes, completes, truncates or refuses.
 
 NextStart tries the start without changing the directory (storage/offline/next_start.py). This module makes
 findings of its results. If a log is truncated below its recovery point or its high watermark, acknowledged
@@ -54,7 +54,7 @@ class StartCheck:
         self._start = start
         self._started = None if start is None else start.load(place.path)
         self.repairs = () if self._started is None else self._started.repairs
-        """What the start changes in the log."""
+        """The changes of the start in the log."""
         self.log = None if self._started is None else self._started.log
         """The log after the start; None if the start does not open it."""
         self.files = before if start is None or self.log is None else start.files

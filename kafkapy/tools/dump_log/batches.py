@@ -49,7 +49,7 @@ ALL = Offsets()
 
 
 class What(NamedTuple):
-    """What to show of a log."""
+    """The options of the dump of a log."""
 
     deep: bool
     data: bool

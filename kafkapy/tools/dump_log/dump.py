@@ -25,7 +25,7 @@ _INDEXES = {
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to show."""
+    """The options of a dump."""
 
     deep: bool = False
     data: bool = False

@@ -36,7 +36,7 @@ from kafkapy.storage.disk.file_names import (
 
 
 class FileKind(Enum):
-    """What a file holds."""
+    """The kind of a file."""
 
     LOG = "log"
     KRAFT_SNAPSHOT = "kraft-snapshot"

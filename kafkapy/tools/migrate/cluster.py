@@ -39,7 +39,7 @@ class KnownTopic:
 
 @dataclass(slots=True)
 class KnownCluster:
-    """What Apache Kafka's metadata says."""
+    """The content of Apache Kafka's metadata."""
 
     described_by: str
     """Where the metadata was found, for messages."""
@@ -50,7 +50,7 @@ class KnownCluster:
     client_quotas: ClientQuotas = field(default_factory=ClientQuotas)
     next_producer_id: int = 0
     not_carried: list[str] = field(default_factory=list)
-    """What this broker cannot keep, in words."""
+    """The losses that this broker cannot avoid, in words."""
     doubt: str | None = None
     """Why the metadata may be incomplete, in words; None if it is complete."""
 

@@ -1,4 +1,4 @@
-"""What the commands `kafkapy export` and `kafkapy import` share."""
+"""The common part of the commands `kafkapy export` and `kafkapy import`."""
 
 from __future__ import annotations
 

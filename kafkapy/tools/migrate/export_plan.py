@@ -1,4 +1,4 @@
-"""What an export takes: the topics in the metadata and their partitions' directories."""
+"""The plan of an export: the topics in the metadata and their partitions' directories."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXPORTED_SUFFIX: Final = ".exported"
 
 @dataclass(frozen=True, slots=True)
 class ExportPlan:
-    """What is exported, and to which log directory."""
+    """The topics to export, and the log directory of each."""
 
     cluster: Cluster
     folders: list[PartitionFolder]
@@ -35,7 +35,7 @@ class ExportPlan:
     damaged: list[str]
     """Partitions with damaged offsets, in words (storage/damage/damage.py)."""
     not_carried: list[str]
-    """What Apache Kafka 3.9 does not have, in words."""
+    """The losses with Apache Kafka 3.9, in words."""
 
     def directories(self) -> dict[TopicPartition, Uuid]:
         """Return the id of the log directory of each partition."""

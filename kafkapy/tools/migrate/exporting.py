@@ -42,7 +42,7 @@ from kafkapy.tools.migrate.zookeeper import check_is_free, connected, write_tree
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What was done."""
+    """The report of an export."""
 
     plan: ExportPlan
     clean: bool

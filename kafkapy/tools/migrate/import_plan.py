@@ -1,4 +1,4 @@
-"""What an import takes: the topics of which every partition is there.
+"""The plan of an import: the topics of which every partition is there.
 
 Kafka's metadata says which topics there are. Without metadata, the names of the directories do.
 """
@@ -30,7 +30,7 @@ from kafkapy.tools.migrate.source import PartitionFolder, Source
 
 @dataclass(slots=True)
 class ImportPlan:
-    """What is imported."""
+    """The topics, groups and settings to import."""
 
     cluster: Cluster
     folders: list[PartitionFolder]

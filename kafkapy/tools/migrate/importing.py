@@ -45,7 +45,7 @@ class MetadataPlace:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What was done."""
+    """The report of an import."""
 
     plan: ImportPlan
     source: Source

@@ -1,4 +1,4 @@
-"""What an import reads from Kafka's internal topics and from producer state.
+"""The reader of Kafka's internal topics and of producer state for an import.
 
 It reads the groups and their protocols, the transactions that have not ended, and the highest producer id.
 """
@@ -31,7 +31,7 @@ _OPEN: Final = {1: "open", 2: "being committed", 3: "being aborted"}
 
 @dataclass(slots=True)
 class InternalTopics:
-    """What `__consumer_offsets` and `__transaction_state` hold."""
+    """The content of `__consumer_offsets` and `__transaction_state`."""
 
     groups_with_offsets: set[str] = field(default_factory=set)
     classic_groups: set[str] = field(default_factory=set)

@@ -46,7 +46,7 @@ _NOT_CARRIED: Final = {
 
 
 class Found(NamedTuple):
-    """What a tree in ZooKeeper holds."""
+    """The content of a tree in ZooKeeper."""
 
     image: MetadataImage
     next_producer_id: int

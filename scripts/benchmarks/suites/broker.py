@@ -9,15 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scripts.benchmarks.comparison import compare, comparison_arguments
 from scripts.benchmarks.loads import LOADS
-from scripts.benchmarks.one_server import on_one_server
-from scripts.benchmarks.servers import DESCRIPTIONS
+from scripts.benchmarks.one_server import compare_one_server
 
 
 def main(options: Sequence[str]) -> int:
-    arguments = comparison_arguments(__name__, __doc__, options, LOADS, DESCRIPTIONS)
-    servers = arguments.server or ["kafkapy", "kafka"]
-    return compare(
-        arguments, on_one_server(LOADS), arguments.load or list(LOADS), servers, LOADS, DESCRIPTIONS
-    )
+    return compare_one_server(__name__, __doc__, options, LOADS)

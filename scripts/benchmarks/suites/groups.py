@@ -12,20 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scripts.benchmarks.comparison import compare, comparison_arguments
 from scripts.benchmarks.coordinators import shares, stability
 from scripts.benchmarks.coordinators.loads import GROUP_LOADS
-from scripts.benchmarks.one_server import on_one_server
-from scripts.benchmarks.servers import DESCRIPTIONS
+from scripts.benchmarks.one_server import compare_one_server
 
 
 def main(options: Sequence[str]) -> int:
-    arguments = comparison_arguments(__name__, __doc__, options, GROUP_LOADS, DESCRIPTIONS)
-    return compare(
-        arguments,
-        on_one_server(GROUP_LOADS, {**stability.PROPERTIES, **shares.PROPERTIES}),
-        arguments.load or list(GROUP_LOADS),
-        arguments.server or ["kafkapy", "kafka"],
-        GROUP_LOADS,
-        DESCRIPTIONS,
-    )
+    properties = {**stability.PROPERTIES, **shares.PROPERTIES}
+    return compare_one_server(__name__, __doc__, options, GROUP_LOADS, properties)

@@ -11,19 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scripts.benchmarks.comparison import compare, comparison_arguments
 from scripts.benchmarks.coordinators.loads import TRANSACTION_LOADS
-from scripts.benchmarks.one_server import on_one_server
-from scripts.benchmarks.servers import DESCRIPTIONS
+from scripts.benchmarks.one_server import compare_one_server
 
 
 def main(options: Sequence[str]) -> int:
-    arguments = comparison_arguments(__name__, __doc__, options, TRANSACTION_LOADS, DESCRIPTIONS)
-    return compare(
-        arguments,
-        on_one_server(TRANSACTION_LOADS),
-        arguments.load or list(TRANSACTION_LOADS),
-        arguments.server or ["kafkapy", "kafka"],
-        TRANSACTION_LOADS,
-        DESCRIPTIONS,
-    )
+    return compare_one_server(__name__, __doc__, options, TRANSACTION_LOADS)
