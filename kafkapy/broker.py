@@ -30,9 +30,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
 from contextlib import AsyncExitStack
 from functools import partial
-from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 from kafkapy.cluster_member import ClusterMember
 from kafkapy.configs import start_warnings
@@ -66,6 +65,7 @@ from kafkapy.metadata.topic_names import (
 from kafkapy.metadata.tree_changes import TreeChanges
 from kafkapy.metadata.znodes import Endpoint
 from kafkapy.network.inter_broker import InterBroker
+from kafkapy.network.loopback import LoopbackConnection, LoopbackPeer
 from kafkapy.network.peers import Peers
 from kafkapy.network.server import ListenError, Server
 from kafkapy.process.cold_reads import THREADS, ColdReads
@@ -75,7 +75,7 @@ from kafkapy.process.timers import Timers
 from kafkapy.process.turns import Turns
 from kafkapy.process.validation import Validation, validation_threads
 from kafkapy.process.waiters import Waiters
-from kafkapy.protocol.types import ApiKey, TopicPartition, Uuid
+from kafkapy.protocol.types import TopicPartition, Uuid
 from kafkapy.replicas.controller_requests import ControllerRequests
 from kafkapy.replicas.group_commit import GroupCommit
 from kafkapy.replicas.housekeeping import Housekeeping
@@ -117,17 +117,6 @@ T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
-
-OWN_APIS: Final = (
-    ApiKey.DELETE_SHARE_GROUP_STATE,
-    ApiKey.INITIALIZE_SHARE_GROUP_STATE,
-    ApiKey.LIST_OFFSETS,
-    ApiKey.READ_SHARE_GROUP_STATE,
-    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
-    ApiKey.WRITE_SHARE_GROUP_STATE,
-    ApiKey.WRITE_TXN_MARKERS,
-)
-"""What coordinators ask brokers, this one as well: `answer_own` in the handler's module answers it."""
 
 START_ERRORS: Final = (
     UnusableAssignorError,
@@ -195,6 +184,7 @@ class BrokerCore:
         self.log_mover: LogMover
         self.replicas: ReplicaManager
         self.controller_requests: ControllerRequests
+        self.loopback: LoopbackPeer
         self.inter_broker: InterBroker
         self.log_starts: LogStartSaves
         self.write_gate: WriteGate
@@ -344,11 +334,12 @@ class BrokerCore:
         self._started.push_async_callback(self._close_replicas)
         self._started.push_async_callback(self.log_mover.stop)
         member, peers = self._join_cluster()
+        dispatcher = Dispatcher(self)
+        listener = self.config.inter_broker_listener
+        self.loopback = LoopbackPeer(dispatcher, LoopbackConnection(self.node_id, listener))
         self.inter_broker = InterBroker(
-            self.metadata, node_id=self.node_id, listener=self.config.inter_broker_listener, peers=peers
+            self.metadata, self.loopback, node_id=self.node_id, listener=listener, peers=peers
         )
-        for api in OWN_APIS:
-            self.inter_broker.answer(api, partial(self._answer_own, api))
         self._started.callback(self.inter_broker.close)
         self.admin = ClusterAdmin(
             self._store,
@@ -446,7 +437,7 @@ class BrokerCore:
         )
         housekeeping.start()
         self._started.push_async_callback(housekeeping.stop)
-        self.server.accept(Dispatcher(self))
+        self.server.accept(dispatcher)
 
     def _join_cluster(self) -> tuple[ClusterMember | None, Peers | None]:
         """The parts that only a broker of a cluster has."""
@@ -494,10 +485,6 @@ class BrokerCore:
             blocking=self.blocking,
             clustered=self.clustered,
         )
-
-    async def _answer_own(self, api: ApiKey, request: Any) -> Any:
-        """Answer a request of this broker to itself."""
-        return await import_module(f"kafkapy.handlers.{api.name.lower()}").answer_own(self, request)
 
     def _transaction_coordinator(self) -> TransactionCoordinator:
         config = TransactionConfig.from_broker(self.config)

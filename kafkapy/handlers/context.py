@@ -40,8 +40,8 @@ from kafkapy.groups.zookeeper_offsets import ZooKeeperOffsets
 from kafkapy.metadata.cache import MetadataCache
 from kafkapy.metadata.encoded_answers import EncodedAnswers
 from kafkapy.metadata.image import MetadataImage
-from kafkapy.network.connection import Connection
 from kafkapy.network.inter_broker import InterBroker
+from kafkapy.network.requester import Requester
 from kafkapy.process.clock import Clock
 from kafkapy.process.refused_batches import RefusedBatches
 from kafkapy.process.validation import Validation
@@ -110,7 +110,7 @@ class RequestContext:
     """The context of one request: its client, connection and version."""
 
     broker: BrokerParts
-    connection: Connection
+    connection: Requester
     api_key: int
     api_version: int
     correlation_id: int

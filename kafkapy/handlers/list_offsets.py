@@ -37,7 +37,7 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from kafkapy.handlers.context import BrokerParts, RequestContext
+from kafkapy.handlers.context import RequestContext
 from kafkapy.process.turns import Steps
 from kafkapy.process.validation import TURN_SECONDS
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -62,8 +62,6 @@ LAST_SPECIAL = EARLIEST_PENDING_UPLOAD
 FIRST_VERSION_BY_RECORDS = 1
 FIRST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 READ_COMMITTED = 1
-NO_EPOCH = -1
-"""The leader epoch of a client that knows none."""
 CONSUMER = -1
 """The replica id of consumers; all others may see uncommitted records."""
 DEBUGGING_REPLICA = -2
@@ -214,24 +212,6 @@ def _answer(
             return log.search(None if timestamp == MAX_TIMESTAMP else timestamp, limit)
 
         searches.append(_Search(answer, begin, end))
-
-
-async def answer_own(broker: BrokerParts, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    """The end offsets of partitions of this broker, for the broker itself."""
-    response = ListOffsetsResponse()
-    for topic in request.topics:
-        answers = ListOffsetsTopicResponse(name=topic.name)
-        response.topics.append(answers)
-        for wanted in topic.partitions:
-            answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
-            answers.partitions.append(answer)
-            try:
-                partition = broker.replicas.partition(topic.name, wanted.partition_index)
-                partition.require_leader_epoch(NO_EPOCH)
-                answer.offset = partition.readable_end(read_committed=False)
-            except KafkaError as error:
-                answer.error_code = error.code
-    return response
 
 
 def _old_style_offsets(

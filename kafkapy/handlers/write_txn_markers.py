@@ -46,11 +46,7 @@ FIRST_TRANSACTION_VERSION_WITH_EPOCHS: Final = 2
 
 async def handle(context: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
     """Answer when all markers are written."""
-    return await answer_own(context.broker, request)
-
-
-async def answer_own(broker: BrokerParts, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-    """Write markers for another broker, or for this one."""
+    broker = context.broker
     response = WriteTxnMarkersResponse()
     waiting: list[_MarkerWrite] = []
     await broker.turns.finish(_append_all(broker, request, response, waiting))
