@@ -1,8 +1,9 @@
 """The broker: its parts, and the order in which they start and stop.
 
-Everything runs on one event loop. Blocking work runs in threads, in one of three ways. Syncs use the threads
+Everything runs on one event loop. Blocking work runs in threads, in one of four ways. Syncs use the threads
 of their log directory (replicas/flusher.py). Long validation uses threads that connections share fairly
-(process/validation.py). All other work uses the pool of `blocking`. So an acknowledgement waits for its own
+(process/validation.py). Work whose cost clients choose, such as regular expressions and target assignments,
+uses the pool of `costly`. All other work uses the pool of `blocking`. So an acknowledgement waits for its own
 disk, and for no other blocking work.
 
 Each step of the start registers its reversal. A start that fails reverses the steps that it has taken:
@@ -103,6 +104,8 @@ from kafkapy.transactions.markers import MarkerSender
 from kafkapy.transactions.metadata import EPOCH_AT_EACH_END
 from kafkapy.transactions.verifier import Verifier
 
+COSTLY_THREADS: Final = 2
+"""The threads for work whose cost clients choose."""
 DRAIN_SECONDS: Final = 5.0
 """The seconds that a stop of the broker waits for requests in flight."""
 
@@ -257,6 +260,14 @@ class BrokerCore:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._executor, lambda: call(*args, **kwargs))
 
+    async def costly(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `call`, whose cost clients choose, in one of the threads for such work.
+
+        So it keeps nobody else waiting: not the broker's own work, nor requests that read the disk.
+        """
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._costly_executor, lambda: call(*args, **kwargs))
+
     def _why_not(self, error: BaseException) -> str:
         if is_exhausted(error):
             return f"cannot start: {what_is_lacking(error)}"
@@ -274,6 +285,8 @@ class BrokerCore:
         self._executor = self._machine.running_pool(self._background_threads, "kafkapy")
         self._started.callback(lambda: self._executor.shutdown())
         self.config.on_change(self._resize_executor)
+        self._costly_executor = self._machine.running_pool(COSTLY_THREADS, "kafkapy-costly")
+        self._started.callback(lambda: self._costly_executor.shutdown())
         threads = validation_threads()
         self.validation = Validation(self._machine.running_pool(threads, "kafkapy-validation"), threads)
         self._started.callback(self.validation.close)
@@ -370,6 +383,7 @@ class BrokerCore:
             self.timers,
             self._internal_log(GROUP_METADATA_TOPIC),
             blocking=self.blocking,
+            costly=self.costly,
             share_state=self.shares.persister,
             clustered=self.clustered,
         )

@@ -1,4 +1,4 @@
-"""Helpers of compiled encoders and decoders: varints, long arrays, unknown tags, bad strings.
+"""Helpers of compiled codecs: long varints, long arrays, unknown tags, invalid UTF-8.
 
 Unsigned varints have seven bits a byte, lowest first. As in Kafka, at most five bytes are read, and padded
 varints are accepted. A value above the int32 range is refused, since varints are only lengths, counts and

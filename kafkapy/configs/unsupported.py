@@ -47,6 +47,8 @@ REFUSED: Final = {
     " the setting",
     "client.quota.callback.class": _NO_CLASSES,
     "principal.builder.class": _NO_CLASSES,
+    "group.share.assignors": "share groups have one assignor, simple, and this broker loads no Java classes; "
+    "remove the setting",
     "replica.selector.class": "only Kafka's RackAwareReplicaSelector is supported",
 }
 
@@ -98,7 +100,6 @@ NO_EFFECT: Final = (
     "connection.failed.authentication.delay.ms",
     "connections.max.reauth.ms",
     "delegation.token.*",
-    "group.share.assignors",
     "group.share.max.groups",
     "log.local.*",
     "log.message.format.version",

@@ -29,6 +29,17 @@ class Change(NamedTuple, Generic[K]):
     value: Any
 
 
+class TargetChange(NamedTuple):
+    """The new target assignment of a member, and its record.
+
+    It is encoded where the target was computed.
+    """
+
+    member_id: str
+    target: Any
+    record: KeyValue
+
+
 class RecordTypes(Generic[K]):
     """The types of records of one type of group; K is the union of their keys."""
 
@@ -55,7 +66,9 @@ class RecordTypes(Generic[K]):
         return Change(key, decoded)
 
 
-def encode_change(change: Change[Any]) -> KeyValue:
+def encode_change(change: Change[Any] | TargetChange) -> KeyValue:
     """The key and value of the record."""
+    if isinstance(change, TargetChange):
+        return change.record
     key = _INT16.pack(change.key.KEY) + encode(change.key, 0)
     return key, None if change.value is None else _VERSION + encode(change.value, 0)

@@ -40,7 +40,6 @@ from kafkapy.coordination.topic_log import Done, TopicLog
 from kafkapy.groups.classic.group import ClassicGroup, GroupState
 from kafkapy.groups.classic.join import NO_MEMBER_ID, Joining, Joins
 from kafkapy.groups.classic.leave import leave
-from kafkapy.groups.classic.member import protocol_bytes
 from kafkapy.groups.classic.metadata import restore_group
 from kafkapy.groups.classic.rebalance import Rebalances
 from kafkapy.groups.classic.sync import Syncs
@@ -48,13 +47,15 @@ from kafkapy.groups.committed_offset import EncodedOffset
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.consumer.consumer_groups import ConsumerGroups
 from kafkapy.groups.consumer.group import ConsumerGroup
-from kafkapy.groups.consumer.heartbeat import Client
+from kafkapy.groups.consumer.heartbeat import JOIN_EPOCH, Client
 from kafkapy.groups.consumer.member import regex_bytes, subscription_bytes
 from kafkapy.groups.consumer.regex import error_in
 from kafkapy.groups.group import CommitCheck, Group
 from kafkapy.groups.group_writes import GroupWrites
+from kafkapy.groups.groups import LONG_GROUP_ID, Groups
 from kafkapy.groups.loading import GroupReplay, LoadedPartition
 from kafkapy.groups.member_memory import MAX_MEMBER_BYTES, MAX_TAGS, require_room
+from kafkapy.groups.member_total import identity_bytes
 from kafkapy.groups.offset_sweeps import OffsetSweeps
 from kafkapy.groups.offset_writes import OFFSETS_AT_ONCE, OffsetWrites, ignore
 from kafkapy.groups.offsets import Offsets
@@ -66,6 +67,7 @@ from kafkapy.groups.streams.group import StreamsGroup
 from kafkapy.groups.streams.heartbeat import HeartbeatAnswer
 from kafkapy.groups.streams.member import metadata_bytes
 from kafkapy.groups.streams.streams_groups import StreamsGroups
+from kafkapy.groups.streams.topology import topology_bytes
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.process.clock import Clock
 from kafkapy.process.log_text import shortened
@@ -95,7 +97,6 @@ Each name costs the event loop time whenever the member's group changes: 10,000 
 """
 MAX_GROUP_IDS_BYTES: Final = 16 << 20
 """The most characters of all long group ids. Beyond this, only groups with shorter ids are added."""
-LONG_GROUP_ID: Final = 1024
 
 logger = logging.getLogger(__name__)
 
@@ -115,24 +116,26 @@ class GroupCoordinator:
         log: TopicLog,
         *,
         blocking: Callable[..., Awaitable[Any]],
+        costly: Callable[..., Awaitable[Any]],
         new_id: Callable[[], str] = _random_id,
         share_state: StateKeeper | None = None,
         clustered: bool = False,
     ) -> None:
         """`blocking(call, *args)` runs a long call in a worker thread.
 
+        `costly(call, *args)` runs one whose cost clients choose, in a thread for such calls.
         `share_state` keeps the states of share partitions; without it there are no share groups. If
         `clustered`, this broker leads the partitions of which `leadership_changed` says so, and otherwise
         all.
         """
         self.config = config
-        self.groups: dict[str, Group] = {}
+        self.groups = Groups()
         self.offsets = Offsets()
         self.runtime = CoordinatorRuntime(self, log, clock, timers, blocking=blocking, clustered=clustered)
         self._topic = log.topic
         self._clock = clock
         self._timers = timers
-        self._blocking = blocking
+        self._costly = costly
         self._image = MetadataImage()
         """The metadata, as of the last change."""
         seconds = config.offsets_commit_timeout_ms / 1000 if clustered else None
@@ -160,7 +163,7 @@ class GroupCoordinator:
             runtime=self.runtime,
             deadlines=self._deadlines,
             rebalances=self._rebalances,
-            blocking=blocking,
+            costly=costly,
         )
         self.streams = StreamsGroups(
             self.groups,
@@ -169,7 +172,7 @@ class GroupCoordinator:
             timers,
             runtime=self.runtime,
             deadlines=self._deadlines,
-            blocking=blocking,
+            costly=costly,
         )
         self.shares = ShareGroups(
             self.groups,
@@ -180,6 +183,7 @@ class GroupCoordinator:
             deadlines=self._deadlines,
             topics=lambda: self.consumers.topics,
             state=share_state,
+            costly=costly,
         )
         self.share_offsets = ShareGroupOffsets(self.shares)
 
@@ -287,34 +291,31 @@ class GroupCoordinator:
     def join_group(
         self, group_id: str, joining: Joining
     ) -> JoinGroupResponse | asyncio.Future[JoinGroupResponse]:
-        """JoinGroup."""
+        """JoinGroup.
+
+        Only some refusals repeat the member id of the request, as in Apache Kafka.
+        """
+        limits = self.config
+        if not group_id:
+            return _not_joined(joining, ErrorCode.INVALID_GROUP_ID)
+        if not limits.min_session_timeout_ms <= joining.session_timeout_ms <= limits.max_session_timeout_ms:
+            return _not_joined(joining, ErrorCode.INVALID_SESSION_TIMEOUT)
         try:
-            self._require_group_id(group_id)
-            limits = self.config
-            if (
-                not limits.min_session_timeout_ms
-                <= joining.session_timeout_ms
-                <= limits.max_session_timeout_ms
-            ):
-                raise KafkaError(ErrorCode.INVALID_SESSION_TIMEOUT)
-            self._require_room(group_id, joining.member_id, protocol_bytes(joining.protocols))
+            self.runtime.require_active(group_id)
+            self._require_room(group_id, joining.member_id, joining.nbytes)
             group = self.groups.get(group_id)
-            if group is None:
+            if isinstance(group, ConsumerGroup) and group.members:
+                return self.consumers.join(group, joining)
+            if isinstance(group, StreamsGroup) and group.members:
+                raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            if group is None or isinstance(group, (ConsumerGroup, StreamsGroup)):
                 if joining.member_id != NO_MEMBER_ID:
-                    raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-                group = self._new_group(group_id)
-            elif isinstance(group, (ConsumerGroup, StreamsGroup)):
-                if group.members and isinstance(group, ConsumerGroup):
-                    return self.consumers.join(group, joining)
-                if group.members:
-                    return JoinGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-                if joining.member_id != NO_MEMBER_ID:
-                    raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-                group = self._replace_empty(group)
+                    return _not_joined(joining, ErrorCode.UNKNOWN_MEMBER_ID)
+                group = self._new_group(group_id) if group is None else self._replace_empty(group)
+            if not isinstance(group, ClassicGroup):
+                raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         except KafkaError as error:
-            return JoinGroupResponse(member_id=joining.member_id, error_code=error.code)
-        if not isinstance(group, ClassicGroup):
-            return JoinGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            return JoinGroupResponse(error_code=error.code)
         answer: Answer[JoinGroupResponse] = Answer()
         self._joins.join(group, joining, answer)
         return answer.result()
@@ -337,7 +338,7 @@ class GroupCoordinator:
         self, request: ConsumerGroupHeartbeatRequest, client: Client
     ) -> ConsumerGroupHeartbeatResponse:
         """Have the regular expression of a heartbeat compiled in a worker thread first."""
-        invalid = await self._blocking(error_in, request.subscribed_topic_regex)
+        invalid = await self._costly(error_in, request.subscribed_topic_regex)
         self.runtime.require_active(request.group_id)
         answer = self._heartbeat(request, client, invalid)
         return answer if isinstance(answer, ConsumerGroupHeartbeatResponse) else await answer
@@ -351,12 +352,16 @@ class GroupCoordinator:
         _require_few_names(
             request.subscribed_topic_names, "by their names, and to more by a regular expression"
         )
-        self._require_room(request.group_id, request.member_id, self._subscription_bytes(request))
+        if request.member_epoch >= JOIN_EPOCH:
+            self._require_room(request.group_id, request.member_id, self._member_bytes(request, client))
         return self.consumers.heartbeat(request, client, invalid_regex)
 
-    def _subscription_bytes(self, request: ConsumerGroupHeartbeatRequest) -> int:
-        """About how many bytes of memory the subscription of a heartbeat will take."""
+    def _member_bytes(self, request: ConsumerGroupHeartbeatRequest, client: Client) -> int:
+        """About how many bytes of memory the member of a heartbeat will take."""
         nbytes = subscription_bytes(request.subscribed_topic_names or (), request.subscribed_topic_regex)
+        nbytes += identity_bytes(
+            *(request.member_id, request.instance_id, request.rack_id, client.client_id, client.client_host)
+        )
         if self.consumers.must_check_regex(request):
             # However many topics there are, one member may subscribe to them by an expression.
             nbytes += min(regex_bytes(len(self._image.topics)), max(MAX_MEMBER_BYTES - nbytes, 0))
@@ -369,8 +374,12 @@ class GroupCoordinator:
         self.shares.require_valid(request)
         self.runtime.require_active(request.group_id)
         _require_few_names(request.subscribed_topic_names, "at most")
-        nbytes = subscription_bytes(request.subscribed_topic_names or ())
-        self._require_room(request.group_id, request.member_id, nbytes)
+        if request.member_epoch >= JOIN_EPOCH:
+            nbytes = subscription_bytes(request.subscribed_topic_names or ())
+            nbytes += identity_bytes(
+                *(request.member_id, request.rack_id, client.client_id, client.client_host)
+            )
+            self._require_room(request.group_id, request.member_id, nbytes)
         return self.shares.heartbeat(request, client)
 
     def streams_heartbeat(
@@ -379,11 +388,19 @@ class GroupCoordinator:
         """StreamsGroupHeartbeat; raises KafkaError if it is refused."""
         self.streams.require_valid(request)
         self.runtime.require_active(request.group_id)
-        endpoint = request.user_endpoint
-        # The first MAX_TAGS are too many already.
-        tags = [(tag.key, tag.value) for tag in (request.client_tags or ())[:MAX_TAGS]]
-        nbytes = metadata_bytes(request.process_id, "" if endpoint is None else endpoint.host, tags)
-        self._require_room(request.group_id, request.member_id, nbytes)
+        if request.member_epoch >= JOIN_EPOCH:
+            endpoint = request.user_endpoint
+            # The first MAX_TAGS are too many already.
+            tags = [(tag.key, tag.value) for tag in (request.client_tags or ())[:MAX_TAGS]]
+            nbytes = metadata_bytes(request.process_id, "" if endpoint is None else endpoint.host, tags)
+            nbytes += identity_bytes(
+                *(request.member_id, request.instance_id, request.rack_id),
+                *(client.client_id, client.client_host),
+            )
+            group = self.groups.get(request.group_id)
+            if request.topology is not None and not (isinstance(group, StreamsGroup) and group.members):
+                nbytes += topology_bytes(request.topology)
+            self._require_room(request.group_id, request.member_id, nbytes)
         return self.streams.heartbeat(request, client)
 
     def _replace_empty(self, group: Group) -> ClassicGroup:
@@ -404,7 +421,7 @@ class GroupCoordinator:
             self._require_room_for_id(group_id)
         replaced = 0 if group is None else group.bytes_of_member(member_id)
         topics = len(self._image.topics)
-        require_room(nbytes, self.groups.values(), replaced=replaced, topics=topics)
+        require_room(nbytes, self.groups.members, replaced=replaced, topics=topics)
 
     def sync_group(self, request: SyncGroupRequest) -> SyncGroupResponse | asyncio.Future[SyncGroupResponse]:
         """SyncGroup."""
@@ -479,10 +496,9 @@ class GroupCoordinator:
         return group
 
     def _require_room_for_id(self, group_id: str) -> None:
-        if len(group_id) > LONG_GROUP_ID:
-            held = sum(len(each) for each in self.groups if len(each) > LONG_GROUP_ID)
-            if held + len(group_id) > MAX_GROUP_IDS_BYTES:
-                raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
+        held = self.groups.long_ids
+        if len(group_id) > LONG_GROUP_ID and held + len(group_id) > MAX_GROUP_IDS_BYTES:
+            raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
 
     def _classic_group(self, group_id: str) -> ClassicGroup:
         """The group that a member names."""
@@ -553,7 +569,11 @@ class GroupCoordinator:
         if group is None:
             if generation >= 0:
                 raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
-            group = self._new_group(group_id)
+            try:
+                group = self._new_group(group_id)
+            except KafkaError:
+                # Clients that commit do not know that a group may be too large.
+                raise KafkaError(ErrorCode.INVALID_COMMIT_OFFSET_SIZE) from None
         return group
 
     def commit_offsets(
@@ -675,3 +695,7 @@ def _commit_error(error: ErrorCode) -> ErrorCode:
     if error in TOO_LARGE:
         return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
     return coordinator_error(error)
+
+
+def _not_joined(joining: Joining, error: ErrorCode) -> JoinGroupResponse:
+    return JoinGroupResponse(member_id=joining.member_id, error_code=error)

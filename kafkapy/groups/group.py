@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from enum import Enum
 
+from kafkapy.groups.member_total import MemberTotal
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.types import Uuid
 
@@ -33,6 +34,11 @@ class Group(ABC):
     protocol_type: str | None
     """None for a group that only stores offsets ("simple")."""
 
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.memory = MemberTotal()
+        """About how much memory the members take by what they said of themselves."""
+
     @property
     @abstractmethod
     def state_name(self) -> str:
@@ -43,15 +49,8 @@ class Group(ABC):
     def is_abandoned(self) -> bool:
         """Whether the group has neither members nor pending members."""
 
-    def member_bytes(self, topics: int) -> int:
-        """About how many bytes of memory the members take by what they said of themselves.
-
-        `topics` is the number of topics.
-        """
-        return 0
-
     def bytes_of_member(self, member_id: str) -> int:
-        """The part of `member_bytes` that one member takes; 0 if there is none of this id."""
+        """The part of `memory` that one member takes; 0 if there is none of this id."""
         return 0
 
     @abstractmethod

@@ -1,9 +1,13 @@
 """How much memory the members of all groups may take by what they say of themselves.
 
-They say to what topics they subscribe, those of classic groups give bytes of their own for each protocol, and
-those of streams groups have tags.
-Small members may always join: group.max.size and group.consumer.max.size limit their number. A larger one may
-join as long as all members together stay below a limit. (Apache Kafka has none.)
+A member is counted with its ids, its rack, the topics to which it subscribes, the protocols of classic
+groups, and the tags of streams groups. So are the member ids that are handed out, the assignments that the
+leaders of classic groups give, and the topologies of streams groups. Each group keeps its total up to date,
+and so do all groups together (`kafkapy.groups.groups`): a member that joins costs no walk over the others.
+
+All members together stay below a limit. The last part of it is for small members, so that a few large ones
+do not keep everybody out. A member that does not grow may stay, whatever the others take. (Apache Kafka has
+no such limit.)
 
 A regular expression is short, but the names of the topics that it matches are kept. Before they are known,
 it counts as if it matched all topics.
@@ -11,39 +15,49 @@ it counts as if it matched all topics.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from kafkapy.groups.classic.member import PROTOCOL_BYTES
-from kafkapy.groups.group import Group
+from kafkapy.groups.consumer.member import regex_bytes
+from kafkapy.groups.member_total import MemberTotal
 from kafkapy.groups.streams.member import TAG_BYTES
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 
 MAX_MEMBER_BYTES: Final = 4 << 20
 """The most bytes of one member. Subscriptions to 10,000 topics take some 500 KiB for each assignor."""
-MAX_MEMBERS_BYTES: Final = 64 << 20
-"""The most bytes of all members. Beyond this, only members up to SMALL_MEMBER_BYTES may join."""
-SMALL_MEMBER_BYTES: Final = 64 << 10
+MAX_MEMBERS_BYTES: Final = 128 << 20
+"""The most bytes of all members: some 30,000 of an ordinary size."""
+BYTES_FOR_SMALL_MEMBERS: Final = 64 << 20
+"""The part of MAX_MEMBERS_BYTES that is only for members up to SMALL_MEMBER_BYTES."""
+SMALL_MEMBER_BYTES: Final = 16 << 10
 MAX_PROTOCOLS: Final = MAX_MEMBER_BYTES // PROTOCOL_BYTES
 """More protocols exceed MAX_MEMBER_BYTES, whatever they are."""
 MAX_TAGS: Final = MAX_MEMBER_BYTES // TAG_BYTES + 1
 """So many tags of a member of a streams group exceed MAX_MEMBER_BYTES, whatever they are."""
 
 
-def require_room(nbytes: int, groups: Iterable[Group], *, replaced: int, topics: int) -> None:
-    """Refuse a member of so many bytes if there is no room for it.
+def has_room(nbytes: int, total: MemberTotal) -> bool:
+    """Whether members that are there already may take so many bytes more."""
+    return nbytes <= 0 or total.nbytes + nbytes <= MAX_MEMBERS_BYTES
+
+
+def require_room(nbytes: int, total: MemberTotal, *, replaced: int, topics: int) -> None:
+    """Refuse a member of so many bytes if there is no room for it among all members.
 
     `replaced` are the bytes of the same member as it is now; `topics` is the number of topics.
 
     Raises:
         KafkaError: GROUP_MAX_SIZE_REACHED.
     """
-    if nbytes <= SMALL_MEMBER_BYTES:
+    if nbytes <= replaced:
         return
-    held = sum(group.member_bytes(topics) for group in groups) - replaced
-    if nbytes > MAX_MEMBER_BYTES or held + nbytes > MAX_MEMBERS_BYTES:
+    held = total.nbytes + total.unresolved_regexes * regex_bytes(topics) - replaced
+    most = MAX_MEMBERS_BYTES
+    if nbytes > SMALL_MEMBER_BYTES:
+        most -= BYTES_FOR_SMALL_MEMBERS
+    if nbytes > MAX_MEMBER_BYTES or held + nbytes > most:
         raise KafkaError(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
             f"The member would take {nbytes:,} bytes of memory. One member may take {MAX_MEMBER_BYTES:,}, "
-            f"and all members {MAX_MEMBERS_BYTES:,}, of which the others take {held:,}.",
+            f"and with it all members {most:,}, of which the others take {held:,}.",
         )

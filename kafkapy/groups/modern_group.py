@@ -7,8 +7,9 @@ Apache Kafka's name for them is the same (ModernGroup). Their state changes by r
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any, Final, Generic, TypeVar
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from kafkapy.groups.change import Change, encode_change
 from kafkapy.groups.consumer.timeouts import MemberTimers
@@ -26,8 +27,11 @@ T = TypeVar("T")
 class ModernGroup(Group, Generic[M, T]):
     """The epochs, members of type M and targets of type T of a group."""
 
+    target_key: ClassVar[type]
+    """The keys of the records of members' target assignments."""
+
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
+        super().__init__(group_id)
         self.epoch = FIRST_EPOCH
         self.metadata_hash = 0
         self.assignment_epoch = FIRST_EPOCH
@@ -37,6 +41,8 @@ class ModernGroup(Group, Generic[M, T]):
         self.targets: dict[str, T] = {}
         """The target assignment, by member id."""
         self.timers = MemberTimers()
+        self.changes_seen = 0
+        """The number of changes of topics of which the group knows (`kafkapy.groups.topic_changes`)."""
 
     @abstractmethod
     def replay(self, change: Any) -> None:
@@ -44,7 +50,39 @@ class ModernGroup(Group, Generic[M, T]):
 
     @abstractmethod
     def value_of(self, key: Any) -> Any:
-        """The value of the record of this key that the state stands for; None if there is none."""
+        """The value of the group's own record of this key; None if there is none."""
+
+    @abstractmethod
+    def _put(self, member_id: str, new: M | None) -> None:
+        """Add, replace or remove a member, and what is known about all members."""
+
+    def undo_of(self, key: Any) -> Callable[[], object]:
+        """What brings back the state as it is now, after a record of this key was applied.
+
+        Members and targets are immutable and may be large, so they are kept as they are.
+        """
+        member_id = getattr(key, "member_id", None)
+        if member_id is None:
+            before = Change(key, self.value_of(key))
+            return lambda: self.replay(before)
+        if isinstance(key, self.target_key):
+            return self.undo_of_target(member_id)
+        return partial(self._put, member_id, self.members.get(member_id))
+
+    def undo_of_target(self, member_id: str) -> Callable[[], object]:
+        """What brings back the present target of a member."""
+        before = self.targets.get(member_id)
+        if before is None:
+            return lambda: self.targets.pop(member_id, None)
+        return partial(self.targets.__setitem__, member_id, before)
+
+    @abstractmethod
+    def is_concerned_by(self, topic: str) -> bool:
+        """Whether a change of the topic may change targets."""
+
+    @abstractmethod
+    def topics_changed(self, names: Collection[str] | None) -> None:
+        """Look at these topics again at the next event; at all if that is None."""
 
     @abstractmethod
     def tombstones(self) -> Sequence[Change[Any]]:

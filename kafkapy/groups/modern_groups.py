@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from kafkapy.coordination.commit_deadlines import CommitDeadlines
@@ -21,9 +21,12 @@ from kafkapy.groups.change import Change, encode_change
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.consumer.topics import TopicsView
 from kafkapy.groups.group import Group
+from kafkapy.groups.groups import Groups
 from kafkapy.groups.loading import LoadedPartition
 from kafkapy.groups.modern_group import ModernGroup
 from kafkapy.groups.settings import GroupSettings
+from kafkapy.groups.target_computations import ComputedTarget, R, TargetComputations
+from kafkapy.groups.topic_changes import TopicChanges
 from kafkapy.groups.transition import EventRecords
 from kafkapy.process.clock import Clock
 from kafkapy.process.log_text import shortened
@@ -51,7 +54,7 @@ class ModernGroups(ABC, Generic[G, K]):
 
     def __init__(
         self,
-        groups: dict[str, Group],
+        groups: Groups,
         config: GroupConfig,
         clock: Clock,
         *,
@@ -63,6 +66,7 @@ class ModernGroups(ABC, Generic[G, K]):
         self._settings = GroupSettings(self.group_type, config, lambda: self.topics.image)
         self._clock = clock
         self._writes = EventWrites(runtime, deadlines)
+        self._changes = TopicChanges()
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -94,6 +98,13 @@ class ModernGroups(ABC, Generic[G, K]):
     def _is_current(self, group: G) -> bool:
         """Whether the group was not deleted, converted or unloaded meanwhile."""
         return self._groups.get(group.group_id) is group
+
+    def _notice_topics(self, group: G) -> None:
+        """Have a group look at its topics again, if one of them has changed since its last event."""
+        changed = self._changes.since(group.changes_seen)
+        group.changes_seen = self._changes.count
+        if changed is None or any(map(group.is_concerned_by, changed)):
+            group.topics_changed(changed)
 
     def _add(self, group_id: str, changes: Iterable[Change[K]]) -> G:
         """Add a group whose records were loaded, without those that make no sense."""
@@ -141,6 +152,14 @@ class ModernGroups(ABC, Generic[G, K]):
 
     def _added(self, group: G) -> None:
         """Called when a request has made a group one of this type."""
+
+    def _computations(
+        self,
+        costly: Callable[..., Awaitable[Any]],
+        computed: Callable[[G, R, ComputedTarget[Any]], object],
+    ) -> TargetComputations[G, R]:
+        """What computes large targets by `costly`, and calls `computed` with them."""
+        return TargetComputations(costly, start=self._start, is_current=self._is_current, computed=computed)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something in the background, until `stop`."""

@@ -9,17 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
-from kafkapy.groups.change import Change
+from kafkapy.groups.change import Change, TargetChange
 
 
 class Replayable(Protocol):
     """A group that changes by records only."""
 
+    targets: dict[str, Any]
+    """The target assignment, by member id."""
+
     def replay(self, change: Any) -> None:
         """Apply a record."""
 
-    def value_of(self, key: Any) -> Any:
-        """The value of the record of this key that the state stands for; None if there is none."""
+    def undo_of(self, key: Any) -> Callable[[], object]:
+        """What brings back the state as it is now, after a record of this key was applied."""
+
+    def undo_of_target(self, member_id: str) -> Callable[[], object]:
+        """What brings back the present target of a member."""
 
 
 G = TypeVar("G", bound=Replayable)
@@ -31,14 +37,15 @@ class EventRecords(Generic[G, K]):
 
     def __init__(self, group: G) -> None:
         self.group = group
-        self.changes: list[Change[K]] = []
-        self._before: list[Change[K]] = []
+        self.changes: list[Change[K] | TargetChange] = []
+        self._before: list[Callable[[], object]] = []
+        """Each brings back what a record has changed."""
         self._effects: list[Callable[[], object]] = []
         self._undos: list[Callable[[], object]] = []
 
     def apply(self, change: Change[K]) -> None:
         """Change the group by a record."""
-        self._before.append(Change(change.key, self.group.value_of(change.key)))
+        self._before.append(self.group.undo_of(change.key))
         self.group.replay(change)
         self.changes.append(change)
 
@@ -46,6 +53,13 @@ class EventRecords(Generic[G, K]):
         """Change the group by several records."""
         for change in changes:
             self.apply(change)
+
+    def apply_targets(self, changes: Iterable[TargetChange]) -> None:
+        """Change target assignments by records that are encoded already."""
+        for change in changes:
+            self._before.append(self.group.undo_of_target(change.member_id))
+            self.group.targets[change.member_id] = change.target
+            self.changes.append(change)
 
     def afterwards(self, effect: Callable[[], object]) -> None:
         """Call `effect` when the log has accepted the records."""
@@ -59,8 +73,8 @@ class EventRecords(Generic[G, K]):
         """Take all records back."""
         for undo in self._undos:
             undo()
-        for change in reversed(self._before):
-            self.group.replay(change)
+        for bring_back in reversed(self._before):
+            bring_back()
 
     def accepted(self) -> None:
         """Note that the log has accepted the records."""

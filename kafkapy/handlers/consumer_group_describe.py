@@ -9,6 +9,7 @@ Behaviour:
 - A member has the partitions that it must give up until it has given them up.
 - Topics that were deleted are left out of assignments.
 - A group that is named twice is described once.
+- Members are in the order of Apache Kafka's hash tables (`hash_order.py`).
 - Without `consumer` in `group.coordinator.rebalance.protocols` each group is UNSUPPORTED_VERSION.
 
 Version notes:
@@ -26,6 +27,7 @@ from kafkapy.groups.consumer.member import ConsumerMember
 from kafkapy.groups.consumer.topics import TopicsView
 from kafkapy.handlers import authorized_operations, rebalance_protocols
 from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.hash_order import names_in_hash_order
 from kafkapy.process.turns import Steps, counted
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_group_describe import (
@@ -62,8 +64,10 @@ def handle(
             )
             continue
         described = _described(group, groups.consumers.default_assignor)
-        for member in tuple(group.members.values()):
+        members = dict(group.members)
+        for member_id in (yield from names_in_hash_order(members)):
             yield
+            member = members[member_id]
             described.members.append(_member(group, member, groups.consumers.topics))
         if request.include_authorized_operations:
             described.authorized_operations = authorized_operations.GROUP

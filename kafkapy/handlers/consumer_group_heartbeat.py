@@ -8,8 +8,10 @@ Behaviour:
 - The answer waits until what the heartbeat changed is committed.
 - A member that names more than 10,000 topics is GROUP_MAX_SIZE_REACHED. It may subscribe to more by a regular
   expression.
-- A member whose subscription takes more than 4 MiB is GROUP_MAX_SIZE_REACHED. So is a large one where the
-  members of all groups together take 64 MiB. An expression takes as much as the names that it matches.
+- A member whose subscription and ids take more than 4 MiB is GROUP_MAX_SIZE_REACHED. So is one with which the
+  members of all groups would take 64 MiB, or 128 MiB if it takes less than 16 KiB. An expression takes as
+  much as the names that it matches.
+- So is a member whose names would make more than 200,000 in different subscriptions of its group.
 - A regular expression that is new in the group is compiled in a worker thread first.
 - The assignment is answered when the member joins, says everything again, or gets another one.
 - Without `consumer` in `group.coordinator.rebalance.protocols` every heartbeat is UNSUPPORTED_VERSION.

@@ -27,9 +27,9 @@ since they may be in the middle of a change, and their answers are dropped.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, ParamSpec, Protocol, TypeVar
 
 from kafkapy.controller.admin import ClusterAdmin
 from kafkapy.controller.automatic_topics import AutomaticTopics
@@ -52,6 +52,9 @@ from kafkapy.replicas.write_gate import WriteGate
 from kafkapy.share.share_parts import ShareParts
 from kafkapy.transactions.coordinator import TransactionCoordinator
 from kafkapy.transactions.verifier import Verifier
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class BrokerParts(FetchParts, Protocol):
@@ -86,6 +89,9 @@ class BrokerParts(FetchParts, Protocol):
     validation: Validation
     refused_batches: RefusedBatches
     write_gate: WriteGate
+
+    async def costly(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `call`, whose cost clients choose, in one of the threads for such work."""
 
     @property
     def offline_replicas(self) -> Mapping[tuple[str, int], tuple[int, ...]]:

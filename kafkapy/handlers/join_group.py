@@ -8,8 +8,8 @@ Behaviour:
   rebalance is complete.
 - The answer usually waits for the other members.
 - A session timeout outside of `group.min.session.timeout.ms` and `group.max.session.timeout.ms` is refused.
-- A member with more than 4 MiB of protocols and metadata is GROUP_MAX_SIZE_REACHED. So is a large one where
-  all groups together have 64 MiB.
+- A member with more than 4 MiB of protocols, metadata and ids is GROUP_MAX_SIZE_REACHED. So is one with which
+  the members of all groups would take 64 MiB, or 128 MiB if it takes less than 16 KiB.
 
 Version notes:
 
@@ -42,7 +42,7 @@ def handle(
     """Join, and answer with the next generation."""
     version = context.api_version
     if len(request.protocols) > MAX_PROTOCOLS:
-        refused = JoinGroupResponse(member_id=request.member_id, error_code=ErrorCode.GROUP_MAX_SIZE_REACHED)
+        refused = JoinGroupResponse(error_code=ErrorCode.GROUP_MAX_SIZE_REACHED)
         return _for_version(refused, version)
     protocols: dict[str, bytes] = {}
     for protocol in request.protocols:

@@ -5,7 +5,8 @@ Versions: 0-5.
 Behaviour:
 
 - A member is named by its id, or by its `group.instance.id` alone. The latter is how an administrator takes
-  out a static member; such a client does not send LeaveGroup itself.
+  out a static member; such a client does not send LeaveGroup itself. Members with the consumer protocol are
+  taken out so too (`Admin.removeMembersFromConsumerGroup`).
 - A member that is named twice is answered once.
 
 Version notes:

@@ -5,6 +5,7 @@ Versions: 0-5.
 Behaviour:
 
 - All groups are listed, also those that only store offsets, whose protocol type is empty.
+- They are in the order of Apache Kafka's hash tables (`hash_order.py`), by partition of `__consumer_offsets`.
 - While some groups are still being loaded, the answer is COORDINATOR_LOAD_IN_PROGRESS.
 - The types of groups are classic, consumer, share and streams.
 - The filters (v4+) ignore case. An unknown name matches nothing. A filter may say NotReady or not_ready.
@@ -26,6 +27,8 @@ from kafkapy.groups.group import GroupType
 from kafkapy.groups.share.group import ShareGroupState
 from kafkapy.groups.streams.group import StreamsGroupState
 from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.hash_order import names_in_hash_order, partitions_in_hash_order
+from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC
 from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
@@ -46,8 +49,18 @@ def handle(context: RequestContext, request: ListGroupsRequest) -> Steps[ListGro
     states = yield from _known(request.states_filter, STATES)
     types = yield from _known(request.types_filter, TYPES)
     response = ListGroupsResponse()
-    for group in tuple(groups.groups.values()):
+    by_partition: dict[int, list[str]] = {}
+    for group_id in tuple(groups.groups):
         yield
+        by_partition.setdefault(groups.runtime.partition_of(group_id), []).append(group_id)
+    ids: list[str] = []
+    for partition in partitions_in_hash_order(GROUP_METADATA_TOPIC, groups.runtime.active_partitions):
+        ids += yield from names_in_hash_order(by_partition.get(partition, ()))
+    for group_id in ids:
+        yield
+        group = groups.groups.get(group_id)
+        if group is None:
+            continue
         if group.state_name.lower() in states and group.type.value in types:
             response.groups.append(
                 ListedGroup(

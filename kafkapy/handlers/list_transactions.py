@@ -18,7 +18,9 @@ Version notes:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+import time
+from collections.abc import Awaitable, Sequence
+from typing import Final
 
 from kafkapy.handlers.context import RequestContext
 from kafkapy.process.patterns import Pattern, PatternError, compile_pattern
@@ -31,6 +33,9 @@ from kafkapy.protocol.messages.list_transactions import (
 )
 from kafkapy.transactions.metadata import BY_LABEL
 
+PIECE_SECONDS: Final = 0.05
+"""The CPU time of a thread after which other work has its turn."""
+
 
 def handle(
     context: RequestContext, request: ListTransactionsRequest
@@ -38,23 +43,42 @@ def handle(
     """List the ids that pass the filters."""
     if request.transactional_id_pattern:
         return _compile_and_list(context, request, request.transactional_id_pattern)
-    return _list(context, request, None)
+    return _list(context, request)
 
 
 async def _compile_and_list(
     context: RequestContext, request: ListTransactionsRequest, regex: str
 ) -> ListTransactionsResponse:
-    """Compile the regular expression in a worker thread: a short one may take seconds."""
+    """Compile the expression and match in a worker thread: each may take seconds."""
+    broker = context.broker
     try:
-        pattern = await context.broker.blocking(compile_pattern, regex)
+        pattern = await broker.costly(compile_pattern, regex)
     except PatternError:
         return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
-    return await context.broker.turns.finish(_list(context, request, pattern))
+    response = await broker.turns.finish(_list(context, request))
+    found, response.transaction_states = response.transaction_states, []
+    number = 0
+    while number < len(found):
+        matching, number = await broker.costly(_matching, pattern, found, number)
+        response.transaction_states += matching
+    return response
 
 
-def _list(
-    context: RequestContext, request: ListTransactionsRequest, pattern: Pattern | None
-) -> Steps[ListTransactionsResponse]:
+def _matching(
+    pattern: Pattern, found: Sequence[TransactionState], number: int
+) -> tuple[list[TransactionState], int]:
+    """Match ids from this number on, for a while; return those that match, and the next number."""
+    matching, stop_at = [], time.thread_time() + PIECE_SECONDS
+    while number < len(found):
+        if pattern.fullmatch(found[number].transactional_id):
+            matching.append(found[number])
+        number += 1
+        if time.thread_time() >= stop_at:
+            break
+    return matching, number
+
+
+def _list(context: RequestContext, request: ListTransactionsRequest) -> Steps[ListTransactionsResponse]:
     transactions = context.broker.transactions
     if transactions.runtime.is_loading:
         return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -70,7 +94,6 @@ def _list(
             (not states or found.state.label in states)
             and (not producer_ids or found.producer_id in producer_ids)
             and (request.duration_filter < 0 or now_ms - found.start_ms > request.duration_filter)
-            and (pattern is None or pattern.fullmatch(found.transactional_id))
         ):
             response.transaction_states.append(
                 TransactionState(

@@ -7,7 +7,8 @@ Behaviour:
 - A partition without a committed offset, of whatever topic, has offset -1. A group that does not exist has
   no offsets at all.
 - A group that is named twice is answered once, as it is named first. So is a partition of a group.
-- Null topics mean all topics for which the group has offsets.
+- Null topics mean all topics for which the group has offsets, in the order of Apache Kafka's hash tables
+  (`hash_order.py`).
 - A member of a consumer group must be one, and give its epoch: STALE_MEMBER_EPOCH otherwise.
 - Only offsets that are committed in the log are seen, and of a transaction only after its commit marker.
 - A client that requires stable offsets gets UNSTABLE_OFFSET_COMMIT for the partitions whose offset an open
@@ -24,7 +25,8 @@ Version notes:
 - v7 can require stable offsets.
 - v8 takes several groups.
 - v9 adds the member of a consumer group.
-- v10 names topics by id. An offset that was committed to an earlier topic of the same name does not count.
+- v10 names topics by id. Those that are unknown come last. An offset that was committed to an earlier topic
+  of the same name does not count.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from typing import Final
 from kafkapy.groups.committed_offset import CommittedOffset, EncodedOffset, decode_offset
 from kafkapy.groups.zookeeper_offsets import ZooKeeperOffsets
 from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.hash_order import in_hash_order, names_in_hash_order
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -176,12 +179,15 @@ def _group(
         topics = yield from _all_topics(image, dict(committed), undecided, by_id)
     else:
         topics = []
+        unknown: list[OffsetFetchResponseTopics] = []
         answered_before: dict[tuple[str, Uuid], set[int]] = {}
         for topic in asked.topics:
             yield
             seen = answered_before.setdefault((topic.name, topic.topic_id), set())
             answered = yield from _topic(image, committed, undecided, topic, by_id, seen)
-            topics.append(answered)
+            is_unknown = by_id and image.topic_name(topic.topic_id) is None
+            (unknown if is_unknown else topics).append(answered)
+        topics += unknown
     return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics)
 
 
@@ -219,9 +225,18 @@ def _all_topics(
     image: MetadataImage, committed: Committed, undecided: Set[TopicPartition], by_id: bool
 ) -> Steps[list[OffsetFetchResponseTopics]]:
     topics: dict[str, OffsetFetchResponseTopics] = {}
-    for (name, index), encoded in committed.items():
+    by_topic: dict[str, list[int]] = {}
+    for name, index in committed:
         yield
-        offset = decode_offset(encoded)
+        by_topic.setdefault(name, []).append(index)
+    keys: list[TopicPartition] = []
+    for name in (yield from names_in_hash_order(by_topic)):
+        indexes = yield from in_hash_order(by_topic[name], int)
+        keys += (TopicPartition(name, index) for index in indexes)
+    for key in keys:
+        yield
+        name, index = key
+        offset = decode_offset(committed[key])
         known = image.topics.get(name)
         if by_id and (known is None or not offset.is_of_topic(known.id)):
             continue

@@ -7,6 +7,7 @@ Behaviour:
 - A group that does not exist, or is not a share group, is GROUP_ID_NOT_FOUND.
 - Topics that were deleted are left out of assignments.
 - A group that is named twice is described once.
+- Members are in the order of Apache Kafka's hash tables (`hash_order.py`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from kafkapy.groups.consumer.topics import TopicsView
 from kafkapy.groups.share.member import ShareMember
 from kafkapy.handlers import authorized_operations
 from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.hash_order import names_in_hash_order
 from kafkapy.process.turns import Steps, counted
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.share_group_describe import (
@@ -50,8 +52,10 @@ def handle(context: RequestContext, request: ShareGroupDescribeRequest) -> Steps
             assignment_epoch=group.assignment_epoch,
             assignor_name=groups.shares.default_assignor,
         )
-        for member in tuple(group.members.values()):
+        members = dict(group.members)
+        for member_id in (yield from names_in_hash_order(members)):
             yield
+            member = members[member_id]
             described.members.append(_member(member, groups.shares.topics))
         if request.include_authorized_operations:
             described.authorized_operations = authorized_operations.GROUP

@@ -7,6 +7,8 @@ Behaviour:
 - `kafkapy.groups.share` says how members get their partitions.
 - The answer waits until what the heartbeat changed is committed.
 - The assignment is answered when the member joins, says everything again, or gets another one.
+- A member that names more than 10,000 topics is GROUP_MAX_SIZE_REACHED. So is one whose names would make more
+  than 200,000 in different subscriptions of its group.
 - A partition is assigned after the share coordinator has initialized its state, so a new group gets its first
   partitions with its second heartbeat.
 """

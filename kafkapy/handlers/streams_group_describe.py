@@ -8,6 +8,7 @@ Behaviour:
 - While topics are missing, the topology is shown as the members sent it. After that it has the numbers of
   partitions of its internal topics.
 - A group that is named twice is described once.
+- Members are in the order of Apache Kafka's hash tables (`hash_order.py`).
 - Without `streams` in `group.coordinator.rebalance.protocols` each group is UNSUPPORTED_VERSION.
 """
 
@@ -22,6 +23,7 @@ from kafkapy.groups.streams.tasks import MemberTasks, TaskSet
 from kafkapy.groups.streams.topology import InternalTopic
 from kafkapy.handlers import authorized_operations, rebalance_protocols
 from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.hash_order import names_in_hash_order
 from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.streams_group_describe import (
@@ -65,8 +67,10 @@ def handle(
             assignment_epoch=group.assignment_epoch,
             topology=_topology(group),
         )
-        for member in tuple(group.members.values()):
+        members = dict(group.members)
+        for member_id in (yield from names_in_hash_order(members)):
             yield
+            member = members[member_id]
             described.members.append(_member(member, group.target(member.member_id)))
         if request.include_authorized_operations:
             described.authorized_operations = authorized_operations.GROUP

@@ -17,7 +17,8 @@ Behaviour:
 Version notes:
 
 - v2 adds the leader epoch. Clients before it get COORDINATOR_NOT_AVAILABLE while the group is being loaded.
-- v3 adds the member, which must be of the group's generation. Without one, the offsets are always accepted.
+- v3 adds the member, which must be of the group's generation: ILLEGAL_GENERATION otherwise, in groups of all
+  types. Without one, the offsets are always accepted.
 - v5 adds the partition to the transaction: the client has not done so (KIP-890).
 """
 
@@ -56,7 +57,9 @@ _FOR_CLIENTS: Final = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    # A producer that gets an error which it does not know here cannot even abort the transaction.
     ErrorCode.GROUP_ID_NOT_FOUND: ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.STALE_MEMBER_EPOCH: ErrorCode.ILLEGAL_GENERATION,
 }
 
 

@@ -342,7 +342,7 @@ class LogManager:
                 log.new_files = None
 
     def watch_writes(self) -> None:
-        """Find out from now on which of several directories are stuck, before something is written there.
+        """Find out from now on which of several directories are stuck, before each write.
 
         Without a sole directory a broker can do little, so its writes need not be probed.
         """

@@ -496,3 +496,12 @@ def test_a_listener_is_a_name_a_host_and_a_port(text: str, listener: Listener) -
     (found,) = BrokerConfig({"listeners": text}).listeners
     assert found == listener
     assert str(found) == text.replace("plaintext", "PLAINTEXT")
+
+
+@pytest.mark.parametrize("assignors", ["com.example.Assignor", "simple,com.example.Assignor", "uniform"])
+def test_share_groups_have_no_assignor_but_the_simple_one(assignors: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        BrokerConfig.from_properties({"group.share.assignors": assignors})
+    assert str(refused.value).startswith(f"group.share.assignors={assignors}: share groups have one assignor")
+    for accepted in ("simple", ""):
+        assert BrokerConfig.from_properties({"group.share.assignors": accepted}).without_effect() == []

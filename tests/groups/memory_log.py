@@ -167,7 +167,7 @@ def coordinator(
 ) -> GroupCoordinator:
     """A coordinator on `log`, not started."""
     groups = GroupCoordinator(
-        config or GroupConfig(), clock, timers, log, blocking=run_here, clustered=clustered
+        config or GroupConfig(), clock, timers, log, blocking=run_here, costly=run_here, clustered=clustered
     )
     image = MetadataImage()
     log.created = lambda: groups.metadata_changed(image, image.with_topics([log.entry()]))

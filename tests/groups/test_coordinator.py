@@ -45,9 +45,6 @@ class OtherGroup(Group):
     state_name = "Stable"
     is_abandoned = False
 
-    def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-
     def validate_offset_commit(
         self,
         member_id: str,
@@ -428,7 +425,7 @@ class TestDeletion:
     ) -> None:
         monkeypatch.setattr("kafkapy.groups.coordinator.MAX_GROUP_IDS_BYTES", 5_000)
         cluster.commit((T0, 1), group="a" * 3_000)
-        with pytest.raises(KafkaError, match="GROUP_MAX_SIZE_REACHED"):
+        with pytest.raises(KafkaError, match="INVALID_COMMIT_OFFSET_SIZE"):
             cluster.commit((T0, 1), group="b" * 3_000)
         refused = cluster.groups.join_group("c" * 3_000, joining())
         assert isinstance(refused, JoinGroupResponse)

@@ -45,7 +45,9 @@ class Brokers:
 
     def coordinator(self, node: Node) -> GroupCoordinator:
         log = node.topic_log(GROUP_METADATA_TOPIC)
-        groups = GroupCoordinator(CONFIG, Clock(), node.timers, log, blocking=node.blocking, clustered=True)
+        groups = GroupCoordinator(
+            CONFIG, Clock(), node.timers, log, blocking=node.blocking, costly=node.blocking, clustered=True
+        )
         node.replicas.on_leadership(groups.leadership_changed)
         groups.start()
         return groups

@@ -210,7 +210,8 @@ def test_one_member_says_no_more_of_itself_than_it_may(client: RawClient) -> Non
 def test_members_of_all_groups_say_no_more_of_themselves_than_they_may(
     client: RawClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(member_memory, "MAX_MEMBERS_BYTES", 3 << 20)
+    monkeypatch.setattr(member_memory, "BYTES_FOR_SMALL_MEMBERS", 1 << 20)
+    monkeypatch.setattr(member_memory, "MAX_MEMBERS_BYTES", 4 << 20)
     large = metadata_of(1 << 20)
     joined = [client.ask(join_request(f"g{number}", protocols=large), 3) for number in range(3)]
     assert [each.error_code for each in joined] == [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -36,6 +37,8 @@ from kafkapy.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from kafkapy.protocol.special_timestamps import LATEST
+from tests.groups.consumer import consumer_world
+from tests.groups.streams import streams_world
 from tests.handlers.group_client import find_coordinator
 from tests.handlers.produce_client import batch, create_topic, produce_request
 from tests.network.raw_client import RawClient, eventually
@@ -101,10 +104,11 @@ class Transaction:
         if version >= 5:
             self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
 
-    def commit_offset(self, offset: int, version: int, *, group: str = "g") -> ErrorCode:
+    def commit_offset(self, offset: int, version: int, *, group: str = "g", **member: Any) -> ErrorCode:
         request = TxnOffsetCommitRequest(
             transactional_id="x",
             group_id=group,
+            **member,
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
             topics=[
@@ -286,3 +290,22 @@ def test_an_administrator_ends_a_transaction_that_hangs(client: RawClient) -> No
     assert end_offset(client) == 2
     assert abort(4) == [ErrorCode.TRANSACTION_COORDINATOR_FENCED, unknown_code]
     assert client.ask(request, 0).topics[0].partitions[0].active_producers[0].current_txn_start_offset == -1
+
+
+@pytest.mark.parametrize("kind", [consumer_world, streams_world], ids=["consumer", "streams"])
+def test_a_member_with_another_epoch_commits_no_offsets_and_its_producer_can_abort(
+    client: RawClient, kind: Any
+) -> None:
+    joined = client.ask(kind.join("m"), 1 if kind is consumer_world else 0)
+    assert joined.error_code == ErrorCode.NONE
+    transaction = Transaction(client)
+    for version in (5, 3):  # the first one adds the group to the transaction
+        for epoch, error in (
+            (joined.member_epoch, ErrorCode.NONE),
+            (joined.member_epoch + 1, ErrorCode.ILLEGAL_GENERATION),
+            (joined.member_epoch - 1, ErrorCode.ILLEGAL_GENERATION),
+        ):
+            member = {"member_id": "m", "generation_id_or_member_epoch": epoch}
+            committed = transaction.commit_offset(7, version, **member)
+            assert committed is error, (version, epoch)
+    transaction.end(commit=False)

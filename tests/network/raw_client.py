@@ -12,6 +12,7 @@ from typing import Any, Self
 from kafkapy.protocol.frames import decode_response, encode_request
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.messages.api_versions import ApiVersionsRequest
+from tests.network.known_errors import unknown_errors
 
 DEADLINE = 60.0
 
@@ -50,6 +51,8 @@ class RawClient:
         self.send(encode_request(request, version, correlation_id, "raw"))
         answered, response = decode_response(request.KEY, version, self.receive_frame())
         assert answered == correlation_id
+        name = type(response).__name__.removesuffix("Response")
+        assert unknown_errors(name, version, response) == []
         return response
 
     def is_closed(self) -> bool:

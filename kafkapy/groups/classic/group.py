@@ -24,9 +24,10 @@ from enum import Enum
 from typing import Final
 
 from kafkapy.coordination.timers import Cancellable
-from kafkapy.groups.classic.member import JoinReply, Member, Protocols, protocol_bytes
+from kafkapy.groups.classic.member import PENDING_BYTES, JoinReply, Member, Protocols
 from kafkapy.groups.classic.subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from kafkapy.groups.group import Group, GroupType
+from kafkapy.groups.member_total import text_bytes
 from kafkapy.groups.records import encode_group_key
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
@@ -66,7 +67,7 @@ class ClassicGroup(Group):
     type = GroupType.CLASSIC
 
     def __init__(self, group_id: str, now_ms: int) -> None:
-        self.group_id = group_id
+        super().__init__(group_id)
         self.state = GroupState.EMPTY
         self.previous_state = GroupState.DEAD
         self.state_timestamp: int = now_ms
@@ -109,7 +110,7 @@ class ClassicGroup(Group):
         if self.leader is None:
             self.leader = member.member_id
         self.members[member.member_id] = member
-        self._count_protocols(member, 1)
+        self._count(member, 1)
         self.forget_pending(member.member_id)
         if reply is not None:
             self.await_join(member, reply)
@@ -121,7 +122,7 @@ class ClassicGroup(Group):
         `error`, and a living client joins again.
         """
         del self.members[member.member_id]
-        self._count_protocols(member, -1)
+        self._count(member, -1)
         if member.group_instance_id is not None:
             del self.static_members[member.group_instance_id]
         if self.leader == member.member_id:
@@ -148,6 +149,7 @@ class ClassicGroup(Group):
             assignment=old.assignment,
         )
         assert old.group_instance_id is not None
+        self.memory.add(new.nbytes - old.nbytes)
         # The place in the order of members is kept: it decides who leads next.
         self.members = {
             (member_id if key == old.member_id else key): (new if member is old else member)
@@ -170,9 +172,9 @@ class ClassicGroup(Group):
         self, member: Member, protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int
     ) -> None:
         """Update a member from its new JoinGroup."""
-        self._count_protocols(member, -1)
+        self._count(member, -1)
         member.protocols = protocols
-        self._count_protocols(member, 1)
+        self._count(member, 1)
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
 
@@ -193,12 +195,24 @@ class ClassicGroup(Group):
             self.awaiting_join -= 1
             reply(response)
 
+    def set_assignment(self, member: Member, assignment: bytes) -> None:
+        """Give a member what the leader has assigned to it."""
+        before = member.nbytes
+        member.assignment = assignment
+        self.memory.add(member.nbytes - before)
+
+    def add_pending(self, member_id: str, timer: Cancellable) -> None:
+        """Remember a member id that was handed out; the timer ends that."""
+        self.pending[member_id] = timer
+        self.memory.add(_pending_bytes(member_id))
+
     def forget_pending(self, member_id: str) -> bool:
         """Remove a pending member; return whether there was one with this id."""
         timer = self.pending.pop(member_id, None)
         if timer is None:
             return False
         timer.cancel()
+        self.memory.add(-_pending_bytes(member_id))
         return True
 
     def cancel_join_timer(self) -> None:
@@ -213,7 +227,8 @@ class ClassicGroup(Group):
             self.sync_timer.cancel()
             self.sync_timer = None
 
-    def _count_protocols(self, member: Member, by: int) -> None:
+    def _count(self, member: Member, by: int) -> None:
+        self.memory.add(by * member.nbytes)
         for name, _ in member.protocols:
             self._support[name] += by
             if not self._support[name]:
@@ -324,14 +339,10 @@ class ClassicGroup(Group):
         """Whether the group has neither members nor pending members."""
         return self.state is GroupState.EMPTY and not self.pending
 
-    def member_bytes(self, topics: int) -> int:
-        """About how many bytes of memory the members' protocols take."""
-        return sum(protocol_bytes(member.protocols) for member in self.members.values())
-
     def bytes_of_member(self, member_id: str) -> int:
-        """About how many bytes of memory one member's protocols take."""
+        """The part of `memory` that one member takes."""
         member = self.members.get(member_id)
-        return 0 if member is None else protocol_bytes(member.protocols)
+        return 0 if member is None else member.nbytes
 
     def validate_offset_commit(
         self,
@@ -454,6 +465,9 @@ class ClassicGroup(Group):
         assert not members.keys() & self.pending.keys(), "a member is not pending"
         assert self.pending_sync <= members.keys()
         assert self.awaiting_join == sum(member.join_reply is not None for member in members.values())
+        assert self.memory.nbytes == sum(each.nbytes for each in members.values()) + sum(
+            map(_pending_bytes, self.pending)
+        )
         assert self._support == Counter(name for m in members.values() for name, _ in m.protocols)
         assert all(member.protocol_type == self.protocol_type for member in members.values())
         if state in (GroupState.EMPTY, GroupState.DEAD):
@@ -476,3 +490,7 @@ class ClassicGroup(Group):
                     state is GroupState.STABLE and member.is_static
                 )
             assert member.session_timer is not None or member.is_waiting, "a silent member is noticed"
+
+
+def _pending_bytes(member_id: str) -> int:
+    return PENDING_BYTES + text_bytes(member_id)

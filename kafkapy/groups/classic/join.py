@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kafkapy.groups.classic.group import ClassicGroup, GroupState
-from kafkapy.groups.classic.member import JoinReply, Member, Protocols
+from kafkapy.groups.classic.member import JoinReply, Member, Protocols, member_bytes
 from kafkapy.groups.classic.rebalance import Rebalances
 from kafkapy.process.log_text import shortened
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -40,6 +40,8 @@ MOST_OF_PREFIX: Final = 255
 A request may bring 32,767. An id that is handed out is kept for a session timeout, whether its client joins
 or not.
 """
+NEW_ID_BYTES: Final = 2 * (MOST_OF_PREFIX + 100)
+"""The memory that an id takes that is handed out, which a consumer group keeps twice, at most."""
 MOST_PENDING: Final = 20_000
 """The member ids of a group that are handed out and not used yet, at most: each takes up to 1 KB."""
 _FIRST_VERSION_WITH_REQUIRED_MEMBER_ID: Final = 4
@@ -64,6 +66,15 @@ class Joining:
     protocols: Protocols
     reason: str
 
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes of memory the member will take."""
+        nbytes = member_bytes(
+            self.protocols,
+            *(self.member_id, self.group_instance_id, self.client_id, self.client_host, self.protocol_type),
+        )
+        return nbytes if self.member_id else nbytes + NEW_ID_BYTES
+
 
 class Joins:
     """Adds members to groups."""
@@ -80,7 +91,8 @@ class Joins:
         try:
             if not self._has_room(group, joining.member_id):
                 self._turn_away(group, joining.member_id)
-                raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
+                reply(JoinGroupResponse(error_code=ErrorCode.GROUP_MAX_SIZE_REACHED))
+                return
             if not group.supports(joining.protocol_type, [name for name, _ in joining.protocols]):
                 raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
             if joining.member_id == NO_MEMBER_ID:

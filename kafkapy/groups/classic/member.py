@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kafkapy.coordination.timers import Cancellable
+from kafkapy.groups.member_total import MEMBER_BYTES, text_bytes
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.join_group import JoinGroupResponse
 from kafkapy.protocol.messages.sync_group import SyncGroupResponse
@@ -25,11 +26,25 @@ Protocols = tuple[tuple[str, bytes], ...]
 
 PROTOCOL_BYTES: Final = 1024
 """The memory that a protocol takes besides its name and metadata."""
+PENDING_BYTES: Final = 1024
+"""The memory that a pending member takes besides its id, with its timer."""
+ASSIGNMENT_BYTES: Final = 512
+"""The memory that each member has for its assignment from the start."""
 
 
 def protocol_bytes(protocols: Protocols) -> int:
     """About how many bytes of memory the protocols take."""
-    return sum(PROTOCOL_BYTES + len(name) + len(metadata) for name, metadata in protocols)
+    return sum(PROTOCOL_BYTES + text_bytes(name) + len(metadata) for name, metadata in protocols)
+
+
+def member_bytes(protocols: Protocols, *texts: str | None, assignment: bytes = b"") -> int:
+    """About how many bytes of memory a member takes with its ids and other texts."""
+    return MEMBER_BYTES + protocol_bytes(protocols) + text_bytes(*texts) + assignment_bytes(assignment)
+
+
+def assignment_bytes(assignment: bytes) -> int:
+    """About how many bytes of memory an assignment takes."""
+    return max(len(assignment), ASSIGNMENT_BYTES)
 
 
 @dataclass(slots=True, eq=False)
@@ -55,6 +70,15 @@ class Member:
     session_timer: Cancellable | None = None
     """Fires at `session_timer_at`, which may be before the deadline; then it is armed again."""
     session_timer_at: float = 0.0
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes of memory the member takes by what clients said of it."""
+        return member_bytes(
+            self.protocols,
+            *(self.member_id, self.group_instance_id, self.client_id, self.client_host, self.protocol_type),
+            assignment=self.assignment,
+        )
 
     @property
     def is_static(self) -> bool:

@@ -151,7 +151,7 @@ class Rebalances:
         """Make the group stable and answer its members, after the leader's assignment was stored."""
         group.transition(GroupState.STABLE, self.clock.now_ms())
         for member in group.members.values():
-            member.assignment = assignments.get(member.member_id, b"")
+            group.set_assignment(member, assignments.get(member.member_id, b""))
             response = SyncGroupResponse(
                 protocol_type=group.protocol_type,
                 protocol_name=group.protocol_name,
@@ -175,7 +175,7 @@ class Rebalances:
 
     def _end_sync(self, group: ClassicGroup, error: ErrorCode) -> None:
         for member in group.members.values():
-            member.assignment = b""
+            group.set_assignment(member, b"")
             self._answer_sync(group, member, SyncGroupResponse(error_code=error))
 
     def _answer_sync(self, group: ClassicGroup, member: Member, response: SyncGroupResponse) -> None:
@@ -199,9 +199,8 @@ class Rebalances:
 
     def add_pending(self, group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
         """Remember a new member id, with which the client must join within `timeout_ms`."""
-        group.pending[member_id] = self.timers.call_later(
-            timeout_ms / 1000, lambda: self._expire_pending(group, member_id)
-        )
+        timer = self.timers.call_later(timeout_ms / 1000, lambda: self._expire_pending(group, member_id))
+        group.add_pending(member_id, timer)
 
     def _expire_session(self, group: ClassicGroup, member: Member) -> None:
         who = shortened(member.member_id)

@@ -10,12 +10,15 @@ Source: Apache Kafka's GroupMetadataManager (classicGroupSync).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Final
 
 from kafkapy.groups.classic.group import ClassicGroup, GroupState
-from kafkapy.groups.classic.member import SyncReply
+from kafkapy.groups.classic.member import SyncReply, assignment_bytes
 from kafkapy.groups.classic.rebalance import Rebalances
+from kafkapy.groups.member_memory import has_room
+from kafkapy.process.log_text import shortened
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
@@ -24,6 +27,8 @@ REFUSAL_SECONDS: Final = 0.5
 
 Some clients join again at once, and the group would rebalance a thousand times a second.
 """
+
+logger = logging.getLogger(__name__)
 
 
 class Syncs:
@@ -60,7 +65,19 @@ class Syncs:
         member.await_sync(reply)
         if group.leader == member.member_id and group.storing_generation != group.generation:
             given = {each.member_id: bytes(each.assignment) for each in request.assignments}
-            self._store(group, {member_id: given.get(member_id, b"") for member_id in group.members})
+            assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
+            grows = sum(map(assignment_bytes, assignments.values())) - sum(
+                assignment_bytes(each.assignment) for each in group.members.values()
+            )
+            if has_room(grows, group.memory.of_all):
+                self._store(group, assignments)
+            else:
+                logger.warning(
+                    "Group %s: its assignment is refused: it takes %d bytes more than the members "
+                    "of all groups may",
+                    *(shortened(group.group_id), grows),
+                )
+                self._rebalances.fail_assignment(group, ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def _store(self, group: ClassicGroup, assignments: Mapping[str, bytes]) -> None:
         # If the leader sends SyncGroup again meanwhile, it waits for this write. So the assignments that are

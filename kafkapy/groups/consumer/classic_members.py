@@ -27,7 +27,6 @@ from kafkapy.protocol.messages.consumer_group_heartbeat import TopicPartitions
 from kafkapy.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest
 from kafkapy.protocol.messages.join_group import JoinGroupResponse
-from kafkapy.protocol.messages.leave_group import MemberIdentity
 from kafkapy.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 FIRST_VERSION_WITH_REQUIRED_MEMBER_ID = 4
@@ -81,6 +80,7 @@ class ClassicMembers:
             client_host=joining.client_host,
             classic=ClassicProtocol(joining.session_timeout_ms, joining.protocols),
         )
+        group.subscriptions.require_room(before.topic_names, member.topic_names)
         regex_change = self._refresh.change(transition, before, member)
         if member_id not in group.members or member != before:
             transition.apply(records.member_metadata(group.group_id, member))
@@ -152,24 +152,6 @@ class ClassicMembers:
             self._expect_join(group, member)
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
-
-    def leaving(self, group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:
-        """The member that leaves, or that an administrator takes out by its group.instance.id.
-
-        Raises:
-            KafkaError: there is none.
-        """
-        instance_id = identity.group_instance_id
-        if instance_id is None:
-            member = group.member(identity.member_id)
-        elif identity.member_id == NO_MEMBER_ID:
-            found = group.static_member(instance_id)
-            if found is None:
-                raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-            member = found
-        else:
-            member = require_static(group, instance_id, identity.member_id)
-        return _require_classic(member)
 
     def _find(self, transition: Transition, joining: Joining, member_id: str) -> ConsumerMember:
         group, instance_id = transition.group, joining.group_instance_id

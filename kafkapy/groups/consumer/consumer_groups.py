@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Any
 
-from kafkapy.assignors import AssignorError
 from kafkapy.coordination.answer import Answer
 from kafkapy.coordination.commit_deadlines import CommitDeadlines
 from kafkapy.coordination.runtime import CoordinatorRuntime
@@ -29,22 +28,24 @@ from kafkapy.groups.classic.rebalance import Rebalances
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.consumer.classic_members import ClassicMembers
 from kafkapy.groups.consumer.conversion import classic_group_of, consumer_group_of, require_upgrade
-from kafkapy.groups.consumer.departures import may_downgrade, remove_members
+from kafkapy.groups.consumer.departures import leaving_member, may_downgrade, remove_members
 from kafkapy.groups.consumer.group import ConsumerGroup
 from kafkapy.groups.consumer.heartbeat import JOIN_EPOCH, Client, Heartbeats
 from kafkapy.groups.consumer.member import STATIC_LEAVE_EPOCH, ConsumerMember, MemberState
 from kafkapy.groups.consumer.progress import Progress
-from kafkapy.groups.consumer.records import ConsumerChange, ConsumerGroupKey
-from kafkapy.groups.consumer.regex import matching_topics
+from kafkapy.groups.consumer.records import ConsumerChange, ConsumerGroupKey, Target
+from kafkapy.groups.consumer.regex import RegexTopics
 from kafkapy.groups.consumer.regex_refresh import RegexRefresh
 from kafkapy.groups.consumer.target import TargetRequest, load_assignors
 from kafkapy.groups.consumer.timeouts import Timeout
 from kafkapy.groups.consumer.topics import TopicsView
 from kafkapy.groups.consumer.transition import Transition
 from kafkapy.groups.group import Group
+from kafkapy.groups.groups import Groups
 from kafkapy.groups.loading import LoadedPartition
 from kafkapy.groups.modern_groups import ModernGroups, ignore
 from kafkapy.groups.records import encode_group_key, encode_group_value
+from kafkapy.groups.target_computations import ComputedTarget
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.process.clock import Clock
 from kafkapy.process.log_text import shortened
@@ -75,7 +76,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
 
     def __init__(
         self,
-        groups: dict[str, Group],
+        groups: Groups,
         config: GroupConfig,
         clock: Clock,
         timers: Timers,
@@ -83,20 +84,21 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
         runtime: CoordinatorRuntime[LoadedPartition],
         deadlines: CommitDeadlines,
         rebalances: Rebalances,
-        blocking: Callable[..., Awaitable[Any]],
+        costly: Callable[..., Awaitable[Any]],
         new_id: Callable[[], str] = _random_member_id,
     ) -> None:
         """`groups` are all groups of the coordinator.
 
-        `rebalances` are those of its classic groups. `blocking(call, *args)` runs a long call in a worker
-        thread.
+        `rebalances` are those of its classic groups. `costly(call, *args)` runs a call whose cost
+        clients choose in a worker thread.
 
         Raises:
             ValueError: an assignor cannot be loaded.
         """
         super().__init__(groups, config, clock, runtime=runtime, deadlines=deadlines)
         self._rebalances = rebalances
-        self._blocking = blocking
+        self._costly = costly
+        self._regex_topics = RegexTopics()
         self._new_id = new_id
         self._progress = Progress(
             self._settings,
@@ -104,14 +106,12 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
             timers,
             load_assignors(config.consumer_assignors),
             expired=self._expired,
-            compute_later=self._compute_later,
+            computations=self._computations(costly, self._computed),
         )
         self._progress.topics = TopicsView(MetadataImage())
         self._refresh = RegexRefresh(self._progress, self._resolve_later)
         self._heartbeats = Heartbeats(self._progress, self._refresh)
         self._classic = ClassicMembers(self._progress, self._refresh)
-        self._computing: set[str] = set()
-        """The groups whose target assignment is being computed in a worker thread."""
 
     @property
     def default_assignor(self) -> str:
@@ -125,17 +125,14 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
     # --- the metadata and the log ---------------------------------------------------------------------
 
     def metadata_changed(self, old: MetadataImage, new: MetadataImage) -> None:
-        """Have groups look at their topics again, if these have changed."""
+        """Note which topics have changed; each group looks at its own when it hears from a member."""
         self._progress.topics = TopicsView(new, self._progress.topics)
         changed = new.changed_topics(old)
         if not changed:
             return
         if any(name not in old.topics for name in changed):
             self._refresh.new_topics_version = self._clock.now_ms()
-        names = frozenset(changed)
-        for group in self._groups.values():
-            if isinstance(group, ConsumerGroup) and not group.subscribed_topics().isdisjoint(names):
-                group.refresh_deadline_ms = 0
+        self._changes.add(changed)
 
     def install(self, group_id: str, changes: Iterable[ConsumerChange]) -> None:
         """Add a group whose records were loaded, and expect its members' heartbeats."""
@@ -176,6 +173,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
         request.member_id = request.member_id or self._new_id()
         found = self._groups.get(request.group_id)
         group, first = self._group_to_join(found, request)
+        self._notice_topics(group)
         transition = Transition(group)
         try:
             response = self._heartbeats.heartbeat(transition, request, client, invalid_regex)
@@ -267,6 +265,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
             and joining.member_id == NO_MEMBER_ID
             and may_downgrade(group, config, without=(existing.member_id,), more=1)
         )
+        self._notice_topics(group)
         transition = Transition(group)
         classic: ClassicGroup | None = None
         try:
@@ -280,7 +279,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
         answer: Answer[JoinGroupResponse] = Answer()
 
         def done(error: ErrorCode) -> None:
-            refused = JoinGroupResponse(member_id=member_id, error_code=error)
+            refused = JoinGroupResponse(error_code=error)
             answer(refused if error else self._classic.join_response(member))
 
         if classic is not None:
@@ -300,18 +299,25 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
         return self._classic.heartbeat(group, request)
 
     def leave(self, group: ConsumerGroup, identities: Sequence[MemberIdentity]) -> list[MemberResponse]:
-        """LeaveGroup, one answer for each."""
+        """LeaveGroup, one answer for each.
+
+        Members of either protocol leave so: an administrator takes out those with the consumer protocol too.
+        """
         answers, leaving = [], []
         for identity in identities:
             answer = MemberResponse(
                 member_id=identity.member_id, group_instance_id=identity.group_instance_id
             )
             try:
-                member = self._classic.leaving(group, identity)
+                member = leaving_member(group, identity)
             except KafkaError as error:
                 answer.error_code = error.code
             else:
-                answer.member_id = member.member_id
+                reason = "without a reason" if identity.reason is None else f"saying: {identity.reason}"
+                who = shortened(member.member_id)
+                logger.info(
+                    "Group %s: member %s leaves, %s", shortened(group.group_id), who, shortened(reason)
+                )
                 leaving.append(member.member_id)
             answers.append(answer)
         if leaving:
@@ -341,6 +347,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
         Where a classic group cannot be made of the others, they remain a consumer group. (Apache Kafka
         refuses that a member leaves, and never removes one that is late.)
         """
+        self._notice_topics(group)
         if may_downgrade(group, self._settings.config, without=member_ids):
             now = self._clock.now_ms()
             try:
@@ -404,47 +411,36 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
         self._start(self._resolve(group, regexes))
 
     async def _resolve(self, group: ConsumerGroup, regexes: Collection[str]) -> None:
-        """Look for the topics of regular expressions."""
-        now = self._clock.now_ms()
-        found: Mapping[str, frozenset[str]]
+        """Look for the topics of regular expressions, as long as one look may take."""
+        now, topics = self._clock.now_ms(), self.topics.image.topics
+        look = self._regex_topics.look(regexes, topics)
         try:
-            found = await self._blocking(matching_topics, regexes, tuple(self.topics.names))
+            while not look.is_over:
+                await self._costly(look.work)
         except Exception:
             logger.exception("Group %s: its regular expressions failed", shortened(group.group_id))
             self._refresh.failed(group.group_id)
             return
+        self._regex_topics.keep(look, topics)
         if not self._is_current(group):
             self._refresh.failed(group.group_id)
             return
+        if not look.is_done:
+            logger.warning(
+                "Group %s: its regular expressions take long: %d of %d were looked at, the rest comes later",
+                *(shortened(group.group_id), len(look.found), len(regexes)),
+            )
+            self._refresh.paused(group)
+            return
+        self._notice_topics(group)
         transition = Transition(group)
-        self._refresh.resolved(transition, found, started_ms=now, version=now)
+        self._refresh.resolved(transition, look.found, started_ms=now, version=now)
         self._commit(transition, ignore)
 
-    def _compute_later(self, group: ConsumerGroup, request: TargetRequest) -> None:
-        if group.group_id not in self._computing:
-            self._computing.add(group.group_id)
-            self._start(self._compute(group, request))
-
-    async def _compute(self, group: ConsumerGroup, request: TargetRequest) -> None:
-        """Compute a target assignment, and take it if the group is still the same."""
-        try:
-            targets = await self._blocking(request.compute)
-        except AssignorError as error:
-            logger.error(
-                "Group %s: no target assignment for epoch %d: %s",
-                *(shortened(group.group_id), request.epoch, error),
-            )
-            return
-        finally:
-            self._computing.discard(group.group_id)
-        if (
-            self._is_current(group)
-            and group.epoch == request.epoch > group.assignment_epoch
-            and group.members.keys() == request.group.members.keys()
-        ):
-            transition = Transition(group)
-            self._progress.assign(transition, request, targets)
-            self._commit(transition, ignore)
+    def _computed(self, group: ConsumerGroup, request: TargetRequest, target: ComputedTarget[Target]) -> None:
+        transition = Transition(group)
+        self._progress.assign(transition, request, target)
+        self._commit(transition, ignore)
 
 
 def _nothing() -> None:

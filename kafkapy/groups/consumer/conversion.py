@@ -199,7 +199,8 @@ def classic_group_of(
     try:
         for each in classic.members.values():
             target = group.target(each.member_id)
-            each.assignment = classic_assignment(target, each.metadata(classic.protocol_name), topics)
+            metadata = each.metadata(classic.protocol_name)
+            classic.set_assignment(each, classic_assignment(target, metadata, topics))
     except DecodeError as error:
         raise _no_downgrade(group, f"a subscription cannot be read: {error}") from None
     return classic

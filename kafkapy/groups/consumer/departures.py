@@ -10,11 +10,33 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from kafkapy.groups.classic.join import NO_MEMBER_ID
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.consumer import records
 from kafkapy.groups.consumer.group import ConsumerGroup
+from kafkapy.groups.consumer.heartbeat import require_static
+from kafkapy.groups.consumer.member import ConsumerMember
 from kafkapy.groups.consumer.progress import Progress
 from kafkapy.groups.consumer.transition import Transition
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.leave_group import MemberIdentity
+
+
+def leaving_member(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:
+    """The member that a LeaveGroup names, by its id or its group.instance.id alone.
+
+    Raises:
+        KafkaError: there is none.
+    """
+    instance_id = identity.group_instance_id
+    if instance_id is None:
+        return group.member(identity.member_id)
+    if identity.member_id != NO_MEMBER_ID:
+        return require_static(group, instance_id, identity.member_id)
+    member = group.static_member(instance_id)
+    if member is None:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+    return member
 
 
 def remove_members(transition: Transition, progress: Progress, member_ids: Collection[str]) -> None:
@@ -25,7 +47,7 @@ def remove_members(transition: Transition, progress: Progress, member_ids: Colle
         transition.afterwards(lambda member_id=member_id: group.timers.cancel_member(member_id))  # type: ignore[misc]
     for regex in group.regexes.keys() - group.regex_subscribers.keys():
         transition.apply(records.regular_expression_gone(group.group_id, regex))
-    found = progress.topics.hash(group.subscribed_topics())
+    found = group.existing.hash(progress.topics)
     transition.apply(records.group_epoch(group.group_id, group.epoch + 1, found))
 
 

@@ -16,7 +16,7 @@ Apache Kafka's ModernGroup, ConsumerGroup.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from enum import Enum
 from functools import partial
@@ -32,8 +32,11 @@ from kafkapy.groups.consumer.member import (
     subscription_bytes,
 )
 from kafkapy.groups.consumer.records import ConsumerChange, ConsumerGroupKey, ResolvedRegex, Target
+from kafkapy.groups.existing_topics import ExistingTopics
 from kafkapy.groups.group import CommitCheck, GroupType
+from kafkapy.groups.member_total import identity_bytes
 from kafkapy.groups.modern_group import NO_EPOCH, ModernGroup
+from kafkapy.groups.subscriptions import NO_TOPICS, Subscriptions
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -63,6 +66,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
     """One consumer group."""
 
     type = GroupType.CONSUMER
+    target_key = ConsumerGroupTargetAssignmentMemberKey
     protocol_type: str | None = CONSUMER_PROTOCOL_TYPE
 
     def __init__(self, group_id: str) -> None:
@@ -72,16 +76,21 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
         self.regexes: dict[str, ResolvedRegex] = {}
         self.regex_subscribers: Counter[str] = Counter()
         """The number of members that subscribe to a regular expression."""
+        self.regexes_paused_at = 0
+        """When a look at the expressions used up its time, in wall clock milliseconds."""
         self.classic_members = 0
         """The number of members that use the classic protocol."""
         self.partition_metadata: Any = None
         """The value of the ConsumerGroupPartitionMetadata record, if there is one."""
         self.refresh_deadline_ms = 0
         """When the metadata of the topics is looked at again, in wall clock milliseconds."""
-        self._name_subscribers: Counter[str] = Counter()
-        """The number of members that subscribe to a topic by its name."""
-        self._subscription_bytes = 0
-        """About how many bytes the subscriptions of all members take."""
+        self.subscriptions = Subscriptions()
+        """The topics that members name, and those that their regular expressions match."""
+        self.existing = ExistingTopics(self.subscriptions)
+        self._member_bytes = 0
+        """About how many bytes it takes what the members say of themselves."""
+        self._matched_topics = 0
+        """How many topics the regular expressions match, each by itself."""
         self._owners: dict[Uuid, dict[int, int]] = {}
         """For each partition that a member has, how many do: 1, except between two records."""
 
@@ -104,27 +113,13 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
         elif isinstance(key, ConsumerGroupTargetAssignmentMetadataKey):
             self._replay_assignment_epoch(value)
         elif isinstance(key, ConsumerGroupRegularExpressionKey):
-            if value is None:
-                self.regexes.pop(key.regular_expression, None)
-            else:
-                self.regexes[key.regular_expression] = records.read_regex(value)
+            self._replay_regex(key.regular_expression, value)
         else:
             self.partition_metadata = value
 
     def value_of(self, key: ConsumerGroupKey) -> Any:
-        """The value of the record of this key that the state stands for; None if there is none."""
+        """The value of the group's own record of this key; None if there is none."""
         group_id = self.group_id
-        if isinstance(key, ConsumerGroupCurrentMemberAssignmentKey):
-            member = self.members.get(key.member_id)
-            return None if member is None else records.current_assignment(group_id, member).value
-        if isinstance(key, ConsumerGroupTargetAssignmentMemberKey):
-            target = self.targets.get(key.member_id)
-            if target is None:
-                return None
-            return records.target_assignment(group_id, key.member_id, target).value
-        if isinstance(key, ConsumerGroupMemberMetadataKey):
-            member = self.members.get(key.member_id)
-            return None if member is None else records.member_metadata(group_id, member).value
         if isinstance(key, ConsumerGroupMetadataKey):
             return records.group_epoch(group_id, self.epoch, self.metadata_hash).value
         if isinstance(key, ConsumerGroupTargetAssignmentMetadataKey):
@@ -147,10 +142,13 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
             member_id,
             replace(
                 member,
-                subscription_bytes=subscription_bytes(
+                nbytes=subscription_bytes(
                     value.subscribed_topic_names,
                     value.subscribed_topic_regex,
                     () if classic is None else classic.protocols,
+                )
+                + identity_bytes(
+                    *(member_id, value.instance_id, value.rack_id, value.client_id, value.client_host)
                 ),
                 instance_id=value.instance_id,
                 rack_id=value.rack_id,
@@ -163,6 +161,16 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
                 classic=classic,
             ),
         )
+
+    def _replay_regex(self, regex: str, value: Any) -> None:
+        old = self.regexes.pop(regex, None)
+        new = None if value is None else records.read_regex(value)
+        before = NO_TOPICS if old is None else old.topics
+        topics = self.subscriptions.replace(before, NO_TOPICS if new is None else new.topics)
+        if new is not None:
+            self.regexes[regex] = new._replace(topics=topics)
+        self._matched_topics += len(topics) - len(before)
+        self._count_memory()
 
     def _replay_current_assignment(self, member_id: str, value: Any) -> None:
         member = self.members.get(member_id)
@@ -185,9 +193,10 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
     def _put(self, member_id: str, new: ConsumerMember | None) -> None:
         """Add, replace or remove a member, and what is known about all members."""
         old = self.members.pop(member_id, None) if new is None else self.members.get(member_id)
-        if old is None or new is None or old.topic_names is not new.topic_names:  # which may be thousands
-            _add(self._name_subscribers, () if old is None else old.topic_names, -1)
-            _add(self._name_subscribers, () if new is None else new.topic_names, 1)
+        before = NO_TOPICS if old is None else old.topic_names
+        names = self.subscriptions.replace(before, NO_TOPICS if new is None else new.topic_names)
+        if new is not None and new.topic_names is not names:
+            new = replace(new, topic_names=names)
         if old is not None:
             self._count(old, -1)
             if old.instance_id is not None and self.static_members.get(old.instance_id) == member_id:
@@ -197,9 +206,16 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
             self._count(new, 1)
             if new.instance_id is not None:
                 self.static_members[new.instance_id] = member_id
+        self._count_memory()
+
+    def _count_memory(self) -> None:
+        self.memory.set(
+            self._member_bytes + regex_bytes(self._matched_topics),
+            len(self.regex_subscribers) - len(self.regexes),
+        )
 
     def _count(self, member: ConsumerMember, by: int) -> None:
-        self._subscription_bytes += by * member.subscription_bytes
+        self._member_bytes += by * member.nbytes
         if member.topic_regex:
             _add(self.regex_subscribers, (member.topic_regex,), by)
         self.classic_members += by * (member.classic is not None)
@@ -262,12 +278,6 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
         resolved = self.regexes.get(member.topic_regex) if member.topic_regex else None
         return member.topic_names if resolved is None else member.topic_names | resolved.topics
 
-    def subscribed_topics(self) -> frozenset[str]:
-        """The topics that any member subscribes to."""
-        return frozenset(self._name_subscribers).union(
-            *(resolved.topics for resolved in self.regexes.values())
-        )
-
     @property
     def regexes_time(self) -> int:
         """When the regular expressions were last looked at; 0 if there are none."""
@@ -296,16 +306,10 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
         """The state's name, as tools show it."""
         return self.state.value
 
-    def member_bytes(self, topics: int) -> int:
-        """About how many bytes the subscriptions take, with the topics of regular expressions."""
-        unresolved = len(self.regex_subscribers) - len(self.regexes)
-        matched = sum(len(resolved.topics) for resolved in self.regexes.values())
-        return self._subscription_bytes + regex_bytes(matched) + unresolved * regex_bytes(topics)
-
     def bytes_of_member(self, member_id: str) -> int:
-        """About how many bytes one member's subscription takes."""
+        """The part of `memory` that one member takes, the topics of its expression apart."""
         member = self.members.get(member_id)
-        return 0 if member is None else member.subscription_bytes
+        return 0 if member is None else member.nbytes
 
     def validate_offset_commit(
         self,
@@ -358,11 +362,18 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
     def validate_offset_delete(self) -> None:
         """Accept: the subscriptions are known."""
 
+    def is_concerned_by(self, topic: str) -> bool:
+        """Whether a member subscribes to the topic."""
+        return self.is_subscribed(topic)
+
+    def topics_changed(self, names: Collection[str] | None) -> None:
+        """Look at these topics again at the next event; at all if that is None."""
+        self.subscriptions.note_changed(names)
+        self.refresh_deadline_ms = 0
+
     def is_subscribed(self, topic: str) -> bool:
         """Whether a member subscribes to the topic."""
-        return topic in self._name_subscribers or any(
-            topic in resolved.topics for resolved in self.regexes.values()
-        )
+        return topic in self.subscriptions.topics
 
     def retention_start(self, commit_timestamp: int) -> int | None:
         """The commit's own time: offsets of topics that nobody subscribes to expire."""
@@ -405,10 +416,16 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
         assert self.static_members == {
             member.instance_id: key for key, member in self.members.items() if member.instance_id is not None
         }
-        assert self._name_subscribers == Counter(
-            name for member in self.members.values() for name in member.topic_names
+        self.subscriptions.check(
+            (
+                *(member.topic_names for member in self.members.values()),
+                *(resolved.topics for resolved in self.regexes.values()),
+            )
         )
-        assert self._subscription_bytes == sum(each.subscription_bytes for each in self.members.values())
+        nbytes = sum(each.nbytes for each in self.members.values())
+        matched = sum(len(resolved.topics) for resolved in self.regexes.values())
+        assert self.memory.nbytes == nbytes + regex_bytes(matched)
+        assert self.memory.unresolved_regexes == len(self.regex_subscribers.keys() - self.regexes.keys())
         assert self.classic_members == sum(member.classic is not None for member in self.members.values())
         assert self.regex_subscribers == Counter(
             member.topic_regex for member in self.members.values() if member.topic_regex

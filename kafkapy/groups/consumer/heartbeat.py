@@ -109,6 +109,8 @@ class Heartbeats:
             **_given(request),
         )
         names_changed = member.topic_names != before.topic_names
+        if names_changed:
+            group.subscriptions.require_room(before.topic_names, member.topic_names)
         is_joining = member_id not in group.members
         regex_change = self._refresh.change(transition, before, member, invalid_regex)
         if is_joining or member != before:

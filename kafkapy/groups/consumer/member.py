@@ -18,6 +18,7 @@ from enum import IntEnum
 from typing import Final
 
 from kafkapy.groups.classic.member import Protocols, protocol_bytes
+from kafkapy.groups.member_total import text_bytes
 from kafkapy.protocol.messages.consumer_group_heartbeat import TopicPartitions
 from kafkapy.protocol.types import Uuid
 
@@ -37,7 +38,8 @@ MATCH_BYTES: Final = 64
 
 def subscription_bytes(topics: Iterable[str], regex: str | None = None, protocols: Protocols = ()) -> int:
     """About how many bytes of memory a subscription takes, the topics of the expression apart."""
-    return sum(NAME_BYTES + len(name) for name in topics) + len(regex or "") + protocol_bytes(protocols)
+    names = tuple(topics)
+    return NAME_BYTES * len(names) + text_bytes(*names, regex) + protocol_bytes(protocols)
 
 
 def regex_bytes(topics: int) -> int:
@@ -81,8 +83,10 @@ class ConsumerMember:
     assignor: str | None = None
     classic: ClassicProtocol | None = None
     """None for a member that sends ConsumerGroupHeartbeat."""
-    subscription_bytes: int = field(default=0, compare=False)
-    """About how many bytes of memory the subscription takes, the topics of the expression apart."""
+    nbytes: int = field(default=0, compare=False)
+    """About how many bytes of memory it takes what the member says of itself, the topics of the expression
+    apart.
+    """
     assigned: Partitions = field(default_factory=dict)
     revoking: Partitions = field(default_factory=dict)
     """The partitions that the client has to give up, and has not given up yet."""

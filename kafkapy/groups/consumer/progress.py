@@ -22,15 +22,18 @@ from kafkapy.groups.consumer.group import ConsumerGroup
 from kafkapy.groups.consumer.member import ConsumerMember, MemberState
 from kafkapy.groups.consumer.reconciliation import Reconciliation
 from kafkapy.groups.consumer.records import Target
-from kafkapy.groups.consumer.target import TargetRequest, target_changes, target_request
+from kafkapy.groups.consumer.target import TargetRequest, target_request
 from kafkapy.groups.consumer.timeouts import Timeout
 from kafkapy.groups.consumer.topics import TopicsView
 from kafkapy.groups.consumer.transition import Transition
 from kafkapy.groups.settings import ASSIGNMENT_INTERVAL, SESSION_TIMEOUT, GroupSettings
+from kafkapy.groups.subscriptions import NO_TOPICS
+from kafkapy.groups.target_computations import ComputedTarget, TargetComputations
 from kafkapy.process.clock import Clock
 from kafkapy.process.log_text import shortened
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_group_heartbeat import TopicPartitions
+from kafkapy.protocol.types import Uuid
 
 METADATA_REFRESH_MS: Final = 2**31 - 1
 """When the topics are looked at again if nobody reports a change: as good as never."""
@@ -52,16 +55,16 @@ class Progress:
         assignors: Mapping[str, Assignor],
         *,
         expired: Expired,
-        compute_later: Callable[[ConsumerGroup, TargetRequest], None],
+        computations: TargetComputations[ConsumerGroup, TargetRequest],
     ) -> None:
-        """`compute_later` computes a target in a worker thread, and calls `assign` with it."""
+        """`computations` computes large targets, and calls `assign` with them."""
         self.settings = settings
         self.clock = clock
         self.assignors = assignors
         self.topics: TopicsView
         self._timers = timers
         self._expired = expired
-        self._compute_later = compute_later
+        self._computations = computations
 
     # --- epochs ---------------------------------------------------------------------------------------
 
@@ -70,7 +73,7 @@ class Progress:
         group, now = transition.group, self.clock.now_ms()
         if not bump and now < group.refresh_deadline_ms:
             return
-        found = self.topics.hash(group.subscribed_topics())
+        found = group.existing.hash(self.topics)
         deadline = group.refresh_deadline_ms
         if bump or found != group.metadata_hash:
             transition.apply(records.group_epoch(group.group_id, group.epoch + 1, found))
@@ -87,27 +90,27 @@ class Progress:
             KafkaError: there is none.
         """
         group, now = transition.group, self.clock.now_ms()
-        if group.epoch <= group.assignment_epoch:
+        if group.epoch <= group.assignment_epoch or self._computations.is_running(group):
             return
         interval = self.settings.of(group.group_id, ASSIGNMENT_INTERVAL)
         if group.assignment_timestamp <= now < group.assignment_timestamp + interval:
             return
         request = target_request(group, self.topics, self.assignors)
         if not request.is_quick:
-            transition.afterwards(lambda: self._compute_later(group, request))
+            transition.afterwards(lambda: self._computations.begin(group, request))
             return
         try:
-            targets = request.compute()
+            target = request.compute()
         except AssignorError as error:
             message = f"Failed to compute a new target assignment for epoch {request.epoch}: {error}"
             logger.error("Group %s: %s", shortened(group.group_id), message)
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, message) from None
-        self.assign(transition, request, targets)
+        self.assign(transition, request, target)
 
-    def assign(self, transition: Transition, request: TargetRequest, targets: Mapping[str, Target]) -> None:
+    def assign(self, transition: Transition, request: TargetRequest, target: ComputedTarget[Target]) -> None:
         """Make this the group's target assignment."""
         group = transition.group
-        transition.apply_all(target_changes(group, targets))
+        transition.apply_targets(target.changes)
         transition.apply(records.assignment_epoch(group.group_id, request.epoch, self.clock.now_ms()))
 
     # --- members --------------------------------------------------------------------------------------
@@ -129,7 +132,7 @@ class Progress:
             member,
             target_epoch=group.assignment_epoch,
             target=group.target(member_id),
-            subscribed=self.topics.ids(group.topics_of(member)),
+            is_subscribed=self._subscription_of(group, member),
             is_owned=group.is_owned,
             owned=owned,
         ).next(subscription_changed=subscription_changed)
@@ -144,6 +147,18 @@ class Progress:
             else:
                 transition.afterwards(lambda: group.timers.cancel(member_id, Timeout.REBALANCE))
         return updated
+
+    def _subscription_of(self, group: ConsumerGroup, member: ConsumerMember) -> Callable[[Uuid], bool]:
+        """Whether the member subscribes to a topic, which need not exist."""
+        by_id, names = self.topics.image.topics_by_id, member.topic_names
+        resolved = group.regexes.get(member.topic_regex)
+        matches = NO_TOPICS if resolved is None else resolved.topics
+
+        def is_subscribed(topic_id: Uuid) -> bool:
+            topic = by_id.get(topic_id)
+            return topic is not None and (topic.name in names or topic.name in matches)
+
+        return is_subscribed
 
     # --- deadlines ------------------------------------------------------------------------------------
 

@@ -29,11 +29,11 @@ class Reconciliation:
         *,
         target_epoch: int,
         target: Target,
-        subscribed: Collection[Uuid],
+        is_subscribed: Callable[[Uuid], bool],
         is_owned: Callable[[Uuid, int], bool],
         owned: Sequence[TopicPartitions] | None,
     ) -> None:
-        """`subscribed` are the topics that the member subscribes to.
+        """`is_subscribed` says whether the member subscribes to a topic.
 
         `is_owned` says whether a member has a partition. `owned` is what the client says it has, or None if
         it does not say.
@@ -41,7 +41,7 @@ class Reconciliation:
         self._member = member
         self._target_epoch = target_epoch
         self._target = target
-        self._subscribed = subscribed
+        self._is_subscribed = is_subscribed
         self._is_owned = is_owned
         self._owned = owned
 
@@ -75,7 +75,7 @@ class Reconciliation:
     def _without_unsubscribed(self) -> ConsumerMember:
         """The member without the topics that it no longer subscribes to."""
         member = self._member
-        gone = [topic for topic in member.assigned if topic not in self._subscribed]
+        gone = {topic for topic in member.assigned if not self._is_subscribed(topic)}
         if not gone:
             return member
         kept = {topic: epochs for topic, epochs in member.assigned.items() if topic not in gone}
@@ -98,7 +98,7 @@ class Reconciliation:
         free: dict[Uuid, list[int]] = {}
         waits = False
         for topic in {**self._target, **member.assigned}:
-            target: Collection[int] = self._target.get(topic, ()) if topic in self._subscribed else ()
+            target: Collection[int] = self._target.get(topic, ()) if self._is_subscribed(topic) else ()
             before: Mapping[int, int] = member.assigned.get(topic, {})
             for partition, epoch in before.items():
                 (kept if partition in target else revoking).setdefault(topic, {})[partition] = epoch

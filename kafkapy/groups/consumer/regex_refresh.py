@@ -2,8 +2,9 @@
 
 All expressions of a group are looked at together, in a worker thread, so that the result causes at most one
 rebalance. That happens when a member brings a new expression, when there are new topics, and every ten
-minutes, but not more often than every ten seconds. The last member that subscribes to an expression takes it
-along.
+minutes, but not more often than every ten seconds. If a look takes too long, another one continues it ten
+seconds later; until then a new expression has no topics. The last member that subscribes to an expression
+takes it along.
 
 Source: Apache Kafka's GroupMetadataManager (maybeUpdateRegularExpressions, handleRegularExpressionsResult).
 """
@@ -92,7 +93,7 @@ class RegexRefresh:
         group, now = transition.group, self._progress.clock.now_ms()
         if not group.regex_subscribers or group.group_id in self._running:
             return
-        if now <= group.regexes_time + MIN_INTERVAL_MS:
+        if now <= max(group.regexes_time, group.regexes_paused_at) + MIN_INTERVAL_MS:
             return
         if (
             len(group.regexes) != len(group.regex_subscribers)
@@ -109,6 +110,11 @@ class RegexRefresh:
         """Note that the expressions could not be looked at: the next heartbeat tries again."""
         self._running.discard(group_id)
 
+    def paused(self, group: ConsumerGroup) -> None:
+        """Note that a look at the expressions has used up its time: another one continues it later."""
+        group.regexes_paused_at = self._progress.clock.now_ms()
+        self._running.discard(group.group_id)
+
     def resolved(
         self, transition: Transition, found: Mapping[str, frozenset[str]], *, started_ms: int, version: int
     ) -> None:
@@ -123,6 +129,6 @@ class RegexRefresh:
             changed = changed or topics != (frozenset() if known is None else known.topics)
             resolved = ResolvedRegex(topics, version, started_ms)
             transition.apply(records.regular_expression(group.group_id, regex, resolved))
-        group_hash = self._progress.topics.hash(group.subscribed_topics())
+        group_hash = group.existing.hash(self._progress.topics)
         if changed or group_hash != group.metadata_hash:
             self._progress.update_epoch(transition, bump=True)

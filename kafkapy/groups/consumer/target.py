@@ -8,18 +8,23 @@ Source: Apache Kafka's TargetAssignmentBuilder.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Final
 
-from kafkapy.assignors import Assignor, AssignorError, GroupSpec, MemberSpec, Topics
+from kafkapy.assignors import Assignor, AssignorError, GroupSpec, MemberSpec, Topics, TopicSpec
 from kafkapy.groups.consumer import records
 from kafkapy.groups.consumer.group import ConsumerGroup
+from kafkapy.groups.consumer.member import ConsumerMember
 from kafkapy.groups.consumer.range_assignor import RangeAssignor
-from kafkapy.groups.consumer.records import ConsumerChange, Target
+from kafkapy.groups.consumer.records import Target
 from kafkapy.groups.consumer.topics import TopicsView
 from kafkapy.groups.consumer.uniform_assignor import UniformAssignor
+from kafkapy.groups.subscriptions import NO_TOPICS
+from kafkapy.groups.target_computations import ComputedTarget, computed_target
+from kafkapy.metadata.image import Topic
 from kafkapy.protocol.types import Uuid, uuid_to_text
 
 BUILT_IN: Final[Mapping[str, type[Assignor]]] = {"uniform": UniformAssignor, "range": RangeAssignor}
@@ -75,81 +80,127 @@ def _import(name: str) -> Assignor:
 class TargetRequest:
     """A target assignment that is to be computed."""
 
+    group_id: str
     epoch: int
     """The group epoch for which it is computed."""
     assignor: Assignor
-    group: GroupSpec
-    topics: Topics
+    members: Mapping[str, ConsumerMember]
+    matches: Mapping[str, frozenset[str]]
+    """The topics of each regular expression."""
+    before: Mapping[str, Target]
+    """The present target assignment."""
+    topics: Mapping[str, Topic]
+    """The subscribed topics that exist, by name."""
+    view: TopicsView
+    size: int
+    """The members, their topics and the partitions."""
+
+    @property
+    def member_ids(self) -> Collection[str]:
+        """The members that the group had."""
+        return self.members.keys()
 
     @property
     def is_quick(self) -> bool:
         """Whether it may be computed on the event loop: a built-in assignor, and not too large."""
-        if type(self.assignor) not in BUILT_IN.values():
-            return False
-        return len(self.group.members) + sum(topic.num_partitions for topic in self.topics.values()) <= QUICK
+        return type(self.assignor) in BUILT_IN.values() and self.size <= QUICK
 
-    def compute(self) -> dict[str, Target]:
+    def compute(self) -> ComputedTarget[Target]:
         """The partitions of each member.
 
         Raises:
             AssignorError: there is no assignment.
         """
-        try:
-            found = self.assignor.assign(self.group, self.topics)
-        except AssignorError:
-            raise
-        except Exception as error:
-            raise AssignorError(f"{type(error).__name__}: {error}") from error
-        targets: dict[str, Target] = {}
-        taken: dict[Uuid, set[int]] = {}
-        for member_id, member in self.group.members.items():
-            target: dict[Uuid, frozenset[int]] = {}
-            for topic, partitions in found.get(member_id, {}).items():
-                if not partitions:
-                    continue
-                own = target[topic] = frozenset(partitions)
-                others = taken.setdefault(topic, set())
-                if topic not in member.topic_ids or not others.isdisjoint(own) or not self._exist(topic, own):
-                    raise AssignorError(
-                        f"assignor {self.assignor.name} gives member {member_id} partitions of topic "
-                        f"{uuid_to_text(topic)} that it cannot have"
-                    )
-                others |= own
-            targets[member_id] = target
-        return targets
+        targets = compute_targets(self.assignor, *self._specs())
+        return computed_target(self.before, targets, partial(records.target_assignment, self.group_id))
 
-    def _exist(self, topic: Uuid, partitions: frozenset[int]) -> bool:
-        return min(partitions) >= 0 and max(partitions) < self.topics[topic].num_partitions
+    def _specs(self) -> tuple[GroupSpec, Topics]:
+        """What the assignor gets."""
+        known: dict[tuple[frozenset[str], str], frozenset[Uuid]] = {}
+
+        def ids(names: frozenset[str], regex: str) -> frozenset[Uuid]:
+            found = known.get((names, regex))
+            if found is None:
+                each = names | self.matches.get(regex, NO_TOPICS)
+                found = frozenset(self.topics[name].id for name in each if name in self.topics)
+                known[names, regex] = found
+            return found
+
+        members = {
+            member_id: MemberSpec(
+                member.instance_id,
+                member.rack_id,
+                ids(member.topic_names, member.topic_regex),
+                self.before.get(member_id, {}),
+            )
+            for member_id, member in self.members.items()
+        }
+        homogeneous = len({member.topic_ids for member in members.values()}) <= 1
+        topics = {topic.id: self.view.spec(topic) for topic in self.topics.values()}
+        return GroupSpec(members, homogeneous), topics
+
+
+def compute_targets(assignor: Assignor, group: GroupSpec, topics: Topics) -> dict[str, Target]:
+    """What an assignor gives each member, if it is possible.
+
+    Raises:
+        AssignorError: there is no assignment.
+    """
+    try:
+        found = assignor.assign(group, topics)
+    except AssignorError:
+        raise
+    except Exception as error:
+        raise AssignorError(f"{type(error).__name__}: {error}") from error
+    targets: dict[str, Target] = {}
+    taken: dict[Uuid, set[int]] = {}
+    for member_id, member in group.members.items():
+        target: dict[Uuid, frozenset[int]] = {}
+        for topic, partitions in found.get(member_id, {}).items():
+            if not partitions:
+                continue
+            own = target[topic] = frozenset(partitions)
+            others = taken.setdefault(topic, set())
+            if topic not in member.topic_ids or not others.isdisjoint(own) or not _exist(topics[topic], own):
+                raise AssignorError(
+                    f"assignor {assignor.name} gives member {member_id} partitions of topic "
+                    f"{uuid_to_text(topic)} that it cannot have"
+                )
+            others |= own
+        targets[member_id] = target
+    return targets
+
+
+def _exist(topic: TopicSpec, partitions: frozenset[int]) -> bool:
+    return min(partitions) >= 0 and max(partitions) < topic.num_partitions
 
 
 def target_request(
-    group: ConsumerGroup, topics: TopicsView, assignors: Mapping[str, Assignor]
+    group: ConsumerGroup, view: TopicsView, assignors: Mapping[str, Assignor]
 ) -> TargetRequest:
-    """What is needed to compute the group's next target assignment."""
-    specs: dict[frozenset[str], frozenset[Uuid]] = {}
+    """What is needed to compute the group's next target assignment.
 
-    def ids(names: frozenset[str]) -> frozenset[Uuid]:
-        found = specs.get(names)
-        if found is None:
-            found = specs[names] = topics.ids(names)
-        return found
-
-    members = {
-        member_id: MemberSpec(
-            member.instance_id, member.rack_id, ids(group.topics_of(member)), group.target(member_id)
-        )
-        for member_id, member in group.members.items()
-    }
+    It costs the members and the topics that exist, and not the names of all members.
+    """
     name = group.preferred_assignor()
     assignor = next(iter(assignors.values())) if name is None or name not in assignors else assignors[name]
-    homogeneous = len({member.topic_ids for member in members.values()}) <= 1
+    matches = {regex: resolved.topics for regex, resolved in group.regexes.items()}
+    members = dict(group.members)
+    names = group.subscriptions.size
+    if len({(member.topic_names, member.topic_regex) for member in members.values()}) > 1:
+        # Assignors look at each topic of each member then.
+        names = sum(
+            len(member.topic_names) + len(matches.get(member.topic_regex, NO_TOPICS))
+            for member in members.values()
+        )
     return TargetRequest(
-        group.epoch, assignor, GroupSpec(members, homogeneous), topics.specs(group.subscribed_topics())
+        group.group_id,
+        group.epoch,
+        assignor,
+        members,
+        matches,
+        dict(group.targets),
+        dict(group.existing.topics(view)),
+        view,
+        len(members) + names + group.existing.num_partitions(view),
     )
-
-
-def target_changes(group: ConsumerGroup, targets: Mapping[str, Target]) -> Iterator[ConsumerChange]:
-    """The records of those members whose target is a new one."""
-    for member_id, target in targets.items():
-        if member_id in group.members and group.targets.get(member_id) != target:
-            yield records.target_assignment(group.group_id, member_id, target)

@@ -40,12 +40,13 @@ class TopicsView:
 
     def __init__(self, image: MetadataImage, before: TopicsView | None = None) -> None:
         self.image = image
-        self._racks: dict[int, str] = {
+        self.racks: Mapping[int, str] = {
             broker.id: broker.rack for broker in image.brokers.values() if broker.rack is not None
         }
+        """The racks of the brokers: the same object until they change."""
         self._hashes: dict[str, tuple[Topic, int]] = {}
-        if before is not None and before._racks == self._racks:
-            self._hashes = before._hashes
+        if before is not None and before.racks == self.racks:
+            self.racks, self._hashes = before.racks, before._hashes
 
     @property
     def names(self) -> Iterable[str]:
@@ -57,19 +58,15 @@ class TopicsView:
         topics = self.image.topics
         return frozenset(topics[name].id for name in names if name in topics)
 
-    def specs(self, names: Iterable[str]) -> dict[Uuid, TopicSpec]:
-        """Those of the topics that exist, for an assignor."""
-        topics = self.image.topics
-        return {topics[name].id: self._spec(topics[name]) for name in names if name in topics}
-
-    def _spec(self, topic: Topic) -> TopicSpec:
+    def spec(self, topic: Topic) -> TopicSpec:
+        """A topic for an assignor."""
         racks: tuple[frozenset[str], ...] = ()
-        if self._racks:
+        if self.racks:
             racks = tuple(frozenset(self._racks_of(state.replicas)) for state in topic.partitions)
         return TopicSpec(topic.id, topic.name, len(topic.partitions), racks)
 
     def _racks_of(self, replicas: Iterable[int]) -> list[str]:
-        return [self._racks[replica] for replica in replicas if replica in self._racks]
+        return [self.racks[replica] for replica in replicas if replica in self.racks]
 
     def names_of(self, partitions: Mapping[Uuid, Iterable[int]]) -> dict[str, list[int]]:
         """Partitions by the names of those of the topics that exist."""
@@ -80,27 +77,31 @@ class TopicsView:
         """The hash of these topics; 0 for none."""
         topics = self.image.topics
         existing = sorted((name for name in names if name in topics), key=_utf16)
-        hashes = [self._topic_hash(topics[name]) for name in existing]
-        return _xxh3(b"".join(map(_INT64.pack, hashes))) if hashes else 0
+        return group_hash(self.topic_hash(topics[name]) for name in existing)
 
-    def _topic_hash(self, topic: Topic) -> int:
+    def topic_hash(self, topic: Topic) -> int:
+        """The hash of one topic."""
         name = topic.name
         known = self._hashes.get(name)
         if known is not None and known[0] is topic:
             return known[1]
-        parts = [
-            _MAGIC,
-            _TWO_INT64.pack(*_ID.unpack(topic.id)),
-            _text(name),
-            _INT32.pack(len(topic.partitions)),
-        ]
-        for index, state in enumerate(topic.partitions):
+        count = len(topic.partitions)
+        parts = [_MAGIC, _TWO_INT64.pack(*_ID.unpack(topic.id)), _text(name), _INT32.pack(count)]
+        if not self.racks:
+            parts.append(struct.pack(f"<{count}i", *range(count)))
+        for index, state in enumerate(topic.partitions if self.racks else ()):
             parts.append(_INT32.pack(index))
             for rack in sorted(self._racks_of(state.replicas), key=_utf16):
                 parts += (_INT32.pack(len(_utf16(rack)) // 2), _text(rack))
         found = _xxh3(b"".join(parts))
         self._hashes[name] = topic, found
         return found
+
+
+def group_hash(hashes: Iterable[int]) -> int:
+    """The hash of topics with these hashes, in the order of their names; 0 for none."""
+    data = b"".join(map(_INT64.pack, hashes))
+    return _xxh3(data) if data else 0
 
 
 def _utf16(text: str) -> bytes:

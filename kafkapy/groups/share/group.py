@@ -10,19 +10,21 @@ ModernGroup, ShareGroup.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from enum import Enum
 from typing import Any, NoReturn
 
 from kafkapy.groups.consumer.member import subscription_bytes
+from kafkapy.groups.existing_topics import ExistingTopics
 from kafkapy.groups.group import CommitCheck, GroupType
+from kafkapy.groups.member_total import identity_bytes
 from kafkapy.groups.modern_group import NO_EPOCH, ModernGroup
 from kafkapy.groups.share import records
 from kafkapy.groups.share.member import Partitions, ShareMember
 from kafkapy.groups.share.records import ShareChange, ShareGroupKey
-from kafkapy.groups.share.state_partitions import StatePartitions
+from kafkapy.groups.share.state_partitions import StatePartitions, StateTopics
+from kafkapy.groups.subscriptions import NO_TOPICS, Subscriptions
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.share_group_records import (
     ShareGroupCurrentMemberAssignmentKey,
@@ -46,6 +48,7 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
     """One share group."""
 
     type = GroupType.SHARE
+    target_key = ShareGroupTargetAssignmentMemberKey
     protocol_type: str | None = "share"
 
     def __init__(self, group_id: str) -> None:
@@ -60,9 +63,13 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
         """
         self.refresh_deadline_ms = 0
         """When the metadata of the topics is looked at again, in wall clock milliseconds."""
-        self._subscribers: Counter[str] = Counter()
-        """The number of members that subscribe to a topic."""
-        self._subscription_bytes = 0
+        self.subscriptions = Subscriptions()
+        """The topics that members name."""
+        self.existing = ExistingTopics(self.subscriptions)
+        self.may_have_unassigned = False
+        """Whether a subscribed partition was initialized that no target has, or may have been."""
+        self._complete: tuple[StatePartitions, int] | None = None
+        """The states and the version of the topics for which each partition had a state."""
 
     # --- records --------------------------------------------------------------------------------------
 
@@ -84,24 +91,16 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
             self._replay_assignment_epoch(value)
         else:
             self.has_state_partitions = value is not None
+            before = self.state_partitions
             self.state_partitions = (
                 StatePartitions() if value is None else records.read_state_partitions(value)
             )
+            if self._gained(before.initialized):
+                self.may_have_unassigned = True
 
     def value_of(self, key: ShareGroupKey) -> Any:
-        """The value of the record of this key that the state stands for; None if there is none."""
+        """The value of the group's own record of this key; None if there is none."""
         group_id = self.group_id
-        if isinstance(key, ShareGroupCurrentMemberAssignmentKey):
-            member = self.members.get(key.member_id)
-            return None if member is None else records.current_assignment(group_id, member).value
-        if isinstance(key, ShareGroupTargetAssignmentMemberKey):
-            target = self.targets.get(key.member_id)
-            if target is None:
-                return None
-            return records.target_assignment(group_id, key.member_id, target).value
-        if isinstance(key, ShareGroupMemberMetadataKey):
-            member = self.members.get(key.member_id)
-            return None if member is None else records.member_metadata(group_id, member).value
         if isinstance(key, ShareGroupMetadataKey):
             return records.group_epoch(group_id, self.epoch, self.metadata_hash).value
         if isinstance(key, ShareGroupTargetAssignmentMetadataKey):
@@ -123,7 +122,8 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
                 client_id=value.client_id,
                 client_host=value.client_host,
                 topic_names=frozenset(value.subscribed_topic_names),
-                subscription_bytes=subscription_bytes(value.subscribed_topic_names),
+                nbytes=subscription_bytes(value.subscribed_topic_names)
+                + identity_bytes(member_id, value.rack_id, value.client_id, value.client_host),
             ),
         )
 
@@ -146,14 +146,13 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
     def _put(self, member_id: str, new: ShareMember | None) -> None:
         """Add, replace or remove a member, and count its subscriptions."""
         old = self.members.pop(member_id, None) if new is None else self.members.get(member_id)
+        before = NO_TOPICS if old is None else old.topic_names
+        names = self.subscriptions.replace(before, NO_TOPICS if new is None else new.topic_names)
         if old is not None:
-            self._subscribers.subtract(old.topic_names)
-            self._subscription_bytes -= old.subscription_bytes
+            self.memory.add(-old.nbytes)
         if new is not None:
-            self.members[member_id] = new
-            self._subscribers.update(new.topic_names)
-            self._subscription_bytes += new.subscription_bytes
-        self._subscribers = +self._subscribers
+            self.members[member_id] = new if new.topic_names is names else replace(new, topic_names=names)
+            self.memory.add(new.nbytes)
 
     # --- members --------------------------------------------------------------------------------------
 
@@ -161,31 +160,43 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
         """The target assignment of a member."""
         return self.targets.get(member_id, {})
 
-    def subscribed_topics(self) -> frozenset[str]:
-        """The topics that any member subscribes to."""
-        return frozenset(self._subscribers)
+    def _gained(self, before: StateTopics) -> bool:
+        """Whether a partition of a subscribed topic is initialized that was not before."""
+        return any(
+            name in self.subscriptions.topics and not (topic in before and partitions <= before[topic][1])
+            for topic, (name, partitions) in self.state_partitions.initialized.items()
+        )
+
+    def note_complete(self) -> None:
+        """Note that each partition of the existing topics has a state."""
+        self._complete = self.state_partitions, self.existing.version
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether each partition of the existing topics had a state, and nothing has changed since."""
+        return (
+            self._complete is not None
+            and self._complete[0] is self.state_partitions
+            and self._complete[1] == self.existing.version
+        )
 
     def has_unassigned(self) -> bool:
-        """Whether an initialized partition of a subscribed topic is in no target."""
+        """Whether an initialized partition of a subscribed topic is in no target, by all of them."""
         assigned: dict[Uuid, set[int]] = {}
         for target in self.targets.values():
             for topic, partitions in target.items():
                 assigned.setdefault(topic, set()).update(partitions)
         return bool(self.members) and any(
-            name in self._subscribers and assigned.get(topic, set()) != set(partitions)
+            name in self.subscriptions.topics and assigned.get(topic, set()) != set(partitions)
             for topic, (name, partitions) in self.state_partitions.initialized.items()
         )
 
     # --- the interface of any group -------------------------------------------------------------------
 
-    def member_bytes(self, topics: int) -> int:
-        """About how many bytes of memory the subscriptions take."""
-        return self._subscription_bytes
-
     def bytes_of_member(self, member_id: str) -> int:
-        """The part of `member_bytes` that one member takes."""
+        """The part of `memory` that one member takes."""
         member = self.members.get(member_id)
-        return 0 if member is None else member.subscription_bytes
+        return 0 if member is None else member.nbytes
 
     @property
     def state(self) -> ShareGroupState:
@@ -226,9 +237,18 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
         message = f"Group {self.group_id} is not a consumer group."
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, message)
 
+    def is_concerned_by(self, topic: str) -> bool:
+        """Whether a member subscribes to the topic."""
+        return self.is_subscribed(topic)
+
+    def topics_changed(self, names: Collection[str] | None) -> None:
+        """Look at these topics again at the next event; at all if that is None."""
+        self.subscriptions.note_changed(names)
+        self.refresh_deadline_ms = 0
+
     def is_subscribed(self, topic: str) -> bool:
         """Whether a member subscribes to the topic."""
-        return topic in self._subscribers
+        return topic in self.subscriptions.topics
 
     def retention_start(self, commit_timestamp: int) -> int | None:
         """None: there are no offsets that could expire."""
@@ -249,18 +269,13 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
                 target = _pairs(self.target(member_id))
                 assert _pairs(member.assigned) <= target, "a member has no more than its target"
         assert self.targets.keys() <= self.members.keys()
-        counted = Counter(name for member in self.members.values() for name in member.topic_names)
-        assert self._subscribers == counted
-        assert self._subscription_bytes == sum(each.subscription_bytes for each in self.members.values())
+        self.subscriptions.check(member.topic_names for member in self.members.values())
+        assert self.memory.nbytes == sum(each.nbytes for each in self.members.values())
+        if self.assignment_epoch == self.epoch:
+            assert self.may_have_unassigned or not self.has_unassigned()
         assert self.has_state_partitions or self.state_partitions == StatePartitions()
         self.state_partitions.check()
 
 
 def _pairs(partitions: Partitions) -> set[tuple[Uuid, int]]:
     return {(topic, each) for topic, found in partitions.items() for each in found}
-
-
-def topics_without(members: Iterable[ShareMember], member_id: str) -> frozenset[str]:
-    """The topics that the other members subscribe to."""
-    others = (member.topic_names for member in members if member.member_id != member_id)
-    return frozenset().union(*others)

@@ -2,7 +2,8 @@
 
 The group epoch rises when subscriptions or topics change, and when a partition was initialized that nobody
 has. A target assignment is computed for it, but no sooner than share.assignment.interval.ms after the last
-one. A member takes its target with its next heartbeat: it need not wait for others.
+one. A target that takes long is computed in a worker thread; until it is there, members follow the last one.
+A member takes its target with its next heartbeat: it need not wait for others.
 
 Source: Apache Kafka's GroupMetadataManager (shareGroupHeartbeat).
 """
@@ -19,11 +20,13 @@ from kafkapy.groups.consumer.heartbeat import Client
 from kafkapy.groups.consumer.timeouts import Timeout
 from kafkapy.groups.consumer.topics import TopicsView
 from kafkapy.groups.settings import ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL, SESSION_TIMEOUT, GroupSettings
-from kafkapy.groups.share import records, simple_assignor
-from kafkapy.groups.share.group import ShareGroup, topics_without
+from kafkapy.groups.share import records
+from kafkapy.groups.share.group import ShareGroup
 from kafkapy.groups.share.member import JOIN_EPOCH, LEAVE_EPOCH, Partitions, ShareMember
 from kafkapy.groups.share.records import ShareGroupKey
 from kafkapy.groups.share.state_partitions import StateTopic, StateTopics
+from kafkapy.groups.share.target import TargetRequest, target_request
+from kafkapy.groups.target_computations import ComputedTarget, TargetComputations
 from kafkapy.groups.transition import EventRecords
 from kafkapy.process.clock import Clock
 from kafkapy.process.log_text import shortened
@@ -56,13 +59,18 @@ class ShareHeartbeats:
         timers: Timers,
         *,
         topics: Callable[[], TopicsView],
+        computations: TargetComputations[ShareGroup, TargetRequest],
         expired: Callable[[ShareGroup, str], object],
     ) -> None:
-        """`expired` is called when a member's session is over."""
+        """`expired` is called when a member's session is over.
+
+        `computations` computes large targets, and calls `assign` with them.
+        """
         self._settings = settings
         self._clock = clock
         self._timers = timers
         self._topics = topics
+        self._computations = computations
         self._expired = expired
 
     def require_valid(self, request: ShareGroupHeartbeatRequest) -> None:
@@ -100,7 +108,8 @@ class ShareHeartbeats:
             rack_id=before.rack_id if request.rack_id is None else request.rack_id,
             topic_names=before.topic_names if names is None else frozenset(names),
         )
-        bump = group.assignment_epoch >= group.epoch and group.has_unassigned()
+        group.subscriptions.require_room(before.topic_names, member.topic_names)
+        bump = group.assignment_epoch >= group.epoch and group.may_have_unassigned and bool(group.members)
         if member != before or member.member_id not in group.members:
             transition.apply(records.member_metadata(group.group_id, member))
             bump = bump or member.topic_names != before.topic_names
@@ -125,10 +134,20 @@ class ShareHeartbeats:
     def remove(self, transition: ShareTransition, member_id: str) -> None:
         """Remove a member that leaves, or is late with a heartbeat."""
         group = transition.group
-        left = topics_without(group.members.values(), member_id)
         transition.apply_all(records.member_gone(group.group_id, member_id))
-        transition.apply(records.group_epoch(group.group_id, group.epoch + 1, self._topics().hash(left)))
+        found = group.existing.hash(self._topics())
+        transition.apply(records.group_epoch(group.group_id, group.epoch + 1, found))
         transition.afterwards(lambda: group.timers.cancel_member(member_id))
+
+    def assign(
+        self, transition: ShareTransition, request: TargetRequest, target: ComputedTarget[Partitions]
+    ) -> None:
+        """Make this the group's target assignment."""
+        group = transition.group
+        transition.apply_targets(target.changes)
+        group.may_have_unassigned = request.initialized is not group.state_partitions.initialized
+        transition.on_undo(lambda: setattr(group, "may_have_unassigned", True))
+        transition.apply(records.assignment_epoch(group.group_id, request.epoch, self._clock.now_ms()))
 
     def expect_heartbeat(self, group: ShareGroup, member_id: str) -> None:
         """Expect a member's next heartbeat within its session timeout."""
@@ -176,7 +195,7 @@ class ShareHeartbeats:
         group, now = transition.group, self._clock.now_ms()
         if not bump and now < group.refresh_deadline_ms:
             return False
-        found = self._topics().hash(group.subscribed_topics())
+        found = group.existing.hash(self._topics())
         bump = bump or found != group.metadata_hash
         if bump:
             transition.apply(records.group_epoch(group.group_id, group.epoch + 1, found))
@@ -189,21 +208,16 @@ class ShareHeartbeats:
     def _update_target(self, transition: ShareTransition) -> None:
         """Compute the target assignment of the group epoch, if it is time to."""
         group, now = transition.group, self._clock.now_ms()
-        if group.epoch <= group.assignment_epoch:
+        if group.epoch <= group.assignment_epoch or self._computations.is_running(group):
             return
         interval = self._settings.of(group.group_id, ASSIGNMENT_INTERVAL)
         if group.assignment_timestamp <= now < group.assignment_timestamp + interval:
             return
-        topics = self._topics()
-        targets = simple_assignor.assign(
-            {member_id: topics.ids(member.topic_names) for member_id, member in group.members.items()},
-            group.targets,
-            {topic: partitions for topic, (_, partitions) in group.state_partitions.initialized.items()},
-        )
-        for member_id, target in targets.items():
-            if group.targets.get(member_id) != target:
-                transition.apply(records.target_assignment(group.group_id, member_id, target))
-        transition.apply(records.assignment_epoch(group.group_id, group.epoch, now))
+        request = target_request(group, self._topics())
+        if request.is_quick:
+            self.assign(transition, request, request.compute())
+        else:
+            transition.afterwards(lambda: self._computations.begin(group, request))
 
     def _reconcile(
         self, transition: ShareTransition, member_id: str, *, subscription_changed: bool
@@ -228,12 +242,11 @@ class ShareHeartbeats:
         """Note that share partitions are initialized which have no state yet; return them."""
         group, now = transition.group, self._clock.now_ms()
         partitions = group.state_partitions
-        images = self._topics().image.topics
+        topics = group.existing.topics(self._topics())
         missing: dict[bytes, StateTopic] = {}
-        for name in group.subscribed_topics():
-            topic = images.get(name)
-            if topic is None:
-                continue
+        if group.is_complete:
+            return missing
+        for name, topic in topics.items():
             known: frozenset[int] = frozenset()
             if topic.id in partitions.initialized:
                 known = partitions.initialized[topic.id].partitions
@@ -247,6 +260,8 @@ class ShareHeartbeats:
             wanted = frozenset(range(len(topic.partitions))) - known
             if wanted:
                 missing[topic.id] = StateTopic(name, wanted)
+        if not missing and not partitions.initializing:
+            group.note_complete()
         if missing:
             transition.apply(records.state_partitions(group.group_id, partitions.begin(missing)))
             transition.afterwards(lambda: group.initializing_since.update(dict.fromkeys(missing, now)))

@@ -30,8 +30,8 @@ class ShareMember:
     client_id: str = ""
     client_host: str = ""
     topic_names: frozenset[str] = frozenset()
-    subscription_bytes: int = field(default=0, compare=False)
-    """About how many bytes of memory the subscription takes."""
+    nbytes: int = field(default=0, compare=False)
+    """About how many bytes of memory it takes what the member says of itself."""
     assigned: Partitions = field(default_factory=dict)
 
     def at_epoch(self, epoch: int) -> ShareMember:

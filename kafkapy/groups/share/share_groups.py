@@ -2,7 +2,7 @@
 
 A heartbeat may find share partitions without a state. After it is committed, the share coordinator is asked
 to initialize them, in the background; a later heartbeat assigns them. If that fails, a later heartbeat asks
-again.
+again. Large target assignments are computed in a worker thread, and count only if they still fit the group.
 
 A method returns a future if the request must wait, and otherwise the answer.
 """
@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from typing import Any
 
 from kafkapy.coordination.answer import Answer
 from kafkapy.coordination.commit_deadlines import CommitDeadlines
@@ -21,7 +22,7 @@ from kafkapy.coordination.topic_log import Done
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.consumer.heartbeat import Client
 from kafkapy.groups.consumer.topics import TopicsView
-from kafkapy.groups.group import Group
+from kafkapy.groups.groups import Groups
 from kafkapy.groups.loading import LoadedPartition
 from kafkapy.groups.modern_groups import ModernGroups, ignore
 from kafkapy.groups.share import records, simple_assignor
@@ -31,9 +32,12 @@ from kafkapy.groups.share.member import JOIN_EPOCH, Partitions
 from kafkapy.groups.share.persister import NO_OFFSET, SharePartitionErrors, StateKeeper
 from kafkapy.groups.share.records import ShareChange, ShareGroupKey
 from kafkapy.groups.share.state_partitions import StatePartitions, StateTopics
+from kafkapy.groups.share.target import TargetRequest
+from kafkapy.groups.target_computations import ComputedTarget
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.process.clock import Clock
 from kafkapy.process.log_text import shortened
+from kafkapy.process.turns import Steps, take_turn
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
@@ -54,7 +58,7 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
 
     def __init__(
         self,
-        groups: dict[str, Group],
+        groups: Groups,
         config: GroupConfig,
         clock: Clock,
         timers: Timers,
@@ -63,18 +67,27 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
         deadlines: CommitDeadlines,
         topics: Callable[[], TopicsView],
         state: StateKeeper | None,
+        costly: Callable[..., Awaitable[Any]],
     ) -> None:
         """`groups` are all groups of the coordinator.
 
         `topics` returns the topics, as of the last change of the metadata. `state` keeps the states of share
-        partitions; without it there are no share groups.
+        partitions; without it there are no share groups. `costly(call, *args)` runs a call whose
+        cost clients choose in a worker thread.
         """
         super().__init__(groups, config, clock, runtime=runtime, deadlines=deadlines)
         self._state = state
         self._topics = topics
         self._runtime = runtime
+        self._deleted: set[Uuid] = set()
+        """The topics that were deleted and that some groups may still know."""
         self._heartbeats = ShareHeartbeats(
-            self._settings, clock, timers, topics=topics, expired=self._session_expired
+            self._settings,
+            clock,
+            timers,
+            topics=topics,
+            computations=self._computations(costly, self._computed),
+            expired=self._session_expired,
         )
 
     @property
@@ -94,28 +107,27 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
     # --- the metadata and the log ---------------------------------------------------------------------
 
     def metadata_changed(self, old: MetadataImage, new: MetadataImage) -> None:
-        """Have groups look at their topics again, and forget deleted ones."""
+        """Note which topics have changed, and have groups forget deleted ones, in turns.
+
+        Each group looks at its own topics when it hears from a member.
+        """
         changed = new.changed_topics(old)
-        if not changed:
-            return
-        names = frozenset(changed)
-        deleted = frozenset(
+        self._changes.add(changed)
+        deleted = [
             old.topics[name].id
-            for name in names
+            for name in changed
             if name in old.topics and old.topics[name].id not in new.topics_by_id
-        )
-        for group in tuple(self._groups.values()):
-            if not isinstance(group, ShareGroup):
-                continue
-            if not group.subscribed_topics().isdisjoint(names):
-                group.refresh_deadline_ms = 0
-            left = group.state_partitions.forget(deleted)
-            if left != group.state_partitions and self._runtime.is_active(group.group_id):
-                self.change(group, left, ignore)
+        ]
+        if deleted:
+            is_idle = not self._deleted
+            self._deleted.update(deleted)
+            if is_idle:
+                self._start(self._forget_deleted())
 
     def install(self, group_id: str, changes: Iterable[ShareChange]) -> None:
         """Add a group whose records were loaded, and expect its members' heartbeats."""
         group = self._add(group_id, changes)
+        group.may_have_unassigned = group.has_unassigned()
         for member_id in group.members:
             self._heartbeats.expect_heartbeat(group, member_id)
         gone = {
@@ -126,6 +138,26 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
         }
         if gone:  # deleted while nobody coordinated the group; written when the partition is active
             self._start(self._forget(group, gone))
+
+    async def _forget_deleted(self) -> None:
+        """Have all groups forget the deleted topics, and then those that were deleted meanwhile."""
+        while deleted := frozenset(self._deleted):
+            steps = self._forget_everywhere(deleted)
+            try:
+                while True:
+                    if take_turn(steps) is not None:
+                        break
+                    await asyncio.sleep(0)
+            finally:
+                self._deleted -= deleted
+
+    def _forget_everywhere(self, deleted: frozenset[Uuid]) -> Steps[None]:
+        for group in tuple(self._groups.values()):
+            yield
+            if isinstance(group, ShareGroup) and self._is_current(group):
+                left = group.state_partitions.forget(deleted)
+                if left != group.state_partitions and self._runtime.is_active(group.group_id):
+                    self.change(group, left, ignore)
 
     async def _forget(self, group: ShareGroup, topics: Collection[Uuid]) -> None:
         await asyncio.sleep(0)
@@ -150,6 +182,7 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
         if request.member_epoch < JOIN_EPOCH:
             return self._leave(request)
         group = self._group_to_join(request)
+        self._notice_topics(group)
         transition = ShareTransition(group)
         try:
             response, missing = self._heartbeats.heartbeat(transition, request, client)
@@ -166,6 +199,13 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
 
         self._commit(transition, done)
         return answer.result()
+
+    def _computed(
+        self, group: ShareGroup, request: TargetRequest, target: ComputedTarget[Partitions]
+    ) -> None:
+        transition = ShareTransition(group)
+        self._heartbeats.assign(transition, request, target)
+        self._commit(transition, ignore)
 
     def _group_to_join(self, request: ShareGroupHeartbeatRequest) -> ShareGroup:
         found = self._groups.get(request.group_id)
@@ -221,6 +261,7 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
         self._remove(group, member_id, done)
 
     def _remove(self, group: ShareGroup, member_id: str, done: Done) -> None:
+        self._notice_topics(group)
         transition = ShareTransition(group)
         self._heartbeats.remove(transition, member_id)
         self._commit(transition, done)

@@ -5,11 +5,14 @@ partition has `ceil(members / partitions)` members at most, and members have equ
 or take one. Members keep what they have, as far as that allows. If members subscribe to different topics,
 each topic is divided for itself.
 
+The time is linear in the subscriptions of all members and the partitions that are assigned, before and after.
+
 Source: Apache Kafka's SimpleAssignor and its two builders.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
@@ -34,15 +37,19 @@ def assign(
         assignable: the partitions that may be assigned; no others are.
     """
     found: dict[str, dict[Uuid, set[int]]] = {member_id: {} for member_id in subscriptions}
-    topics = set().union(*subscriptions.values())
+    subscribers: dict[Uuid, list[str]] = {}
+    for member_id, own in subscriptions.items():
+        for topic in own:
+            subscribers.setdefault(topic, []).append(member_id)
+    topics = sorted(subscribers)
     if len({frozenset(each) for each in subscriptions.values()}) == 1:
-        parts: list[Collection[Uuid]] = [topics]
+        parts: list[Sequence[Uuid]] = [topics]
     else:
         parts = [(topic,) for topic in topics]
     for part in parts:
-        partitions = [(topic, each) for topic in sorted(part) for each in sorted(assignable.get(topic, ()))]
-        members = [member_id for member_id, own in subscriptions.items() if not set(part).isdisjoint(own)]
-        for member_id, shares in _divide(partitions, members, before).items():
+        partitions = [(topic, each) for topic in part for each in sorted(assignable.get(topic, ()))]
+        members = subscribers[part[0]] if part else ()
+        for member_id, shares in _divide(part, partitions, members, before).items():
             for topic, each in shares:
                 found[member_id].setdefault(topic, set()).add(each)
     return {
@@ -52,9 +59,12 @@ def assign(
 
 
 def _divide(
-    partitions: Sequence[_Partition], members: Sequence[str], before: Mapping[str, Partitions]
+    topics: Sequence[Uuid],
+    partitions: Sequence[_Partition],
+    members: Sequence[str],
+    before: Mapping[str, Partitions],
 ) -> dict[str, set[_Partition]]:
-    """Divide partitions among members, each of whom may have any of them."""
+    """Divide the partitions of topics among members, each of whom may have any of them."""
     shares: dict[str, set[_Partition]] = {member_id: set() for member_id in members}
     if not partitions:
         return shares
@@ -66,22 +76,25 @@ def _divide(
     }
     sharers: dict[_Partition, int] = dict.fromkeys(partitions, 0)
     for member_id in members:
-        kept = shares[member_id]
-        for topic, own in before.get(member_id, {}).items():
-            for each in sorted(own):
+        kept, former = shares[member_id], before.get(member_id, {})
+        for topic in topics if len(topics) < len(former) else former:
+            for each in sorted(former.get(topic, ())):
                 partition = topic, each
                 if len(kept) < quotas[member_id] and sharers.get(partition, sharing) < sharing:
                     kept.add(partition)
                     sharers[partition] += 1
-    unfilled = [member_id for member_id in members if len(shares[member_id]) < quotas[member_id]]
-    for partition in sorted(partitions, key=sharers.__getitem__):  # first what nobody has
-        while sharers[partition] < sharing:
-            taker = next((each for each in unfilled if partition not in shares[each]), None)
-            if taker is None:
-                break
+    unfilled = deque(member_id for member_id in members if len(shares[member_id]) < quotas[member_id])
+    for partition in sorted(partitions, key=sharers.__getitem__):  # first those without any member
+        passed, taken = [], []
+        while sharers[partition] < sharing and unfilled:
+            taker = unfilled.popleft()
+            if partition in shares[taker]:  # no more than `sharing` members have it
+                passed.append(taker)
+                continue
             shares[taker].add(partition)
             sharers[partition] += 1
-            unfilled.remove(taker)
             if len(shares[taker]) < quotas[taker]:
-                unfilled.append(taker)  # the others come first
+                taken.append(taker)
+        unfilled.extendleft(reversed(passed))
+        unfilled.extend(taken)  # the others come first
     return shares

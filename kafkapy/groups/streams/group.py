@@ -26,6 +26,7 @@ from typing import Any, Final
 
 from kafkapy.coordination.timers import Cancellable
 from kafkapy.groups.group import CommitCheck, GroupType
+from kafkapy.groups.member_total import identity_bytes
 from kafkapy.groups.modern_group import NO_EPOCH, ModernGroup
 from kafkapy.groups.streams import records
 from kafkapy.groups.streams.configured_topology import ConfiguredTopology
@@ -64,6 +65,7 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
     """One streams group."""
 
     type = GroupType.STREAMS
+    target_key = StreamsGroupTargetAssignmentMemberKey
     protocol_type: str | None = STREAMS_PROTOCOL_TYPE
 
     def __init__(self, group_id: str) -> None:
@@ -76,14 +78,13 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
         """None only before the first member has joined."""
         self.configured: ConfiguredTopology | None = None
         """What the topology takes; None until a heartbeat needs it."""
-        self.topics_changed = True
+        self.must_look_at_topics = True
         """Whether the topics are to be looked at again."""
         self.shutdown_member: str | None = None
         """The member that asked for a shutdown of the application."""
         self.endpoints = Endpoints()
         self.first_assignment: Cancellable | None = None
         """The timer that ends the initial rebalance delay, while it runs."""
-        self._metadata_bytes = 0
         self._active: dict[Task, Counter[str]] = {}
         """For each active task, the processes whose members have it: one, except between two records."""
         self._copies: dict[Task, Counter[str]] = {}
@@ -110,23 +111,14 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
         elif isinstance(key, StreamsGroupTargetAssignmentMetadataKey):
             self._replay_assignment_epoch(value)
         else:
+            self.memory.add(-self.topology_bytes)
             self.topology = None if value is None else Topology.read(value)
+            self.memory.add(self.topology_bytes)
             self.configured = None
 
     def value_of(self, key: StreamsGroupKey) -> Any:
-        """The value of the record of this key that the state stands for; None if there is none."""
+        """The value of the group's own record of this key; None if there is none."""
         group_id = self.group_id
-        if isinstance(key, StreamsGroupCurrentMemberAssignmentKey):
-            member = self.members.get(key.member_id)
-            return None if member is None else records.current_assignment(group_id, member).value
-        if isinstance(key, StreamsGroupTargetAssignmentMemberKey):
-            target = self.targets.get(key.member_id)
-            if target is None:
-                return None
-            return records.target_assignment(group_id, key.member_id, target).value
-        if isinstance(key, StreamsGroupMemberMetadataKey):
-            member = self.members.get(key.member_id)
-            return None if member is None else records.member_metadata(group_id, member).value
         if isinstance(key, StreamsGroupMetadataKey):
             return records.group_epoch(
                 *(group_id, self.epoch, self.metadata_hash, self.validated_topology),
@@ -155,8 +147,9 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
                 process_id=value.process_id,
                 endpoint=endpoint,
                 client_tags=tags,
-                metadata_bytes=metadata_bytes(
-                    value.process_id, "" if endpoint is None else endpoint.host, tags
+                nbytes=metadata_bytes(value.process_id, "" if endpoint is None else endpoint.host, tags)
+                + identity_bytes(
+                    *(member_id, value.instance_id, value.rack_id, value.client_id, value.client_host)
                 ),
             ),
         )
@@ -194,7 +187,7 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
             self.shutdown_member = None
 
     def _count(self, member: StreamsMember, by: int) -> None:
-        self._metadata_bytes += by * member.metadata_bytes
+        self.memory.add(by * member.nbytes)
         process = member.process_id
         for tasks in (member.assigned, member.revoking):
             for task in each_task(tasks.active):
@@ -209,6 +202,11 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
         """The target assignment of a member."""
         return self.targets.get(member_id, TaskSet())
 
+    @property
+    def topology_bytes(self) -> int:
+        """The part of `memory` that the topology takes."""
+        return 0 if self.topology is None else self.topology.nbytes
+
     def active_processes(self, task: Task) -> Collection[str]:
         """The processes that have the active task, or have not given it up yet."""
         return self._active.get(task, ())
@@ -219,14 +217,10 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
 
     # --- the interface of any group -------------------------------------------------------------------
 
-    def member_bytes(self, topics: int) -> int:
-        """About how many bytes of memory it takes what the members say of themselves."""
-        return self._metadata_bytes
-
     def bytes_of_member(self, member_id: str) -> int:
-        """The part of `member_bytes` that one member takes."""
+        """The part of `memory` that one member takes."""
         member = self.members.get(member_id)
-        return 0 if member is None else member.metadata_bytes
+        return 0 if member is None else member.nbytes
 
     @property
     def state(self) -> StreamsGroupState:
@@ -297,6 +291,14 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
     def validate_offset_delete(self) -> None:
         """Accept: the topology is known."""
 
+    def is_concerned_by(self, topic: str) -> bool:
+        """Whether the topology needs the topic."""
+        return self.topology is not None and topic in self.topology.required_topics
+
+    def topics_changed(self, names: Collection[str] | None) -> None:
+        """Look at all topics again at the next event."""
+        self.must_look_at_topics = True
+
     def is_subscribed(self, topic: str) -> bool:
         """Whether the members' topology reads the topic."""
         return bool(self.members) and self.topology is not None and topic in self.topology.subtopology_of
@@ -340,7 +342,8 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
         assert all(count == 1 for count in active.values()), "an active task has one owner"
         assert all(count == 1 for count in held.values()), "a process has a task in one role only"
         assert active.keys() == self._active.keys()
-        assert self._metadata_bytes == sum(each.metadata_bytes for each in self.members.values())
+        nbytes = sum(each.nbytes for each in self.members.values())
+        assert self.memory.nbytes == nbytes + self.topology_bytes
         targets: Counter[Task] = Counter()
         planned: Counter[tuple[str, Task]] = Counter()
         for member_id, target in self.targets.items():

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+from kafkapy.groups.member_total import text_bytes
 from kafkapy.groups.streams.tasks import MemberTasks
 
 
@@ -42,9 +43,9 @@ TAG_BYTES: Final = 200
 
 
 def metadata_bytes(process_id: str | None, host: str, tags: Iterable[tuple[str, str]]) -> int:
-    """About how many bytes of memory it takes what a member says of itself."""
-    tag_bytes = sum(TAG_BYTES + len(name) + len(value) for name, value in tags)
-    return len(process_id or "") + len(host) + tag_bytes
+    """About how many bytes of memory it takes what a member says of its process."""
+    tag_bytes = sum(TAG_BYTES + text_bytes(*tag) for tag in tags)
+    return text_bytes(process_id, host) + tag_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class StreamsMember:
     endpoint: Endpoint | None = None
     client_tags: tuple[tuple[str, str], ...] = ()
     """Names and values, sorted."""
-    metadata_bytes: int = field(default=0, compare=False)
+    nbytes: int = field(default=0, compare=False)
     """About how many bytes of memory it takes what the member says of itself."""
     assigned: MemberTasks = field(default_factory=MemberTasks)
     revoking: MemberTasks = field(default_factory=MemberTasks)

@@ -27,12 +27,12 @@ from kafkapy.groups.streams.reconciliation import Reconciliation
 from kafkapy.groups.streams.target import (
     NUM_STANDBY_REPLICAS,
     TargetRequest,
-    target_changes,
     target_request,
 )
 from kafkapy.groups.streams.tasks import TaskSet
 from kafkapy.groups.streams.topology import Topology
 from kafkapy.groups.streams.transition import Transition
+from kafkapy.groups.target_computations import ComputedTarget, TargetComputations
 from kafkapy.process.clock import Clock
 from kafkapy.process.log_text import shortened
 
@@ -55,13 +55,13 @@ class Progress:
         *,
         expired: Callable[[StreamsGroup, str, Timeout], object],
         first_assignment: Callable[[StreamsGroup], object],
-        compute_later: Callable[[StreamsGroup, TargetRequest], object],
+        computations: TargetComputations[StreamsGroup, TargetRequest],
     ) -> None:
         """What the outside does.
 
         `expired` is called when a member is late with something, and `first_assignment` when the initial
-        rebalance delay of a group is over. `compute_later` computes a target in a worker thread, and calls
-        `assign` with it.
+        rebalance delay of a group is over. `computations` computes large targets, and calls `assign` with
+        them.
         """
         self.settings = settings
         self.clock = clock
@@ -69,7 +69,7 @@ class Progress:
         self._timers = timers
         self._expired = expired
         self._first_assignment = first_assignment
-        self._compute_later = compute_later
+        self._computations = computations
 
     # --- settings and topics --------------------------------------------------------------------------
 
@@ -92,7 +92,7 @@ class Progress:
         """
         group = transition.group
         configured, metadata_hash = group.configured, group.metadata_hash
-        if configured is None or group.topics_changed:
+        if configured is None or group.must_look_at_topics:
             metadata_hash = self.topics.hash(topology.required_topics)
             if configured is None or metadata_hash != group.metadata_hash:
                 configured = group.configured = configure(topology, self.partition_count)
@@ -102,8 +102,8 @@ class Progress:
                     shortened(group.group_id),
                     "its topics are there" if problem is None else shortened(problem.detail),
                 )
-            group.topics_changed = False
-            transition.on_undo(lambda: setattr(group, "topics_changed", True))
+            group.must_look_at_topics = False
+            transition.on_undo(lambda: setattr(group, "must_look_at_topics", True))
         return configured, metadata_hash
 
     def update_epoch(
@@ -157,24 +157,28 @@ class Progress:
         interval = self.settings.of(group.group_id, ASSIGNMENT_INTERVAL)
         if group.assignment_timestamp <= now < group.assignment_timestamp + interval:
             return DELAYED_BY_INTERVAL
+        if self._computations.is_running(group):
+            return DELAYED_BY_SIZE
         request = target_request(group, configured)
         if not request.is_quick:
-            transition.afterwards(lambda: self._compute_later(group, request))
+            transition.afterwards(lambda: self._computations.begin(group, request))
             return DELAYED_BY_SIZE
         self.assign(transition, request, request.compute())
         return None
 
-    def assign(self, transition: Transition, request: TargetRequest, targets: Mapping[str, TaskSet]) -> None:
+    def assign(self, transition: Transition, request: TargetRequest, target: ComputedTarget[TaskSet]) -> None:
         """Make this the group's target assignment."""
         group = transition.group
-        assigned = sum(map(len, (each for target in targets.values() for each in target.standby.values())))
+        assigned = sum(
+            map(len, (each for tasks in target.targets.values() for each in tasks.standby.values()))
+        )
         if assigned < request.num_standby_tasks:
             logger.warning(
                 "Group %s: %d of %d standby tasks are assigned to nobody: "
                 "the application has too few processes",
                 *(shortened(group.group_id), request.num_standby_tasks - assigned, request.num_standby_tasks),
             )
-        transition.apply_all(target_changes(group, targets))
+        transition.apply_targets(target.changes)
         transition.apply(records.assignment_epoch(group.group_id, request.epoch, self.clock.now_ms()))
 
     # --- members --------------------------------------------------------------------------------------

@@ -38,15 +38,26 @@ class _Process:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.members: list[_Member] = []
         self.tasks: set[Task] = set()
+        self.count = 0
+        """The number of tasks of all members."""
+        self._fewest: list[tuple[int, int, _Member]] = []
+        """A heap of the members by their numbers of tasks, which may have become larger since."""
+
+    def add_member(self, member: _Member) -> None:
+        """Add a member, which has no tasks yet."""
+        self._fewest.append((0, len(self._fewest), member))
 
     @property
     def load(self) -> float:
-        return sum(member.count for member in self.members) / len(self.members)
+        return self.count / len(self._fewest)
 
     def least_loaded(self) -> _Member:
-        return min(self.members, key=lambda member: member.count)
+        while True:
+            count, number, member = self._fewest[0]
+            if count == member.count:
+                return member
+            heapq.heapreplace(self._fewest, (member.count, number, member))
 
 
 class _Member:
@@ -125,7 +136,7 @@ class _Assignment:
         for member_id, spec in members.items():
             process = self._processes.setdefault(spec.process_id, _Process(len(self._processes)))
             member = self._members[member_id] = _Member(member_id, process)
-            process.members.append(member)
+            process.add_member(member)
             for task in each_task(spec.target.active):
                 self._had_active[task] = member
             for task in each_task(spec.target.standby):
@@ -141,12 +152,14 @@ class _Assignment:
     def _add_active(self, member: _Member, task: Task) -> None:
         member.active.append(task)
         member.process.tasks.add(task)
+        member.process.count += 1
         self._active_quota.note(member.count)
         self._quota.note(member.count)
 
     def _add_standby(self, member: _Member, task: Task) -> None:
         member.standby.append(task)
         member.process.tasks.add(task)
+        member.process.count += 1
         self._quota.note(member.count)
 
     def _assign_active(self) -> None:

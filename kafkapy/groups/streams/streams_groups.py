@@ -23,6 +23,7 @@ from kafkapy.groups.consumer.heartbeat import JOIN_EPOCH, Client
 from kafkapy.groups.consumer.timeouts import Timeout
 from kafkapy.groups.consumer.topics import TopicsView
 from kafkapy.groups.group import Group
+from kafkapy.groups.groups import Groups
 from kafkapy.groups.loading import LoadedPartition
 from kafkapy.groups.modern_groups import ModernGroups, ignore
 from kafkapy.groups.settings import HEARTBEAT_INTERVAL
@@ -32,7 +33,9 @@ from kafkapy.groups.streams.member import MemberState, StreamsMember
 from kafkapy.groups.streams.progress import Progress
 from kafkapy.groups.streams.records import StreamsChange, StreamsGroupKey
 from kafkapy.groups.streams.target import TargetRequest
+from kafkapy.groups.streams.tasks import TaskSet
 from kafkapy.groups.streams.transition import Transition
+from kafkapy.groups.target_computations import ComputedTarget
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.process.clock import Clock
 from kafkapy.process.log_text import shortened
@@ -54,21 +57,20 @@ class StreamsGroups(ModernGroups[StreamsGroup, StreamsGroupKey]):
 
     def __init__(
         self,
-        groups: dict[str, Group],
+        groups: Groups,
         config: GroupConfig,
         clock: Clock,
         timers: Timers,
         *,
         runtime: CoordinatorRuntime[LoadedPartition],
         deadlines: CommitDeadlines,
-        blocking: Callable[..., Awaitable[Any]],
+        costly: Callable[..., Awaitable[Any]],
     ) -> None:
         """`groups` are all groups of the coordinator.
 
-        `blocking(call, *args)` runs a long call in a worker thread.
+        `costly(call, *args)` runs a call whose cost clients choose in a worker thread.
         """
         super().__init__(groups, config, clock, runtime=runtime, deadlines=deadlines)
-        self._blocking = blocking
         self._progress = Progress(
             self._settings,
             clock,
@@ -76,11 +78,9 @@ class StreamsGroups(ModernGroups[StreamsGroup, StreamsGroupKey]):
             TopicsView(MetadataImage()),
             expired=self._expired,
             first_assignment=self._first_assignment,
-            compute_later=self._compute_later,
+            computations=self._computations(costly, self._computed),
         )
         self._heartbeats = Heartbeats(self._progress)
-        self._computing: set[str] = set()
-        """The groups whose target assignment is being computed in a worker thread."""
 
     @property
     def topics(self) -> TopicsView:
@@ -93,21 +93,12 @@ class StreamsGroups(ModernGroups[StreamsGroup, StreamsGroupKey]):
     # --- the metadata and the log ---------------------------------------------------------------------
 
     def metadata_changed(self, old: MetadataImage, topics: TopicsView) -> None:
-        """Have groups look at their topics again, if these have changed.
+        """Note which topics have changed; each group looks at its own when it hears from a member.
 
         `topics` are the present ones.
         """
         self._progress.topics = topics
-        names = frozenset(topics.image.changed_topics(old))
-        if not names:
-            return
-        for group in self._groups.values():
-            if (
-                isinstance(group, StreamsGroup)
-                and group.topology is not None
-                and not group.topology.required_topics.isdisjoint(names)
-            ):
-                group.topics_changed = True
+        self._changes.add(topics.image.changed_topics(old))
 
     def install(self, group_id: str, changes: Iterable[StreamsChange]) -> None:
         """Add a group whose records were loaded, and expect its members' heartbeats."""
@@ -133,6 +124,7 @@ class StreamsGroups(ModernGroups[StreamsGroup, StreamsGroupKey]):
         """
         found = self._groups.get(request.group_id)
         group, first = self._group_of(found, request)
+        self._notice_topics(group)
         transition = Transition(group)
         try:
             if request.member_epoch < JOIN_EPOCH:
@@ -206,24 +198,7 @@ class StreamsGroups(ModernGroups[StreamsGroup, StreamsGroupKey]):
         self._progress.update_target(transition, group.configured)
         self._commit(transition, ignore)
 
-    # --- what takes long ------------------------------------------------------------------------------
-
-    def _compute_later(self, group: StreamsGroup, request: TargetRequest) -> None:
-        if group.group_id not in self._computing:
-            self._computing.add(group.group_id)
-            self._start(self._compute(group, request))
-
-    async def _compute(self, group: StreamsGroup, request: TargetRequest) -> None:
-        """Compute a target assignment, and take it if the group is still the same."""
-        try:
-            targets = await self._blocking(request.compute)
-        finally:
-            self._computing.discard(group.group_id)
-        if (
-            self._is_current(group)
-            and group.epoch == request.epoch > group.assignment_epoch
-            and group.members.keys() == request.members.keys()
-        ):
-            transition = Transition(group)
-            self._progress.assign(transition, request, targets)
-            self._commit(transition, ignore)
+    def _computed(self, group: StreamsGroup, request: TargetRequest, target: ComputedTarget[TaskSet]) -> None:
+        transition = Transition(group)
+        self._progress.assign(transition, request, target)
+        self._commit(transition, ignore)

@@ -8,16 +8,17 @@ Source: Apache Kafka's streams TargetAssignmentBuilder.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from kafkapy.groups.streams import records
 from kafkapy.groups.streams.configured_topology import ConfiguredTopology
 from kafkapy.groups.streams.group import StreamsGroup
-from kafkapy.groups.streams.records import StreamsChange
 from kafkapy.groups.streams.sticky_assignor import MemberSpec, StickyAssignor, SubtopologySpec
 from kafkapy.groups.streams.tasks import TaskSet
+from kafkapy.groups.target_computations import ComputedTarget, computed_target
 
 NUM_STANDBY_REPLICAS: Final = "num.standby.replicas"
 """The one setting by which targets are computed."""
@@ -29,12 +30,18 @@ QUICK: Final = 1_000
 class TargetRequest:
     """A target assignment that is to be computed."""
 
+    group_id: str
     epoch: int
     """The group epoch for which it is computed."""
     members: Mapping[str, MemberSpec]
     subtopologies: Mapping[str, SubtopologySpec]
     """Empty if topics are missing: then there are no tasks."""
     num_standby_replicas: int
+
+    @property
+    def member_ids(self) -> Collection[str]:
+        """The members that the group had."""
+        return self.members.keys()
 
     @property
     def is_quick(self) -> bool:
@@ -48,14 +55,17 @@ class TargetRequest:
         stateful = sum(spec.num_tasks for spec in self.subtopologies.values() if spec.is_stateful)
         return stateful * self.num_standby_replicas
 
-    def compute(self) -> dict[str, TaskSet]:
+    def compute(self) -> ComputedTarget[TaskSet]:
         """The tasks of each member."""
-        return StickyAssignor().assign(self.members, self.subtopologies, self.num_standby_replicas)
+        targets = StickyAssignor().assign(self.members, self.subtopologies, self.num_standby_replicas)
+        before = {member_id: member.target for member_id, member in self.members.items()}
+        return computed_target(before, targets, partial(records.target_assignment, self.group_id))
 
 
 def target_request(group: StreamsGroup, configured: ConfiguredTopology) -> TargetRequest:
     """What is needed to compute the group's next target assignment."""
     return TargetRequest(
+        group.group_id,
         group.epoch,
         {
             member_id: MemberSpec(member.process_id, group.target(member_id))
@@ -70,10 +80,3 @@ def target_request(group: StreamsGroup, configured: ConfiguredTopology) -> Targe
         },
         int(group.assignment_settings.get(NUM_STANDBY_REPLICAS, 0)),
     )
-
-
-def target_changes(group: StreamsGroup, targets: Mapping[str, TaskSet]) -> Iterator[StreamsChange]:
-    """The records of those members whose target is a new one."""
-    for member_id, target in targets.items():
-        if member_id in group.members and group.targets.get(member_id) != target:
-            yield records.target_assignment(group.group_id, member_id, target)

@@ -13,13 +13,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from kafkapy.groups.member_total import text_bytes
 from kafkapy.metadata.topic_names import is_internal, is_valid
 from kafkapy.process.log_text import listed
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages import streams_group_records as stored
 
 LARGEST: Final = 5_000
-"""The most names, settings and copartitioned topics of a topology. Larger ones would hold the event loop."""
+"""The most names, expressions, settings and copartitioned topics of a topology.
+
+Larger ones would hold the event loop.
+"""
+ITEM_BYTES: Final = 250
+"""The memory that a name, a setting or a copartitioned topic takes, besides its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +144,8 @@ class Topology:
     """The subtopology that reads a topic."""
     required_topics: frozenset[str] = field(compare=False)
     """All topics that must exist."""
+    nbytes: int = field(compare=False)
+    """About how many bytes of memory it takes."""
 
     @classmethod
     def read(cls, message: Any) -> Topology:
@@ -156,6 +164,7 @@ class Topology:
                 for subtopology in subtopologies.values()
                 for name in (*subtopology.all_sources, *(topic.name for topic in subtopology.changelogs))
             ),
+            topology_bytes(message),
         )
 
     def record(self) -> stored.StreamsGroupTopologyValue:
@@ -163,6 +172,20 @@ class Topology:
         return stored.StreamsGroupTopologyValue(
             epoch=self.epoch, subtopologies=[each.record() for each in self.subtopologies.values()]
         )
+
+
+def topology_bytes(message: Any) -> int:
+    """About how many bytes of memory the topology of a heartbeat or of a record takes."""
+    return sum(
+        ITEM_BYTES * _size(each)
+        + text_bytes(each.subtopology_id, *_names(each), *each.source_topic_regex)
+        + sum(
+            text_bytes(setting.key, setting.value)
+            for topic in (*each.repartition_source_topics, *each.state_changelog_topics)
+            for setting in topic.topic_configs
+        )
+        for each in message.subtopologies
+    )
 
 
 def require_valid(message: Any) -> None:
@@ -231,10 +254,14 @@ def _size(subtopology: Any) -> int:
     return (
         1
         + len(subtopology.source_topics)
+        + len(subtopology.source_topic_regex)
         + len(subtopology.repartition_sink_topics)
         + sum(1 + len(topic.topic_configs) for topic in internal)
         + sum(
-            1 + len(group.source_topics) + len(group.repartition_source_topics)
+            1
+            + len(group.source_topics)
+            + len(group.source_topic_regex)
+            + len(group.repartition_source_topics)
             for group in subtopology.copartition_groups
         )
     )

@@ -14,7 +14,7 @@ from kafkapy.assignors import Assignment, Assignor, AssignorError, GroupSpec, Me
 from kafkapy.broker import StartError
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.consumer.range_assignor import RangeAssignor
-from kafkapy.groups.consumer.target import TargetRequest, UnusableAssignorError, load_assignors
+from kafkapy.groups.consumer.target import UnusableAssignorError, compute_targets, load_assignors
 from kafkapy.groups.consumer.uniform_assignor import UniformAssignor
 from kafkapy.metadata.image import Broker, PartitionState, Topic
 from kafkapy.protocol.types import Uuid
@@ -44,7 +44,7 @@ def group(subscriptions: Mapping[str, set[int]], before: Assignment | None = Non
 
 
 def assign(assignor: Assignor, spec: GroupSpec, known: Topics) -> Mapping[str, Mapping[Uuid, frozenset[int]]]:
-    return TargetRequest(1, assignor, spec, known).compute()
+    return compute_targets(assignor, spec, known)
 
 
 def size(target: Mapping[Uuid, frozenset[int]]) -> int:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from kafkapy.groups import member_memory
-from kafkapy.groups.consumer.member import MATCH_BYTES, NAME_BYTES
+from kafkapy.groups.consumer.member import MATCH_BYTES, NAME_BYTES, subscription_bytes
 from kafkapy.groups.coordinator import MAX_TOPIC_NAMES
 from kafkapy.metadata.image import PartitionState, Topic
 from kafkapy.protocol.errors import ErrorCode
@@ -22,7 +22,8 @@ TOPICS = 2_000
 @pytest.fixture
 async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ConsumerWorld]:
     """A coordinator with room for three members that subscribe to TOPICS topics."""
-    monkeypatch.setattr(member_memory, "MAX_MEMBERS_BYTES", 3 * TOPICS * (NAME_BYTES + 10))
+    monkeypatch.setattr(member_memory, "BYTES_FOR_SMALL_MEMBERS", 50_000)
+    monkeypatch.setattr(member_memory, "MAX_MEMBERS_BYTES", 3 * bytes_of(TOPICS) + 50_000)
     monkeypatch.setattr(member_memory, "SMALL_MEMBER_BYTES", 10_000)
     made = ConsumerWorld()
     await made.start()
@@ -30,6 +31,11 @@ async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ConsumerWorld]
     for group_id in made.groups.groups:
         made.group(group_id).check()
     await made.groups.stop()
+
+
+def bytes_of(topics: int) -> int:
+    """What a member that subscribes to so many topics takes, at most."""
+    return 4_000 + subscription_bytes(names(topics))
 
 
 def names(count: int) -> list[str]:

@@ -90,7 +90,13 @@ class ShareWorld:
 
     def _coordinator(self) -> GroupCoordinator:
         groups = GroupCoordinator(
-            self.config, self.clock, self.timers, self.log, blocking=run_here, share_state=self.states
+            self.config,
+            self.clock,
+            self.timers,
+            self.log,
+            blocking=run_here,
+            costly=run_here,
+            share_state=self.states,
         )
         self.log.created = lambda: self.publish(self.image.with_topics([self.log.entry()]))
         return groups

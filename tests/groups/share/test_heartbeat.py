@@ -6,6 +6,7 @@ The states of the partitions are initialized first.
 from __future__ import annotations
 
 import asyncio
+from sys import getsizeof
 
 import pytest
 
@@ -102,6 +103,7 @@ async def test_a_deleted_topic_is_forgotten() -> None:
     await member.heartbeat()
     await member.heartbeat()
     world.delete_topic("t")
+    await world.settle()
     assert world.group().state_partitions.initialized == {}
     await member.heartbeat()
     assert member.assigned == set()
@@ -218,8 +220,10 @@ async def test_a_group_comes_back_with_its_members() -> None:
 
 
 async def test_members_name_no_more_topics_than_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(member_memory, "MAX_MEMBERS_BYTES", 3 * 100 * (NAME_BYTES + 10))
-    monkeypatch.setattr(member_memory, "SMALL_MEMBER_BYTES", 1_000)
+    one = 3_000 + 100 * (NAME_BYTES + getsizeof("topic00001"))
+    monkeypatch.setattr(member_memory, "BYTES_FOR_SMALL_MEMBERS", 10_000)
+    monkeypatch.setattr(member_memory, "MAX_MEMBERS_BYTES", 3 * one + 10_000)
+    monkeypatch.setattr(member_memory, "SMALL_MEMBER_BYTES", 5_000)
     world = await started()
 
     def member(member_id: str, count: int) -> Member:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
+from sys import getsizeof
 from typing import Any
 
 import pytest
@@ -599,8 +600,10 @@ async def test_who_is_no_member_is_told_so(world: StreamsWorld) -> None:
 async def test_what_members_say_of_themselves_takes_no_more_memory_than_it_may(
     world: StreamsWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(member_memory, "MAX_MEMBERS_BYTES", 3 * 100 * TAG_BYTES)
-    monkeypatch.setattr(member_memory, "SMALL_MEMBER_BYTES", 10 * TAG_BYTES)
+    one = 3_000 + 100 * (TAG_BYTES + getsizeof("10") + getsizeof(""))
+    monkeypatch.setattr(member_memory, "BYTES_FOR_SMALL_MEMBERS", 30_000)
+    monkeypatch.setattr(member_memory, "MAX_MEMBERS_BYTES", 3 * one + 30_000)
+    monkeypatch.setattr(member_memory, "SMALL_MEMBER_BYTES", 20 * TAG_BYTES)
 
     def tagged(count: int) -> list[KeyValue]:
         return [KeyValue(key=f"{number}", value="") for number in range(count)]

@@ -1,0 +1,233 @@
+"""A heartbeat costs little in a large group, and threads compute its target assignment."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kafkapy.groups import subscriptions
+from kafkapy.groups.consumer import progress
+from kafkapy.groups.consumer.heartbeat import Client
+from kafkapy.groups.consumer.topics import TopicsView
+from kafkapy.groups.existing_topics import ExistingTopics
+from kafkapy.groups.share import heartbeat as share_heartbeat
+from kafkapy.groups.streams.sticky_assignor import MemberSpec, StickyAssignor, SubtopologySpec
+from kafkapy.groups.subscriptions import Subscriptions
+from kafkapy.metadata.image import Broker, MetadataImage, PartitionState, Topic
+from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.types import random_uuid
+from tests.groups.consumer.consumer_world import ConsumerWorld, beat, join
+from tests.groups.share.share_world import Member, ShareWorld
+
+NAMES = 5_000
+LARGE = 1_500
+"""Topics whose assignment is not computed on the event loop."""
+
+
+class Threads:
+    """Worker threads that work when the test lets them."""
+
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+        self.calls = 0
+
+    async def blocking(self, call: Callable[..., Any], *args: Any) -> Any:
+        self.calls += 1
+        await self.gate.wait()
+        return call(*args)
+
+
+@pytest.fixture
+def threads(monkeypatch: pytest.MonkeyPatch) -> Threads:
+    made = Threads()
+    monkeypatch.setattr("tests.groups.memory_log.run_here", made.blocking)
+    monkeypatch.setattr("tests.groups.share.share_world.run_here", made.blocking)
+    return made
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, module: Any) -> list[int]:
+    """The epochs for which a module makes snapshots of groups."""
+    made: list[int] = []
+    request = module.target_request
+
+    def count(group: Any, *args: Any) -> Any:
+        made.append(group.epoch)
+        return request(group, *args)
+
+    monkeypatch.setattr(module, "target_request", count)
+    return made
+
+
+def topics(count: int, prefix: str = "t") -> list[Topic]:
+    state = (PartitionState(1, 0, (1,), (1,)),)
+    return [Topic(f"{prefix}{number:05d}", random_uuid(), state) for number in range(count)]
+
+
+# --- targets ------------------------------------------------------------------------------------------
+
+
+async def test_a_large_share_target_is_computed_elsewhere(
+    threads: Threads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshots = counted(monkeypatch, share_heartbeat)
+    world = ShareWorld()
+    await world.start()
+    threads.calls = 0
+    created = topics(LARGE)
+    world.publish(world.image.with_topics(created))
+    members = [Member(world, f"m{number}", tuple(topic.name for topic in created)) for number in range(2)]
+    for _ in range(4):
+        for member in members:
+            assert await member.heartbeat() is ErrorCode.NONE
+    assert threads.calls == 1
+    assert not any(member.assigned for member in members), "the target is not there yet"
+    made = len(snapshots)
+    threads.gate.set()
+    await world.settle()
+    for _ in range(4):
+        for member in members:
+            assert await member.heartbeat() is ErrorCode.NONE
+            await world.settle()
+    assert made == 1, "there is one snapshot while a target is being computed"
+    assert len(members[0].assigned) == len(members[1].assigned) == LARGE // 2
+    world.check()
+    await world.groups.stop()
+
+
+async def test_no_snapshot_is_made_while_a_target_is_computed(
+    threads: Threads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshots = counted(monkeypatch, progress)
+    world = ConsumerWorld()
+    await world.start()
+    created = topics(2 * LARGE)
+    world.publish(world.image.with_topics(created))
+    names = [topic.name for topic in created]
+    for number in range(5):
+        response = await world.heartbeat(join(f"m{number}", names[number:]))
+        assert response.error_code == ErrorCode.NONE
+    assert len(snapshots) == 1
+    threads.gate.set()
+    await world.settle()
+    for _ in range(2):
+        member = world.group().members["m0"]
+        await world.heartbeat(beat("m0", member.epoch))
+        await world.settle()
+    group = world.group()
+    assert group.assignment_epoch == group.epoch
+    assert len(snapshots) == 2
+    world.check_stored()
+    await world.groups.stop()
+
+
+def test_one_process_with_many_members_gets_its_tasks_in_linear_time() -> None:
+    def cost(count: int) -> float:
+        members = {f"m{number}": MemberSpec("p") for number in range(count)}
+        begin = time.thread_time()
+        found = StickyAssignor().assign(members, {"0": SubtopologySpec(count, False)}, 0)
+        assert sum(len(each.active.get("0", ())) for each in found.values()) == count
+        return time.thread_time() - begin
+
+    assert cost(4_000) < 30 * cost(400), "ten times as much, and not a hundred times"
+
+
+# --- names --------------------------------------------------------------------------------------------
+
+
+async def test_a_heartbeat_does_not_pay_for_the_names_of_the_group() -> None:
+    async def cost(members: int) -> float:
+        world = ConsumerWorld()
+        await world.start()
+        world.publish(world.image.with_topics(topics(100, "0-")))
+        names = [[f"{member}-{number:05d}" for number in range(NAMES)] for member in range(members)]
+        for member in range(members):
+            response = await world.heartbeat(join(str(member), names[member]))
+            assert response.error_code == ErrorCode.NONE
+        times = []
+        for number in range(5):
+            names[0][-1] = f"other-{number}"
+            epoch = world.group().members["0"].epoch
+            request = beat("0", epoch, rebalance_timeout_ms=1, subscribed_topic_names=names[0])
+            begin = time.thread_time()
+            answer = world.groups.consumer_heartbeat(request, 1, Client("c", "/h"))
+            times.append(time.thread_time() - begin)
+            assert not asyncio.iscoroutine(answer)
+            await world.settle()
+        world.group().check()
+        await world.groups.stop()
+        return min(times)
+
+    assert await cost(30) < 3 * await cost(1)
+
+
+async def test_the_names_of_a_group_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscriptions, "MAX_NAMES", 5)
+    world = ConsumerWorld()
+    await world.start()
+    assert (await world.heartbeat(join("a", ["1", "2", "3"]))).error_code == ErrorCode.NONE
+    assert (await world.heartbeat(join("b", ["3", "2", "1"]))).error_code == ErrorCode.NONE, "the same ones"
+    refused = await world.heartbeat(join("c", ["3", "4", "5"]))
+    assert refused.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert refused.error_message is not None
+    assert "different subscriptions" in refused.error_message
+    assert (await world.heartbeat(join("c", ["4", "5"]))).error_code == ErrorCode.NONE
+    world.group().check()
+    await world.groups.stop()
+
+
+async def test_the_names_of_a_share_group_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscriptions, "MAX_NAMES", 5)
+    world = ShareWorld()
+    await world.start()
+    assert await Member(world, "a", ("1", "2", "3")).heartbeat() is ErrorCode.NONE
+    assert await Member(world, "b", ("3", "4", "5")).heartbeat() is ErrorCode.GROUP_MAX_SIZE_REACHED
+    world.check()
+    await world.groups.stop()
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_the_hash_that_is_kept_is_the_hash_of_all_names(seed: int) -> None:
+    chance = random.Random(seed)
+    subscribed, names = Subscriptions(), [f"t-{number}.{number % 7}" for number in range(12)]
+    existing = ExistingTopics(subscribed)
+    members: dict[int, frozenset[str]] = {}
+    view = TopicsView(MetadataImage())
+    for _ in range(60):
+        step = chance.random()
+        if step < 0.5:
+            member, wanted = chance.randrange(4), frozenset(chance.sample(names, chance.randint(0, 6)))
+            members[member] = subscribed.replace(members.get(member, frozenset()), wanted)
+        else:
+            old = view.image
+            if step < 0.9:
+                name = chance.choice(names)
+                states = tuple(PartitionState(1, 0, (1,), (1,)) for _ in range(chance.randint(1, 4)))
+                known = old.topics.get(name)
+                if known is not None and chance.random() < 0.5:
+                    image = old.with_topics(deleted=[name])
+                else:
+                    image = old.with_topics([Topic(name, known.id if known else random_uuid(), states)])
+            else:
+                image = MetadataImage(
+                    topics=old.topics,
+                    topics_by_id=old.topics_by_id,
+                    collisions=old.collisions,
+                    brokers={1: Broker(1, chance.choice(("a", "b")), {})},
+                )
+            view = TopicsView(image, view)
+            subscribed.note_changed(None if chance.random() < 0.2 else image.changed_topics(old))
+        if chance.random() < 0.5:
+            wanted_topics = {
+                name for names_of in members.values() for name in names_of
+            } & view.image.topics.keys()
+            assert existing.hash(view) == view.hash(wanted_topics)
+            assert existing.topics(view) == {name: view.image.topics[name] for name in wanted_topics}
+            assert existing.num_partitions(view) == sum(
+                len(view.image.topics[name].partitions) for name in wanted_topics
+            )
+        subscribed.check(members.values())
