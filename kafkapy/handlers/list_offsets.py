@@ -38,6 +38,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.per_partition import answer_partitions, visit_partitions
 from kafkapy.process.turns import Steps
 from kafkapy.process.validation import TURN_SECONDS
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -46,6 +47,7 @@ from kafkapy.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
+    ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
 from kafkapy.protocol.special_timestamps import (
@@ -153,26 +155,27 @@ def _answers(
 ) -> Steps[ListOffsetsResponse]:
     """The response, except for partitions whose searches are added to `searches`."""
     times_named: Counter[tuple[str, int]] = Counter()
-    for topic in request.topics:
-        yield
-        for wanted in topic.partitions:
-            yield
-            times_named[topic.name, wanted.partition_index] += 1
-    topics = []
-    for topic in request.topics:
-        yield
-        partitions = []
-        for wanted in topic.partitions:
-            yield
-            answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
-            partitions.append(answer)
-            try:
-                if times_named[topic.name, wanted.partition_index] > 1:
-                    raise KafkaError(ErrorCode.INVALID_REQUEST)
-                _answer(context, request, topic.name, wanted, answer, searches)
-            except KafkaError as error:
-                answer.error_code = error.code
-        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+
+    def count(topic: ListOffsetsTopic, wanted: ListOffsetsPartition) -> None:
+        times_named[topic.name, wanted.partition_index] += 1
+
+    def answer(topic: ListOffsetsTopic, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+        found = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
+        try:
+            if times_named[topic.name, wanted.partition_index] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST)
+            _answer(context, request, topic.name, wanted, found, searches)
+        except KafkaError as error:
+            found.error_code = error.code
+        return found
+
+    yield from visit_partitions(request.topics, lambda topic: topic.partitions, count)
+    topics = yield from answer_partitions(
+        request.topics,
+        lambda topic: topic.partitions,
+        answer,
+        lambda topic, answers: ListOffsetsTopicResponse(name=topic.name, partitions=answers),
+    )
     return ListOffsetsResponse(topics=topics)
 
 
