@@ -25,10 +25,10 @@ import click
 from kafkapy.configs.keys import ConfigError
 from kafkapy.configs.listeners import parse_address
 from kafkapy.errors import UserError
-from kafkapy.process.collector import Collector, importing
-from kafkapy.process.line_writer import LineWriter
-from kafkapy.process.logging_setup import EXIT_SECONDS, FORMATS, LEVELS, setup_logging
-from kafkapy.process.os_failure import end_with
+from kafkapy.logs.line_writer import LineWriter
+from kafkapy.logs.set_up import EXIT_SECONDS, FORMATS, LEVELS, setup_logging
+from kafkapy.loop.collector import Collector, importing
+from kafkapy.terminal.os_failure import end_with
 
 if TYPE_CHECKING:
     from kafkapy.configs.config import BrokerConfig
@@ -141,7 +141,7 @@ def serve(
         _fail(str(error), code=2)
     errors, output = setup_logging(log_level, log_format), LineWriter(sys.stdout)
     _raise_open_files_limit()
-    from kafkapy.process.event_loop import new_event_loop
+    from kafkapy.loop.event_loop import new_event_loop
 
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
@@ -165,7 +165,7 @@ def cluster(brokers: int, data: str | None, settings: tuple[str, ...], log_level
     It ends with SIGTERM or SIGINT. Without --data, its data is deleted at the end. Brokers on machines of
     their own use `kafkapy serve` with --set zookeeper.connect=HOST:PORT.
     """
-    from kafkapy.broker import StartError
+    from kafkapy.broker.core import StartError
     from kafkapy.cluster import Cluster
 
     errors, output = setup_logging(log_level, "text"), LineWriter(sys.stdout)
@@ -190,7 +190,7 @@ def cluster(brokers: int, data: str | None, settings: tuple[str, ...], log_level
 async def _serve(config: BrokerConfig, output: LineWriter, errors: LineWriter) -> str | None:
     """Run a broker until it is stopped; return the reason if it failed, else None."""
     with importing():
-        from kafkapy.broker import BrokerCore, StartError
+        from kafkapy.broker.core import BrokerCore, StartError
 
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()

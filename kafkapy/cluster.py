@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from kafkapy.inprocess import Broker
 
 if TYPE_CHECKING:
-    from kafkapy.broker import BrokerCore
+    from kafkapy.broker.core import BrokerCore
+    from kafkapy.broker.machine import Machine
     from kafkapy.configs.config import BrokerConfig
-    from kafkapy.machine import Machine
-    from kafkapy.network.peers import Peer, PeerAddress, Peers
+    from kafkapy.inter_broker.peers import Peer, PeerAddress, Peers
 
 _METADATA: Final = "metadata.db"
 MOST_REPLICAS: Final = 3
@@ -213,7 +213,7 @@ class _ClusterBroker(Broker):
         self._cuts = cuts
 
     def _new_core(self, config: BrokerConfig) -> BrokerCore:
-        from kafkapy.broker import BrokerCore
+        from kafkapy.broker.core import BrokerCore
         from kafkapy.metadata.embedded import EmbeddedStore
 
         async def open_store() -> EmbeddedStore:
@@ -224,7 +224,7 @@ class _ClusterBroker(Broker):
 
 def _cut_machine(cuts: set[frozenset[int]]) -> Machine:
     """A machine whose connections to other brokers may be cut."""
-    from kafkapy.machine import Machine
+    from kafkapy.broker.machine import Machine
 
     class CutMachine(Machine):
         def peers(self, node_id: int) -> Peers:
@@ -272,7 +272,7 @@ class _CutPeer:
         self._peer.close()
 
     def _require_uncut(self) -> None:
-        from kafkapy.network.peers import PeerError
+        from kafkapy.inter_broker.peers import PeerError
 
         if self._pair in self._cuts:
             raise PeerError(f"broker {self.address.id} cannot be reached: the network is partitioned")

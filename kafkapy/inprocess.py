@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 if TYPE_CHECKING:
-    from kafkapy.broker import BrokerCore
+    from kafkapy.broker.core import BrokerCore
     from kafkapy.configs.config import BrokerConfig
 
 TEST_DEFAULTS: Final[Mapping[str, str]] = {
@@ -133,7 +133,7 @@ class Broker:
             self._temporary = None
 
     def _run(self, started: Future[None]) -> None:
-        from kafkapy.process.event_loop import new_event_loop
+        from kafkapy.loop.event_loop import new_event_loop
 
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(self._serve(started))
@@ -159,7 +159,7 @@ class Broker:
             await (core.kill() if self._is_killed else core.stop(keep_data=not temporary))
 
     def _new_core(self, config: BrokerConfig) -> BrokerCore:
-        from kafkapy.broker import BrokerCore
+        from kafkapy.broker.core import BrokerCore
 
         return BrokerCore(config)
 

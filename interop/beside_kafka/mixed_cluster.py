@@ -28,7 +28,7 @@ from interop.support.kafkapy_process import KafkapyProcess
 from interop.support.server_process import ServerProcess
 from interop.support.waiting import wait_until
 from interop.support.zookeeper_process import ZooKeeperKafkaProcess, ZooKeeperProcess
-from kafkapy.network.peers import PeerAddress, PeerError, TcpPeers
+from kafkapy.inter_broker.peers import PeerAddress, PeerError, TcpPeers
 from kafkapy.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponsePartition
 from tests.ports import free_ports
 

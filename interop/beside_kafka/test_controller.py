@@ -15,7 +15,7 @@ from interop.beside_kafka.moves import move_from_and_to
 from interop.beside_kafka.records import numbered, read, wait_until_equal, write
 from interop.support.server_process import ServerProcess
 from interop.support.waiting import wait_until
-from kafkapy.network.peers import PeerAddress, TcpPeers
+from kafkapy.inter_broker.peers import PeerAddress, TcpPeers
 from kafkapy.protocol.messages.init_producer_id import InitProducerIdRequest
 
 pytestmark = pytest.mark.slow

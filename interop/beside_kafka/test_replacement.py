@@ -18,7 +18,7 @@ from interop.beside_kafka.conftest import StartMixed
 from interop.beside_kafka.mixed_cluster import KAFKA, KAFKAPY, MixedCluster
 from interop.beside_kafka.records import wait_until_equal
 from interop.support.waiting import wait_until
-from kafkapy.network.peers import PeerError
+from kafkapy.inter_broker.peers import PeerError
 from tests.crash.history import Acked, History, Partition, check
 from tests.crash.load import RecordingProducer, random_value, read_pass
 

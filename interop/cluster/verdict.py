@@ -13,7 +13,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 from interop.cluster.load import GROUP, Load
 from interop.cluster.scene import BROKERS, Scene
 from interop.support.waiting import wait_until
-from kafkapy.network.peers import PeerAddress, PeerError, TcpPeers
+from kafkapy.inter_broker.peers import PeerAddress, PeerError, TcpPeers
 from kafkapy.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from tests.crash.history import CommitFetched, Finding, Partition, check
 from tests.crash.load import Committer, read_pass

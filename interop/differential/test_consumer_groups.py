@@ -14,7 +14,7 @@ from interop.differential.brokers import Broker, Pair
 from interop.differential.groups import Member, find_coordinator, heartbeat
 from interop.support.waiting import wait_until
 from kafkapy.groups.consumer.records import CONSUMER_RECORDS, ConsumerGroupKey
-from kafkapy.groups.consumer.topics import TopicsView
+from kafkapy.groups.modern.topics import TopicsView
 from kafkapy.groups.records import decode_key
 from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
 from kafkapy.protocol.errors import ErrorCode

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
-from kafkapy.broker import BrokerCore, StartError
+from kafkapy.broker.core import BrokerCore, StartError
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.configs.keys import ConfigError
 from kafkapy.inprocess import TEST_DEFAULTS, Broker

@@ -18,7 +18,7 @@ from kazoo.security import make_acl
 from interop.support.kafka_jars import java_command
 from interop.support.waiting import wait_until
 from kafkapy import Broker
-from kafkapy.broker import StartError
+from kafkapy.broker.core import StartError
 from kafkapy.metadata import znodes
 from tests.ports import free_ports
 

@@ -18,9 +18,9 @@ from kafkapy.configs.keys import UNKNOWN, ConfigError, ConfigKey, broker_key, br
 from kafkapy.configs.kind import ALL_BROKERS, ConfigKind, check_broker_id
 from kafkapy.configs.unsupported import without_effect
 from kafkapy.configs.values import value_error
+from kafkapy.logs.text import listed
 from kafkapy.metadata import znodes
 from kafkapy.metadata.image import MetadataImage
-from kafkapy.process.log_text import listed
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)

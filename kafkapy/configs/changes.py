@@ -25,7 +25,7 @@ from kafkapy.metadata.image import NO_NODE, MetadataImage
 from kafkapy.metadata.store import Create, Delete, Operation, SetData
 from kafkapy.metadata.writer import ATTEMPTS, MetadataWriter
 from kafkapy.policies import ConfigRequest, ConfigResource
-from kafkapy.process.policy_calls import PolicyCalls
+from kafkapy.policies.calls import PolicyCalls
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)

@@ -17,9 +17,9 @@ from kafkapy.configs.config import BrokerConfig
 from kafkapy.configs.keys import ConfigKey, broker_keys, client_metrics_keys, group_keys
 from kafkapy.configs.kind import ConfigKind
 from kafkapy.configs.values import value_error
+from kafkapy.logs.text import listed, shortened
 from kafkapy.metadata import znodes
 from kafkapy.metadata.image import MetadataImage
-from kafkapy.process.log_text import listed, shortened
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)

@@ -11,10 +11,10 @@ from kafkapy.configs.keys import ConfigKey, topic_keys
 from kafkapy.configs.kind import ConfigKind
 from kafkapy.configs.unsupported import topic_settings_without_effect
 from kafkapy.configs.values import check_topic_configs
+from kafkapy.logs.text import listed
 from kafkapy.metadata import znodes
 from kafkapy.metadata.image import NO_NODE, MetadataImage
 from kafkapy.metadata.topic_names import why_invalid
-from kafkapy.process.log_text import listed
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)

@@ -38,6 +38,8 @@ from kafkapy.controller.controller import Controller
 from kafkapy.controller.feature_node import feature_change
 from kafkapy.controller.producer_ids import ProducerIds
 from kafkapy.controller.topics import TopicAdmin
+from kafkapy.inter_broker.peers import Peers
+from kafkapy.loop.clock import Clock
 from kafkapy.metadata import znodes
 from kafkapy.metadata.cache import MetadataCache
 from kafkapy.metadata.change_notices import ChangeNotices
@@ -64,9 +66,7 @@ from kafkapy.metadata.store import (
 from kafkapy.metadata.tree_changes import TreeChanges
 from kafkapy.metadata.writer import ATTEMPTS, MetadataWriter
 from kafkapy.metadata.znodes import BrokerInfo, Endpoint, LeaderAndIsr
-from kafkapy.network.peers import Peers
-from kafkapy.process.clock import Clock
-from kafkapy.process.policy_calls import NO_POLICIES, Policies
+from kafkapy.policies.calls import NO_POLICIES, Policies
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import TopicPartition
 

@@ -23,11 +23,11 @@ from kafkapy.configs.config import BrokerConfig
 from kafkapy.controller.streams_topics import StreamsTopics
 from kafkapy.controller.topic_plans import DEFAULT, NewTopic, automatic_topic
 from kafkapy.controller.topics import TopicAdmin
+from kafkapy.inter_broker.peers import PeerError
+from kafkapy.logs.text import listed
+from kafkapy.loop.clock import Clock
 from kafkapy.metadata.cache import MetadataCache
 from kafkapy.metadata.image import Topic
-from kafkapy.network.peers import PeerError
-from kafkapy.process.clock import Clock
-from kafkapy.process.log_text import listed
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.create_topics import (
     CreatableTopic,

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from kafkapy.controller.request_batch import ControlRequest
+from kafkapy.inter_broker.peers import Peer, PeerError, Peers, peer_address
 from kafkapy.metadata.image import Broker
-from kafkapy.network.peers import Peer, PeerError, Peers, peer_address
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages import response_class
 from kafkapy.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse

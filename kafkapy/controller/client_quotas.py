@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kafkapy.configs.quotas import OF_ADDRESSES, OF_USERS_AND_CLIENTS, quota_text, quotas
+from kafkapy.logs.text import listed
 from kafkapy.metadata.change_notices import ChangeNotices
 from kafkapy.metadata.image import NO_NODE, MetadataImage
 from kafkapy.metadata.quotas import (
@@ -33,7 +34,6 @@ from kafkapy.metadata.quotas import (
 from kafkapy.metadata.store import Create, Delete, SetData
 from kafkapy.metadata.writer import MetadataWriter
 from kafkapy.metadata.znodes import encode_config
-from kafkapy.process.log_text import listed
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)

@@ -40,6 +40,7 @@ from kafkapy.controller.request_batch import ControlRequest, RequestBatch
 from kafkapy.controller.state_changes import StateChanges
 from kafkapy.controller.state_commits import PARTITIONS_AT_ONCE
 from kafkapy.controller.term import Term
+from kafkapy.inter_broker.peers import Peers
 from kafkapy.metadata import znodes
 from kafkapy.metadata.cache import MetadataCache
 from kafkapy.metadata.image import NO_LEADER, Broker, MetadataImage, PartitionState, Topic
@@ -53,7 +54,6 @@ from kafkapy.metadata.store import (
 from kafkapy.metadata.tree_changes import CONTROLLER_REQUESTS, TreeChanges
 from kafkapy.metadata.writer import MetadataWriter
 from kafkapy.metadata.znodes import DamagedNodeError
-from kafkapy.network.peers import Peers
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from kafkapy.inter_broker.peers import Peer, PeerAddress, PeerError, Peers, peer_address
 from kafkapy.metadata.cache import MetadataCache
 from kafkapy.metadata.image import NO_CONTROLLER, MetadataImage
-from kafkapy.network.peers import Peer, PeerAddress, PeerError, Peers, peer_address
 
 
 class ControllerLink:

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from kafkapy.controller.topic_plans import NewTopic
-from kafkapy.process.clock import Clock
+from kafkapy.loop.clock import Clock
 from kafkapy.protocol.errors import KafkaError
 
 MOST_REFUSALS: Final = 1_000

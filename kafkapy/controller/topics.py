@@ -53,7 +53,7 @@ from kafkapy.metadata.store import (
 from kafkapy.metadata.topic_names import collision_key
 from kafkapy.metadata.writer import MetadataWriter
 from kafkapy.metadata.znodes import GAP, DamagedNodeError, LeaderAndIsr
-from kafkapy.process.policy_calls import PolicyCalls
+from kafkapy.policies.calls import PolicyCalls
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import TopicPartition, Uuid, random_uuid
 

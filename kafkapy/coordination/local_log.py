@@ -14,8 +14,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkapy.coordination.topic_log import Done
+from kafkapy.loop.cold_reads import Provide
 from kafkapy.metadata.cache import MetadataCache
-from kafkapy.process.cold_reads import Provide
 from kafkapy.protocol.errors import NONE, ErrorCode, KafkaError
 from kafkapy.protocol.records import BatchHeader
 from kafkapy.replicas.partition import Partition

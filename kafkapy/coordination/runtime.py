@@ -43,8 +43,8 @@ from kafkapy.coordination.partitioning import partition_of
 from kafkapy.coordination.pending_write import PendingWrite
 from kafkapy.coordination.timers import Cancellable, Timers
 from kafkapy.coordination.topic_log import Done, TopicLog
+from kafkapy.loop.clock import Clock
 from kafkapy.metadata.image import MetadataImage
-from kafkapy.process.clock import Clock
 from kafkapy.protocol.errors import NONE, DecodeError, ErrorCode, KafkaError
 from kafkapy.protocol.plain_batch import KeyValue, build_plain_batch
 from kafkapy.protocol.records import HEADER_SIZE, BatchHeader

@@ -20,7 +20,7 @@ class Cancellable(Protocol):
 
 
 class Timers(Protocol):
-    """Makes calls later, in the same thread (`kafkapy.process.timers.Timers`)."""
+    """Makes calls later, in the same thread (`kafkapy.loop.timers.Timers`)."""
 
     def call_later(self, seconds: float, call: Callable[[], object]) -> Cancellable:
         """Call `call()` after `seconds`, unless the returned timer is cancelled first."""

@@ -21,7 +21,7 @@ from typing import Final
 
 from kafkapy.fetch.read import FetchParts, FetchRead, diverging_epoch
 from kafkapy.fetch.sessions import FetchContext, FetchSession, FetchTarget
-from kafkapy.process.turns import Steps
+from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkapy.protocol.types import TopicPartition

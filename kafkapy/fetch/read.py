@@ -22,10 +22,10 @@ from typing import Final, ParamSpec, Protocol, TypeVar
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.fetch.nearest_replica import is_rack_aware, nearest_replica
 from kafkapy.fetch.sessions import NO_SUCH_PARTITION, FetchContext, FetchSessionCache, FetchTarget
+from kafkapy.loop.cold_reads import ColdReads
+from kafkapy.loop.turns import Steps, Turns
+from kafkapy.loop.waiters import Waiters
 from kafkapy.metadata.cache import MetadataCache
-from kafkapy.process.cold_reads import ColdReads
-from kafkapy.process.turns import Steps, Turns
-from kafkapy.process.waiters import Waiters
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.fetch import (
     AbortedTransaction,

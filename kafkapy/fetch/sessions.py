@@ -6,7 +6,7 @@ were answered with records move to the end of the session's order, so that every
 with a small max bytes.
 
 A session *settles* a partition that was read to its end, and whose client knows its offsets. Requests look
-at it again when it changes: the session listens to it (process/waiters.py). So a request costs nothing for
+at it again when it changes: the session listens to it (loop/waiters.py). So a request costs nothing for
 partitions without news. Each request of a follower's session still says that it has everything of the settled
 partitions (`Attendance`).
 
@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from sys import intern
 from typing import TYPE_CHECKING
 
-from kafkapy.process.turns import Steps
+from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.fetch import FetchPartition, FetchRequest, PartitionData
 from kafkapy.protocol.types import ZERO_UUID, Uuid

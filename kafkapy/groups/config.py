@@ -2,7 +2,7 @@
 
 Those that are dynamic are taken over by `GroupCoordinator.configure`: `consumer_assignment_interval_ms`,
 `share_assignment_interval_ms` and `streams_assignment_interval_ms`. The others are read once, at start.
-Single groups may have settings of their own (`kafkapy.groups.settings`).
+Single groups may have settings of their own (`kafkapy.groups.modern.settings`).
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ from kafkapy.groups.classic.leave import leave
 from kafkapy.groups.classic.metadata import restore_group
 from kafkapy.groups.classic.rebalance import Rebalances
 from kafkapy.groups.classic.sync import Syncs
-from kafkapy.groups.committed_offset import EncodedOffset
+from kafkapy.groups.classic.writes import GroupWrites
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.consumer.consumer_groups import ConsumerGroups
 from kafkapy.groups.consumer.group import ConsumerGroup
@@ -51,14 +51,14 @@ from kafkapy.groups.consumer.heartbeat import JOIN_EPOCH, Client
 from kafkapy.groups.consumer.member import regex_bytes, subscription_bytes
 from kafkapy.groups.consumer.regex import error_in
 from kafkapy.groups.group import CommitCheck, Group
-from kafkapy.groups.group_writes import GroupWrites
 from kafkapy.groups.groups import LONG_GROUP_ID, Groups
 from kafkapy.groups.loading import GroupReplay, LoadedPartition
 from kafkapy.groups.member_memory import MAX_MEMBER_BYTES, MAX_TAGS, require_room
 from kafkapy.groups.member_total import identity_bytes
-from kafkapy.groups.offset_sweeps import OffsetSweeps
-from kafkapy.groups.offset_writes import OFFSETS_AT_ONCE, OffsetWrites, ignore
-from kafkapy.groups.offsets import Offsets
+from kafkapy.groups.offsets.committed_offset import EncodedOffset
+from kafkapy.groups.offsets.offsets import Offsets
+from kafkapy.groups.offsets.sweeps import OffsetSweeps
+from kafkapy.groups.offsets.writes import OFFSETS_AT_ONCE, OffsetWrites, ignore
 from kafkapy.groups.share.group import ShareGroup
 from kafkapy.groups.share.offsets import ShareGroupOffsets
 from kafkapy.groups.share.persister import StateKeeper
@@ -68,10 +68,10 @@ from kafkapy.groups.streams.heartbeat import HeartbeatAnswer
 from kafkapy.groups.streams.member import metadata_bytes
 from kafkapy.groups.streams.streams_groups import StreamsGroups
 from kafkapy.groups.streams.topology import topology_bytes
+from kafkapy.logs.text import shortened
+from kafkapy.loop.clock import Clock
+from kafkapy.loop.turns import Steps
 from kafkapy.metadata.image import MetadataImage
-from kafkapy.process.clock import Clock
-from kafkapy.process.log_text import shortened
-from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kafkapy.coordination.replay import LastRecords
-from kafkapy.groups.committed_offset import EncodedOffset, require_readable
 from kafkapy.groups.consumer.records import CONSUMER_RECORDS, ConsumerChange
+from kafkapy.groups.offsets.committed_offset import EncodedOffset, require_readable
 from kafkapy.groups.records import (
     GroupKey,
     OffsetKey,

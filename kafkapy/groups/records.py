@@ -19,8 +19,8 @@ import struct
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from kafkapy.groups.committed_offset import EncodedOffset
 from kafkapy.groups.consumer.records import CONSUMER_RECORDS, ConsumerGroupKey
+from kafkapy.groups.offsets.committed_offset import EncodedOffset
 from kafkapy.groups.share.records import SHARE_RECORDS, ShareGroupKey
 from kafkapy.groups.streams.records import STREAMS_RECORDS, StreamsGroupKey
 from kafkapy.protocol.codec import decode_from, encode

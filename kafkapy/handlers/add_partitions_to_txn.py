@@ -26,7 +26,7 @@ from typing import Final
 
 from kafkapy.coordination.answer import Answer
 from kafkapy.handlers.context import BrokerParts, RequestContext
-from kafkapy.process.turns import Steps
+from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,

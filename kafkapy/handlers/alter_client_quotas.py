@@ -24,7 +24,7 @@ from typing import Final
 from kafkapy.controller.client_quotas import Alteration, QuotaChange
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.per_partition import answer_each
-from kafkapy.process.turns import Steps
+from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,

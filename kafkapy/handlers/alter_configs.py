@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 
 from kafkapy.handlers.context import RequestContext
-from kafkapy.process.turns import counted
+from kafkapy.loop.turns import counted
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.alter_configs import (
     AlterConfigsRequest,

@@ -24,7 +24,7 @@ from kafkapy.controller.assignment import check_manual_replicas
 from kafkapy.controller.controller import Controller
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.per_partition import answer_partitions, visit_partitions
-from kafkapy.process.turns import Steps, Turns
+from kafkapy.loop.turns import Steps, Turns
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

@@ -26,8 +26,8 @@ import asyncio
 
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.per_partition import visit_partitions
+from kafkapy.loop.turns import Steps
 from kafkapy.metadata.topic_names import is_valid
-from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,

@@ -24,11 +24,11 @@ from typing import Final
 
 from kafkapy.groups.consumer.group import ConsumerGroup
 from kafkapy.groups.consumer.member import ConsumerMember
-from kafkapy.groups.consumer.topics import TopicsView
+from kafkapy.groups.modern.topics import TopicsView
 from kafkapy.handlers import authorized_operations, rebalance_protocols
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.hash_order import names_in_hash_order
-from kafkapy.process.turns import Steps, counted
+from kafkapy.loop.turns import Steps, counted
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_group_describe import (
     Assignment,

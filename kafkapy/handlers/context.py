@@ -7,7 +7,7 @@ over what is named (per_partition.py), and returns
   response, or a list of its parts if it is encoded already (protocol/frames.py), or None if nothing is to be
   sent (Produce with acks=0);
 - **steps**, where a request may name many things: a generator that returns an answer or an awaitable. It
-  yields wherever other requests may be served (process/turns.py), which the loops of per_partition.py do for
+  yields wherever other requests may be served (loop/turns.py), which the loops of per_partition.py do for
   it. It is started at once. If one turn is not enough, the next request waits as for an awaitable;
 - an **awaitable** of an answer, where a disk, another broker or a client must be waited for (`async def`, or
   a future): the connection's next request waits until it is answered, as in Apache Kafka, where a channel is
@@ -18,7 +18,7 @@ over what is named (per_partition.py), and returns
 Produce wraps its awaitable: after `Pipelined(awaitable)` the connection's next request is handled meanwhile.
 Answers keep the order of requests. An awaitable may itself return a Pipelined, if the next request must wait
 only for its first part. `Pipelined(awaitable, expected)` has the answer encoded ahead, if it can be foreseen
-(network/answers.py). With a `Watch` (process/waiters.py) instead of the awaitable, no task is created, and
+(network/answers.py). With a `Watch` (loop/waiters.py) instead of the awaitable, no task is created, and
 the answer is sent within the wake.
 
 A `records` field of a request is a writable memoryview of the connection's receive buffer. It is valid until
@@ -40,18 +40,18 @@ from kafkapy.controller.automatic_topics import AutomaticTopics
 from kafkapy.controller.producer_ids import ProducerIds
 from kafkapy.fetch.read import FetchParts
 from kafkapy.groups.coordinator import GroupCoordinator
-from kafkapy.groups.zookeeper_offsets import ZooKeeperOffsets
+from kafkapy.groups.offsets.zookeeper import ZooKeeperOffsets
+from kafkapy.inter_broker.inter_broker import InterBroker
+from kafkapy.loop.clock import Clock
+from kafkapy.loop.validation import Validation
 from kafkapy.metadata.cache import MetadataCache
 from kafkapy.metadata.encoded_answers import EncodedAnswers
 from kafkapy.metadata.image import MetadataImage
-from kafkapy.network.inter_broker import InterBroker
 from kafkapy.network.requester import Requester
-from kafkapy.process.clock import Clock
-from kafkapy.process.refused_batches import RefusedBatches
-from kafkapy.process.validation import Validation
 from kafkapy.replicas.controller_requests import ControllerRequests
 from kafkapy.replicas.log_mover import LogMover
 from kafkapy.replicas.log_start_saves import LogStartSaves
+from kafkapy.replicas.refused_batches import RefusedBatches
 from kafkapy.replicas.write_gate import WriteGate
 from kafkapy.share.share_parts import ShareParts
 from kafkapy.transactions.coordinator import TransactionCoordinator

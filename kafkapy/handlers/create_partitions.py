@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from kafkapy.controller.topic_plans import MorePartitions
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.per_partition import answer_each
-from kafkapy.process.turns import Steps, counted
+from kafkapy.loop.turns import Steps, counted
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.create_partitions import (
     CreatePartitionsRequest,

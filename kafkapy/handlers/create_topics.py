@@ -29,9 +29,9 @@ from collections.abc import Callable, Iterable, Mapping
 from kafkapy.configs.entries import ConfigEntry
 from kafkapy.controller.topic_plans import NewTopic
 from kafkapy.handlers.context import RequestContext
+from kafkapy.loop.turns import Steps
 from kafkapy.metadata.image import Topic
 from kafkapy.metadata.topic_names import CLUSTER_METADATA_TOPIC
-from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.create_topics import (
     CreatableTopic,

@@ -19,7 +19,7 @@ from collections.abc import Awaitable
 
 from kafkapy.coordination.answer import Answer, Join
 from kafkapy.handlers.context import RequestContext
-from kafkapy.process.turns import Steps, counted
+from kafkapy.loop.turns import Steps, counted
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.delete_groups import (
     DeletableGroupResult,

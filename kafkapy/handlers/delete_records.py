@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING
 
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.per_partition import answer_each
+from kafkapy.loop.turns import Steps
 from kafkapy.metadata.topic_names import is_internal
-from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.delete_records import (
     DeleteRecordsPartition,

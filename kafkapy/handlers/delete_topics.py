@@ -25,7 +25,7 @@ from collections import Counter
 
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.per_partition import answer_each
-from kafkapy.process.turns import Steps
+from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.delete_topics import (
     DeletableTopicResult,

@@ -21,8 +21,8 @@ from enum import IntEnum
 
 from kafkapy.configs.quotas import quotas
 from kafkapy.handlers.context import RequestContext
+from kafkapy.loop.turns import Steps
 from kafkapy.metadata.quotas import CLIENT_ID, IP, USER, QuotaEntity
-from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.describe_client_quotas import (
     ComponentData,

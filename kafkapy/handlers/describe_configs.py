@@ -38,8 +38,8 @@ from kafkapy.configs.entries import TYPES, ConfigEntry, Source
 from kafkapy.configs.keys import UNKNOWN
 from kafkapy.configs.kind import ALL_BROKERS, ResourceType
 from kafkapy.handlers.context import RequestContext
+from kafkapy.loop.turns import Steps
 from kafkapy.metadata.topic_names import why_invalid
-from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.describe_configs import (
     DescribeConfigsRequest,

@@ -24,7 +24,7 @@ from kafkapy.groups.classic.group import ClassicGroup, GroupState
 from kafkapy.handlers import authorized_operations
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.per_partition import answer_each
-from kafkapy.process.turns import Steps, counted
+from kafkapy.loop.turns import Steps, counted
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.describe_groups import (
     DescribedGroup,

@@ -23,7 +23,7 @@ from itertools import chain
 
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.per_partition import visit_partitions
-from kafkapy.process.turns import Steps
+from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,

@@ -13,8 +13,8 @@ Behaviour:
 from __future__ import annotations
 
 from kafkapy.handlers.context import RequestContext
+from kafkapy.loop.turns import Steps
 from kafkapy.metadata.topic_names import why_invalid
-from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.describe_producers import (
     DescribeProducersRequest,

@@ -20,9 +20,9 @@ from heapq import heappop, heappush
 from kafkapy.handlers.authorized_operations import TOPIC
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.offline_replicas import OfflineReplicas
+from kafkapy.loop.turns import Steps, counted
 from kafkapy.metadata.image import Topic
 from kafkapy.metadata.topic_names import is_internal, is_valid
-from kafkapy.process.turns import Steps, counted
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.describe_topic_partitions import (
     Cursor,

@@ -13,7 +13,7 @@ Behaviour:
 from __future__ import annotations
 
 from kafkapy.handlers.context import RequestContext
-from kafkapy.process.turns import Steps, counted
+from kafkapy.loop.turns import Steps, counted
 from kafkapy.protocol.errors import KafkaError
 from kafkapy.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,

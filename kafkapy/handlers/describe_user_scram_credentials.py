@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.per_partition import answer_each
-from kafkapy.process.turns import Steps, counted
+from kafkapy.loop.turns import Steps, counted
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,

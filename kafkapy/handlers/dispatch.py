@@ -19,10 +19,10 @@ from typing import Any
 from kafkapy import handlers
 from kafkapy.handlers.api_versions import unsupported_version
 from kafkapy.handlers.context import BrokerParts, RequestContext
+from kafkapy.logs.text import shortened
+from kafkapy.loop.turns import take_turn
 from kafkapy.metadata.store import StoreClosedError
 from kafkapy.network.requester import Requester
-from kafkapy.process.log_text import shortened
-from kafkapy.process.turns import take_turn
 from kafkapy.protocol.codec import schema_of
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.frames import RequestHeader

@@ -27,9 +27,9 @@ from kafkapy.controller.controller import Controller
 from kafkapy.controller.elections import ElectionType
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.per_partition import answer_partitions, visit_partitions
+from kafkapy.logs.text import shortened
+from kafkapy.loop.turns import Steps, Turns
 from kafkapy.metadata.image import MetadataImage, PartitionState
-from kafkapy.process.log_text import shortened
-from kafkapy.process.turns import Steps, Turns
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.elect_leaders import (
     ElectLeadersRequest,

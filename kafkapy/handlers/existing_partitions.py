@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kafkapy.groups.offsets import partitions_of
+from kafkapy.groups.offsets.offsets import partitions_of
 from kafkapy.metadata.image import Topic
 from kafkapy.protocol.types import TopicPartition, Uuid
 

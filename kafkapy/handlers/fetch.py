@@ -45,7 +45,7 @@ from kafkapy.fetch.read import FetchRead
 from kafkapy.fetch.sessions import FetchContext
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.leader_hints import WRONG_LEADER, current_leader, endpoints
-from kafkapy.process.turns import Steps
+from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import KafkaError
 from kafkapy.protocol.messages.fetch import FetchRequest, FetchResponse, LeaderIdAndEpoch, NodeEndpoint
 

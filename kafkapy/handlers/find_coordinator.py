@@ -28,12 +28,12 @@ from typing import Final
 from kafkapy.coordination.partitioning import partition_of
 from kafkapy.handlers.context import Node, RequestContext
 from kafkapy.handlers.per_partition import answer_each
+from kafkapy.loop.turns import Steps, counted
 from kafkapy.metadata.topic_names import (
     GROUP_METADATA_TOPIC,
     SHARE_GROUP_STATE_TOPIC,
     TRANSACTION_STATE_TOPIC,
 )
-from kafkapy.process.turns import Steps, counted
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.find_coordinator import (
     Coordinator,

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection
 from typing import Final, TypeVar
 
 from kafkapy.coordination.partitioning import java_hash
-from kafkapy.process.turns import Steps
+from kafkapy.loop.turns import Steps
 
 MULTIPLIER: Final = -7046029254386353131
 K = TypeVar("K")

@@ -29,7 +29,7 @@ from kafkapy.configs import loggers as broker_loggers
 from kafkapy.configs.changes import Change
 from kafkapy.configs.kind import ResourceType, check_broker_id
 from kafkapy.handlers.context import RequestContext
-from kafkapy.process.turns import counted
+from kafkapy.loop.turns import counted
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,

@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import Final
 
 from kafkapy.handlers.context import RequestContext
-from kafkapy.process.turns import Steps
+from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.leave_group import (
     LeaveGroupRequest,

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from kafkapy.configs.kind import ResourceType
 from kafkapy.handlers.context import RequestContext
-from kafkapy.process.turns import Steps
+from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.list_config_resources import (
     ConfigResource,

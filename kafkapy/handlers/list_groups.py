@@ -28,8 +28,8 @@ from kafkapy.groups.share.group import ShareGroupState
 from kafkapy.groups.streams.group import StreamsGroupState
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.hash_order import names_in_hash_order, partitions_in_hash_order
+from kafkapy.loop.turns import Steps
 from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC
-from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 

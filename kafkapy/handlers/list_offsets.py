@@ -17,7 +17,7 @@ Behaviour:
   go back (KIP-207). It is OFFSET_NOT_AVAILABLE then, or LEADER_NOT_AVAILABLE before v5, and so are searches.
 - A partition that is named twice is INVALID_REQUEST each time.
 - Earliest and latest are answered from memory: Spark asks for both at every poll of every partition.
-- Records are searched for in a thread, when it is the connection's turn (process/validation.py). Where a
+- Records are searched for in a thread, when it is the connection's turn (loop/validation.py). Where a
   batch decompresses to more than `max.decompressed.message.bytes`, the answer is MESSAGE_TOO_LARGE.
 
 Version notes:
@@ -39,8 +39,8 @@ from functools import partial
 
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.per_partition import answer_partitions, visit_partitions
-from kafkapy.process.turns import Steps
-from kafkapy.process.validation import TURN_SECONDS
+from kafkapy.loop.turns import Steps
+from kafkapy.loop.validation import TURN_SECONDS
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.list_offsets import (
     ListOffsetsPartition,

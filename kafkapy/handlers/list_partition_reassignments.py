@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.per_partition import visit_partitions
-from kafkapy.process.turns import Steps
+from kafkapy.loop.turns import Steps
 from kafkapy.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,

@@ -22,9 +22,9 @@ import time
 from collections.abc import Awaitable, Sequence
 from typing import Final
 
+from kafkapy.groups.consumer.patterns import Pattern, PatternError, compile_pattern
 from kafkapy.handlers.context import RequestContext
-from kafkapy.process.patterns import Pattern, PatternError, compile_pattern
-from kafkapy.process.turns import Steps
+from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.list_transactions import (
     ListTransactionsRequest,

@@ -39,9 +39,9 @@ from functools import partial
 from kafkapy.handlers.authorized_operations import CLUSTER, NOT_ASKED, TOPIC
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.offline_replicas import OfflineReplicas
+from kafkapy.loop.turns import VALUES_AT_ONCE, Steps
 from kafkapy.metadata.image import Topic
 from kafkapy.metadata.topic_names import is_internal, is_valid
-from kafkapy.process.turns import VALUES_AT_ONCE, Steps
 from kafkapy.protocol.codec import encode, holds_more
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.frames import shared_response

@@ -39,7 +39,8 @@ from typing import Any, Final
 
 from kafkapy.coordination.answer import Answer
 from kafkapy.coordination.pending_write import PendingWrite
-from kafkapy.groups.committed_offset import (
+from kafkapy.groups.coordinator import GroupCoordinator
+from kafkapy.groups.offsets.committed_offset import (
     NO_EXPIRY,
     OFFSET_VERSION,
     EncodedOffset,
@@ -47,14 +48,13 @@ from kafkapy.groups.committed_offset import (
     encode_plain,
     encode_plain_tail,
 )
-from kafkapy.groups.coordinator import GroupCoordinator
-from kafkapy.groups.offset_writes import OFFSETS_AT_ONCE
-from kafkapy.groups.offsets import partitions_of
-from kafkapy.groups.zookeeper_offsets import ZooKeeperOffsets
+from kafkapy.groups.offsets.offsets import partitions_of
+from kafkapy.groups.offsets.writes import OFFSETS_AT_ONCE
+from kafkapy.groups.offsets.zookeeper import ZooKeeperOffsets
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.existing_partitions import existing_partitions, find_partition
+from kafkapy.loop.turns import Steps, at_once
 from kafkapy.metadata.image import MetadataImage
-from kafkapy.process.turns import Steps, at_once
 from kafkapy.protocol.codec import encode
 from kafkapy.protocol.errors import NONE, ErrorCode, KafkaError
 from kafkapy.protocol.frames import response_frame

@@ -16,10 +16,10 @@ from collections.abc import Awaitable
 from itertools import islice
 
 from kafkapy.coordination.answer import Answer, Join
-from kafkapy.groups.offset_writes import OFFSETS_AT_ONCE
+from kafkapy.groups.offsets.writes import OFFSETS_AT_ONCE
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.per_partition import answer_partitions
-from kafkapy.process.turns import Steps
+from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.offset_delete import (
     OffsetDeleteRequest,

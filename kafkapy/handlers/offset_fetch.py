@@ -35,12 +35,12 @@ import contextlib
 from collections.abc import Awaitable, Mapping, Set
 from typing import Final
 
-from kafkapy.groups.committed_offset import CommittedOffset, EncodedOffset, decode_offset
-from kafkapy.groups.zookeeper_offsets import ZooKeeperOffsets
+from kafkapy.groups.offsets.committed_offset import CommittedOffset, EncodedOffset, decode_offset
+from kafkapy.groups.offsets.zookeeper import ZooKeeperOffsets
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.hash_order import in_hash_order, names_in_hash_order
+from kafkapy.loop.turns import Steps
 from kafkapy.metadata.image import MetadataImage
-from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.offset_fetch import (
     OffsetFetchRequest,

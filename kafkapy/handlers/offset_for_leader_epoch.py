@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.per_partition import answer_partitions
-from kafkapy.process.turns import Steps
+from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,

@@ -1,6 +1,6 @@
 """Loops over what a request names, which let other requests be served in between.
 
-A request may name a million things. Each loop here takes a step (process/turns.py) for each of them, topics
+A request may name a million things. Each loop here takes a step (loop/turns.py) for each of them, topics
 without partitions included, so a handler that uses these loops needs no `yield` of its own.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from kafkapy.process.turns import Steps
+from kafkapy.loop.turns import Steps
 
 T = TypeVar("T")
 P = TypeVar("P")

@@ -11,7 +11,7 @@ Behaviour:
   on their disks. While fewer replicas are in sync than `min.insync.replicas`, it is NOT_ENOUGH_REPLICAS, or
   NOT_ENOUGH_REPLICAS_AFTER_APPEND.
 - If a batch of an idempotent producer is refused for a while, its later ones that were in flight get the same
-  error (process/refused_batches.py). In Apache Kafka they are OUT_OF_ORDER_SEQUENCE_NUMBER, or are taken.
+  error (replicas/refused_batches.py). In Apache Kafka they are OUT_OF_ORDER_SEQUENCE_NUMBER, or are taken.
 - While a replica in sync is silent, and in the first minute of a leader, a sequence number out of order is
   NOT_LEADER_OR_FOLLOWER: the batches in between may be elsewhere, or come again (`Leader.may_miss_batches`).
 - acks=1 is answered once this broker has the records, with `durability=fsync` on its disk. If it has the only
@@ -28,7 +28,7 @@ Behaviour:
   NOT_LEADER_OR_FOLLOWER.
 - While an answer waits, the connection's next requests are handled. Answers keep the order of the requests.
 - A request whose validation takes long is validated in a worker thread, when it is the connection's turn
-  (process/validation.py). That is so for large or many compressed batches, for batches that decompress to
+  (loop/validation.py). That is so for large or many compressed batches, for batches that decompress to
   much, and for recompression. The connection's next request waits for it, so that a producer's batches stay
   in order.
 
@@ -56,11 +56,10 @@ from collections.abc import Awaitable
 
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.leader_hints import current_leader, endpoints
+from kafkapy.loop.turns import Steps
+from kafkapy.loop.validation import TURN_SECONDS
 from kafkapy.metadata.topic_names import INTERNAL_TOPICS
 from kafkapy.network.answers import Pipelined
-from kafkapy.process.refused_batches import Place
-from kafkapy.process.turns import Steps
-from kafkapy.process.validation import TURN_SECONDS
 from kafkapy.protocol.compression import Compression
 from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
 from kafkapy.protocol.messages.produce import (
@@ -77,6 +76,7 @@ from kafkapy.protocol.messages.produce import (
 from kafkapy.protocol.records import read_header
 from kafkapy.protocol.types import ZERO_UUID, TopicPartition
 from kafkapy.replicas.partition import Partition
+from kafkapy.replicas.refused_batches import Place
 from kafkapy.replicas.write_gate import MOST_SECONDS
 from kafkapy.storage.disk.errors import StuckError
 from kafkapy.storage.disk.log_directory import LogDirectory
@@ -123,7 +123,7 @@ NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 MOST_EXPECTED = 500
 """The most batches of a request whose answer is encoded ahead.
 
-If none of them is refused, the answer holds some ten values for each (VALUES_AT_ONCE, process/turns.py).
+If none of them is refused, the answer holds some ten values for each (VALUES_AT_ONCE, loop/turns.py).
 """
 
 NO_LEADER = LeaderIdAndEpoch()

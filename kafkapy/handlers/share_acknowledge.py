@@ -27,7 +27,7 @@ from kafkapy.handlers.share_acknowledgements import (
     refused,
     require_member,
 )
-from kafkapy.process.turns import Steps
+from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.share_acknowledge import (
     LeaderIdAndEpoch,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from kafkapy.handlers.context import BrokerParts, RequestContext
-from kafkapy.process.turns import Steps
+from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages import share_acknowledge, share_fetch
 from kafkapy.share.share_partition import RENEW, Acknowledgement

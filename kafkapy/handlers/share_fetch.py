@@ -37,7 +37,7 @@ from kafkapy.handlers.share_acknowledgements import (
     refused,
     require_member,
 )
-from kafkapy.process.turns import Steps
+from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.share_fetch import (
     AcquiredRecords,

@@ -12,12 +12,12 @@ Behaviour:
 
 from __future__ import annotations
 
-from kafkapy.groups.consumer.topics import TopicsView
+from kafkapy.groups.modern.topics import TopicsView
 from kafkapy.groups.share.member import ShareMember
 from kafkapy.handlers import authorized_operations
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.hash_order import names_in_hash_order
-from kafkapy.process.turns import Steps, counted
+from kafkapy.loop.turns import Steps, counted
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.share_group_describe import (
     Assignment,

@@ -24,7 +24,7 @@ from kafkapy.groups.streams.topology import InternalTopic
 from kafkapy.handlers import authorized_operations, rebalance_protocols
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.hash_order import names_in_hash_order
-from kafkapy.process.turns import Steps
+from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.streams_group_describe import (
     Assignment,

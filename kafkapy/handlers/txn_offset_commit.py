@@ -29,12 +29,12 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from kafkapy.coordination.runtime import TransactionalProducer
-from kafkapy.groups.committed_offset import EncodedOffset, encode_offset
-from kafkapy.groups.offset_writes import OFFSETS_AT_ONCE
-from kafkapy.groups.offsets import partitions_of
+from kafkapy.groups.offsets.committed_offset import EncodedOffset, encode_offset
+from kafkapy.groups.offsets.offsets import partitions_of
+from kafkapy.groups.offsets.writes import OFFSETS_AT_ONCE
 from kafkapy.handlers.context import RequestContext
+from kafkapy.loop.turns import Steps
 from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC
-from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,

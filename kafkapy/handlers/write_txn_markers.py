@@ -25,8 +25,8 @@ from typing import Final
 
 from kafkapy.handlers.context import BrokerParts, RequestContext
 from kafkapy.handlers.per_partition import answer_partitions
+from kafkapy.loop.turns import Steps
 from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC
-from kafkapy.process.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.write_txn_markers import (
     WritableTxnMarker,

@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
+from kafkapy.loop.clock import Clock
 from kafkapy.metadata import znodes
 from kafkapy.metadata.store import Create, Delete, Operation
 from kafkapy.metadata.writer import MetadataWriter
-from kafkapy.process.clock import Clock
 
 NOTICE_LIFETIME_MS: Final = 15 * 60 * 1000
 """How long a notice stays (Kafka's ZkNodeChangeNotificationListener)."""

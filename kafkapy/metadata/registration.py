@@ -18,6 +18,7 @@ import socket
 from collections.abc import Iterable
 from typing import Any, Final
 
+from kafkapy.loop.clock import Clock
 from kafkapy.metadata import znodes
 from kafkapy.metadata.image import Broker, MetadataImage
 from kafkapy.metadata.store import (
@@ -32,7 +33,6 @@ from kafkapy.metadata.store import (
     WatchEvent,
 )
 from kafkapy.metadata.znodes import BrokerInfo, DamagedNodeError, Endpoint
-from kafkapy.process.clock import Clock
 
 logger = logging.getLogger(__name__)
 

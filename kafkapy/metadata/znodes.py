@@ -25,7 +25,7 @@
                                     by their leaders, brokers that know no AlterPartition
     /controller_broker_epochs       {"version":1,"brokers":{"1":27}}: see encode_broker_epochs
     /latest_producer_id_block       {"version":1,"broker":1,"block_start":"0","block_end":"999"}
-    /consumers/<group>/…            those of consumers of Kafka 0.8 (kafkapy/groups/zookeeper_offsets.py)
+    /consumers/<group>/…            those of consumers of Kafka 0.8 (kafkapy/groups/offsets/zookeeper.py)
 
 Everything is UTF-8 JSON except the controller epoch and offsets. Below `/config`, names of groups,
 subscriptions, users, clients and addresses are URL-encoded. Source: Kafka's ZkData.scala, ConfigType and

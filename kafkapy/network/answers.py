@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from kafkapy.process.waiters import Watch
+from kafkapy.loop.waiters import Watch
 
 
 class Pipelined:

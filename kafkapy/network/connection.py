@@ -128,7 +128,7 @@ class Connection:
         self.unsent_since = self.last_active
         """The time from which the client has not read all its answers, while some are unsent."""
         self.validation_paid_at = 0.0
-        """The time at which its debt for validation is paid (process/validation.py)."""
+        """The time at which its debt for validation is paid (loop/validation.py)."""
         self.is_incomplete = False
         """Whether a request is partly received. The sweep watches its progress."""
         self._shared = shared

@@ -23,13 +23,13 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final, Protocol
 
+from kafkapy.loop.turns import VALUES_AT_ONCE
+from kafkapy.loop.validation import Payer
+from kafkapy.loop.waiters import Watch
 from kafkapy.network.answers import Pipelined
 from kafkapy.network.dispatcher import Endpoint
 from kafkapy.network.outbound import discard
 from kafkapy.network.shared import Shared
-from kafkapy.process.turns import VALUES_AT_ONCE
-from kafkapy.process.validation import Payer
-from kafkapy.process.waiters import Watch
 from kafkapy.protocol.codec import decode_from, holds_more
 from kafkapy.protocol.errors import DecodeError, OverBudgetError
 from kafkapy.protocol.frames import RequestHeader, parse_request_header, response_parts

@@ -7,7 +7,7 @@ them. One system call then takes the place of four.
 
 Nothing here blocks: `flush` sends what the socket takes and returns whether everything is sent. A slice that
 is not in the page cache would block sendfile, and delay every client. It is `cold` until it is loaded
-(process/cold_reads.py).
+(loop/cold_reads.py).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
+from kafkapy.loop.cold_reads import ColdSlice
 from kafkapy.network.channel import Channel
-from kafkapy.process.cold_reads import ColdSlice
 from kafkapy.protocol.types import Part
 from kafkapy.storage.disk.files import FileSlice
 

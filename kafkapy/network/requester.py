@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 class Requester(Protocol):
-    """Implemented by `network.connection.Connection` and `network.loopback.LoopbackConnection`."""
+    """Implemented by `network.connection.Connection` and `inter_broker.loopback.LoopbackConnection`."""
 
     validation_paid_at: float
-    """The time at which its debt for validation is paid (process/validation.py)."""
+    """The time at which its debt for validation is paid (loop/validation.py)."""
 
     @property
     def is_this_broker(self) -> bool:

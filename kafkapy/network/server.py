@@ -31,14 +31,14 @@ from typing import Final
 
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.configs.listeners import Listener, format_address, parse_protocol_map
+from kafkapy.loop.cold_reads import ColdReads
+from kafkapy.loop.timers import STALL_SECONDS
+from kafkapy.loop.validation import Validation
 from kafkapy.network.channel import PlainChannel
 from kafkapy.network.connection import Connection
 from kafkapy.network.connection_limits import ConnectionLimits
 from kafkapy.network.dispatcher import Dispatcher
 from kafkapy.network.shared import Shared
-from kafkapy.process.cold_reads import ColdReads
-from kafkapy.process.timers import STALL_SECONDS
-from kafkapy.process.validation import Validation
 from kafkapy.storage.disk.errors import is_exhausted, what_is_lacking
 
 SWEEP_SECONDS: Final = 0.5

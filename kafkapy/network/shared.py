@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 from typing import Final, Protocol
 
+from kafkapy.loop.cold_reads import ColdReads
+from kafkapy.loop.validation import Validation
 from kafkapy.network.dispatcher import Dispatcher
 from kafkapy.network.rounds import Rounds
-from kafkapy.process.cold_reads import ColdReads
-from kafkapy.process.validation import Validation
 
 SHARED_BUFFER: Final = 256 << 10
 _RETAINED_FRACTION: Final = 4

@@ -15,8 +15,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kafkapy.configs.config import BrokerConfig
+from kafkapy.inter_broker.peers import PeerAddress, Peers
 from kafkapy.metadata.image import MetadataImage
-from kafkapy.network.peers import PeerAddress, Peers
 from kafkapy.replicas.controller_requests import UNKNOWN_BROKER_EPOCH, ControllerRequests
 from kafkapy.replicas.fetcher import FetcherParts, FetchSettings
 from kafkapy.replicas.fetchers import Fetchers

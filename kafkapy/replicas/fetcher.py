@@ -23,7 +23,7 @@ A leader tells a high watermark once, even if the answer is not used because the
 then. So a partition in a new role is first forgotten by the leader's session, and then asked for.
 
 Of thousands of partitions only those cost something that change: a fetcher listens to them
-(process/waiters.py). Damage that a reader meets truncates a log, and retention moves its start.
+(loop/waiters.py). Damage that a reader meets truncates a log, and retention moves its start.
 
 Source: AbstractFetcherThread, ReplicaFetcherThread, RemoteLeaderEndPoint; KIP-101, KIP-279, KIP-595.
 """
@@ -37,7 +37,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kafkapy.network.peers import Peer, PeerAddress, PeerError, Peers
+from kafkapy.inter_broker.peers import Peer, PeerAddress, PeerError, Peers
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData, ReplicaState
 from kafkapy.protocol.messages.list_offsets import (

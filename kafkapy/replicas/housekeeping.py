@@ -23,9 +23,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from kafkapy.configs.config import BrokerConfig
+from kafkapy.loop.clock import Clock
+from kafkapy.loop.cold_reads import Provide
 from kafkapy.metadata.cache import MetadataCache
-from kafkapy.process.clock import Clock
-from kafkapy.process.cold_reads import Provide
 from kafkapy.protocol.errors import KafkaError
 from kafkapy.replicas.partition import Partition
 from kafkapy.replicas.replica_manager import ReplicaManager

@@ -15,8 +15,8 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
 
+from kafkapy.inter_broker.peers import PeerError
 from kafkapy.metadata.image import PartitionState
-from kafkapy.network.peers import PeerError
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.alter_partition import (
     AlterPartitionRequest,

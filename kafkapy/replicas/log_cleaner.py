@@ -37,9 +37,9 @@ from functools import partial
 from typing import Final, ParamSpec, TypeVar
 
 from kafkapy.configs.config import BrokerConfig
-from kafkapy.process.clock import Clock
-from kafkapy.process.cold_reads import Provide
-from kafkapy.process.loop_load import LoopLoad
+from kafkapy.loop.clock import Clock
+from kafkapy.loop.cold_reads import Provide
+from kafkapy.loop.loop_load import LoopLoad
 from kafkapy.protocol.errors import DecodeError, KafkaError
 from kafkapy.replicas.group_commit import GroupCommit
 from kafkapy.replicas.housekeeping import delete_old_segments

@@ -31,7 +31,7 @@ from kafkapy.storage.log.log_config import NEVER, LogConfig
 if TYPE_CHECKING:
     import asyncio
 
-    from kafkapy.process.waiters import Listener, Waiters
+    from kafkapy.loop.waiters import Listener, Waiters
     from kafkapy.protocol.types import TopicPartition
     from kafkapy.replicas.replication import Replication
     from kafkapy.storage.log.flush import FlushTicket

@@ -20,8 +20,8 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Final
 
+from kafkapy.loop.waiters import Waiters
 from kafkapy.metadata.image import MetadataImage, Topic
-from kafkapy.process.waiters import Waiters
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import ZERO_UUID, TopicPartition, Uuid
 from kafkapy.replicas.group_commit import GroupCommit

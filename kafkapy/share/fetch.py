@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from kafkapy.process.cold_reads import ColdReads
-from kafkapy.process.turns import Steps, Turns
-from kafkapy.process.waiters import Waiters
+from kafkapy.loop.cold_reads import ColdReads
+from kafkapy.loop.turns import Steps, Turns
+from kafkapy.loop.waiters import Waiters
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.records import HEADER_SIZE, read_header
 from kafkapy.share.led_partitions import LedPartition, LedPartitions, LedState

@@ -20,11 +20,11 @@ from enum import Enum
 from typing import Any, Final, Protocol, TypeAlias
 
 from kafkapy.coordination.timers import Cancellable, Timers
+from kafkapy.logs.text import shortened
+from kafkapy.loop.clock import Clock
+from kafkapy.loop.turns import Turn
+from kafkapy.loop.waiters import Waiters
 from kafkapy.metadata.image import MetadataImage
-from kafkapy.process.clock import Clock
-from kafkapy.process.log_text import shortened
-from kafkapy.process.turns import Turn
-from kafkapy.process.waiters import Waiters
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.replicas.partition import Partition

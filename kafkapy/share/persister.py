@@ -14,10 +14,10 @@ from typing import Any, Final, Protocol, TypeVar
 from kafkapy.coordination.partitioning import partition_of
 from kafkapy.groups.share.member import Partitions
 from kafkapy.groups.share.persister import SharePartitionErrors, StateSummary
+from kafkapy.inter_broker.peers import PeerError
+from kafkapy.loop.turns import Turns
 from kafkapy.metadata.cache import MetadataCache
 from kafkapy.metadata.topic_names import SHARE_GROUP_STATE_TOPIC
-from kafkapy.network.peers import PeerError
-from kafkapy.process.turns import Turns
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages import (
     delete_share_group_state,
@@ -50,7 +50,7 @@ T = TypeVar("T")
 
 
 class Ask(Protocol):
-    """Asks a broker (`kafkapy.network.inter_broker.InterBroker.ask`)."""
+    """Asks a broker (`kafkapy.inter_broker.inter_broker.InterBroker.ask`)."""
 
     async def __call__(self, broker_id: int, request: Any, *, seconds: float) -> Any:
         """Send a request to a broker, and return the answer; raises PeerError or KafkaError."""

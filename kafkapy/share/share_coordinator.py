@@ -25,8 +25,8 @@ from kafkapy.coordination.event_writes import EventWrites
 from kafkapy.coordination.runtime import CoordinatorRuntime
 from kafkapy.coordination.timers import Cancellable, Timers
 from kafkapy.coordination.topic_log import TopicLog
+from kafkapy.loop.clock import Clock
 from kafkapy.metadata.image import MetadataImage
-from kafkapy.process.clock import Clock
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.initialize_share_group_state import PartitionData as InitialState
 from kafkapy.protocol.messages.write_share_group_state import PartitionData as WrittenState

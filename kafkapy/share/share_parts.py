@@ -8,9 +8,9 @@ from typing import Any
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.coordination.timers import Timers
 from kafkapy.coordination.topic_log import TopicLog
+from kafkapy.loop.clock import Clock
+from kafkapy.loop.waiters import Waiters
 from kafkapy.metadata.image import MetadataImage
-from kafkapy.process.clock import Clock
-from kafkapy.process.waiters import Waiters
 from kafkapy.replicas.partition import Partition
 from kafkapy.share.led_partitions import LedPartitions
 from kafkapy.share.persister import Persister

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from kafkapy.process.clock import Clock
+from kafkapy.loop.clock import Clock
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.replicas.partition import Partition
 from kafkapy.share.settings import EARLIEST, LATEST

@@ -29,10 +29,10 @@ from kafkapy.coordination.pending_write import report
 from kafkapy.coordination.runtime import CoordinatorRuntime
 from kafkapy.coordination.timers import Cancellable, Timers
 from kafkapy.coordination.topic_log import Done, TopicLog
+from kafkapy.logs.text import shortened
+from kafkapy.loop.clock import Clock
+from kafkapy.loop.turns import Steps, take_turn
 from kafkapy.metadata.image import MetadataImage
-from kafkapy.process.clock import Clock
-from kafkapy.process.log_text import shortened
-from kafkapy.process.turns import Steps, take_turn
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kafkapy.protocol.types import TopicPartition

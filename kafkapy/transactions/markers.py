@@ -23,8 +23,8 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from kafkapy.coordination.timers import Timers
+from kafkapy.inter_broker.peers import PeerError
 from kafkapy.metadata.image import NO_LEADER
-from kafkapy.network.peers import PeerError
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.write_txn_markers import (
     WritableTxnMarker,

@@ -18,10 +18,10 @@ from typing import Final, NamedTuple
 
 from kafkapy.coordination.answer import Answer
 from kafkapy.coordination.partitioning import partition_of
+from kafkapy.inter_broker.inter_broker import InterBroker
+from kafkapy.inter_broker.peers import PeerError
 from kafkapy.metadata.cache import MetadataCache
 from kafkapy.metadata.topic_names import TRANSACTION_STATE_TOPIC
-from kafkapy.network.inter_broker import InterBroker
-from kafkapy.network.peers import PeerError
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,

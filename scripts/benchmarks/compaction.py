@@ -28,7 +28,7 @@ from confluent_kafka.admin import (
 
 from interop.support.server_process import ServerProcess
 from interop.support.waiting import wait_until
-from kafkapy.process.clock import Clock
+from kafkapy.loop.clock import Clock
 from kafkapy.protocol.records import Compression, Record, build_batch
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.directories.log_manager import LogManager

@@ -6,7 +6,7 @@ are made of the highest one, and both are known or unknown as the indexes are.
 Nothing here reads the `.log` file. The segment (segment.py) has the batches. It notes each one that it
 appends, and rebuilds indexes that are missing or damaged: `reset`, `note_batch` and `add_entry` for each
 batch in order, `complete`. There is no reference back to it: frozen objects in a cycle are never freed
-(process/collector.py).
+(loop/collector.py).
 
 Crash story: index files have no checksum, and after a crash they may be preallocated or torn. `check` notices
 what makes a search go wrong, and the segment follows no entry that leads to no batch. An index that could not

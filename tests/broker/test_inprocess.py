@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import kafkapy
-from kafkapy.broker import StartError
+from kafkapy.broker.core import StartError
 from kafkapy.configs.keys import ConfigError
 from kafkapy.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kafkapy.protocol.messages.find_coordinator import FindCoordinatorRequest

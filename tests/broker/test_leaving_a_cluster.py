@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import kafkapy
-from kafkapy.broker import StartError
+from kafkapy.broker.core import StartError
 from tests.broker.test_cli import kafkapy as run
 
 TOPIC = "orders"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import kafkapy
-from kafkapy.broker import StartError
+from kafkapy.broker.core import StartError
 from kafkapy.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kafkapy.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.network.raw_client import RawClient

@@ -18,11 +18,11 @@ from confluent_kafka.admin import (
 )
 
 import kafkapy
-from kafkapy.broker import StartError
+from kafkapy.broker.core import StartError
 from kafkapy.configs.keys import ConfigError
 from kafkapy.policies import ConfigRequest, TopicRequest
 from kafkapy.policies import ConfigResource as Resource
-from kafkapy.process.policy_calls import PolicyCalls
+from kafkapy.policies.calls import PolicyCalls
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.alter_configs import (
     AlterableConfig,
@@ -206,7 +206,7 @@ def test_a_policy_that_takes_long_holds_up_no_other_request() -> None:
 async def test_requests_do_not_wait_for_ever_for_a_policy_that_hangs(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("kafkapy.process.policy_calls.CLOSE_SECONDS", 0.01)
+    monkeypatch.setattr("kafkapy.policies.calls.CLOSE_SECONDS", 0.01)
     operator_rules.hold.clear()
     calls = PolicyCalls(Waits(), CREATE, patience=0.05)
     requests = [TopicRequest("a", 1, 1, None), TopicRequest("b", 1, 1, None)]

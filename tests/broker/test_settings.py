@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 import pytest
 
 import kafkapy
-from kafkapy.broker import BrokerCore
-from kafkapy.machine import Machine
+from kafkapy.broker.core import BrokerCore
+from kafkapy.broker.machine import Machine
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafkapy.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import kafkapy
-from kafkapy.broker import StartError
+from kafkapy.broker.core import StartError
 from kafkapy.protocol.errors import ErrorCode
 from tests.handlers.produce_client import batch, create_topic, fetch, produce, values
 from tests.network.raw_client import RawClient, eventually

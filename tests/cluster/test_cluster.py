@@ -17,8 +17,8 @@ from confluent_kafka import Consumer, ElectionType, KafkaException, Producer, To
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import kafkapy
-from kafkapy import cluster_member
-from kafkapy.broker import StartError
+from kafkapy.broker import cluster_member
+from kafkapy.broker.core import StartError
 from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.metadata.store import StoreClosedError
 from kafkapy.protocol.errors import ErrorCode, KafkaError

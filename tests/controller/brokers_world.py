@@ -16,13 +16,13 @@ from kafkapy.configs.config import BrokerConfig
 from kafkapy.controller.admin import ClusterAdmin
 from kafkapy.controller.controller import Controller
 from kafkapy.controller.topic_plans import NewTopic
+from kafkapy.inter_broker.peers import PeerAddress, PeerError
 from kafkapy.metadata.cache import MetadataCache, open_cluster
 from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
 from kafkapy.metadata.store import Operation, OutcomeUnknownError
 from kafkapy.metadata.tree_changes import TreeChanges
 from kafkapy.metadata.znodes import Endpoint
-from kafkapy.network.peers import PeerAddress, PeerError
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,

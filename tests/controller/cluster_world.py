@@ -10,13 +10,13 @@ import pytest
 
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.controller.admin import ClusterAdmin
+from kafkapy.loop.clock import Clock
 from kafkapy.metadata.cache import MetadataCache, open_cluster
 from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.metadata.store import MetadataStore
 from kafkapy.metadata.tree_changes import TreeChanges
 from kafkapy.metadata.znodes import Endpoint
-from kafkapy.process.clock import Clock
 
 NODE_ID = 1
 

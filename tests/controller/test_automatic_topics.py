@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kafkapy.controller.automatic_topics import AutomaticTopics
+from kafkapy.inter_broker.peers import PeerError
 from kafkapy.metadata.image import NO_CONTROLLER
-from kafkapy.network.peers import PeerError
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.create_topics import (
     CreatableTopicResult,

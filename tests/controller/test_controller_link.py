@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from kafkapy.controller.controller_link import ControllerLink
+from kafkapy.inter_broker.peers import PeerError, TcpPeers
 from kafkapy.metadata.cache import MetadataCache
 from kafkapy.metadata.image import Broker, MetadataImage
 from kafkapy.metadata.znodes import Endpoint
-from kafkapy.network.peers import PeerError, TcpPeers
 from kafkapy.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from tests.network.test_peers import other_broker, send
+from tests.inter_broker.test_peers import other_broker, send
 
 
 async def no_own_answer(request: Any) -> Any:

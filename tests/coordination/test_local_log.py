@@ -15,8 +15,8 @@ import pytest
 
 from kafkapy.coordination import local_log
 from kafkapy.coordination.local_log import LocalTopicLog
-from kafkapy.process.timers import Timers
-from kafkapy.process.waiters import Waiters
+from kafkapy.loop.timers import Timers
+from kafkapy.loop.waiters import Waiters
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.plain_batch import build_plain_batch
 from kafkapy.protocol.records import decode_records, iter_headers

@@ -15,7 +15,7 @@ import signal
 import sys
 from pathlib import Path
 
-import kafkapy.machine
+import kafkapy.broker.machine
 from kafkapy.cli import main
 from tests.crash.disk_trace import Op
 from tests.crash.hooked_files import HookedFiles
@@ -57,7 +57,7 @@ def run() -> None:
     moment, operation, number = os.environ["KAFKAPY_CRASH_AT"].split(":")
     root = Path(sys.argv[sys.argv.index("--data") + 1]).absolute().parent
     files = DyingFiles(root, moment, operation, int(number), Path(os.environ["KAFKAPY_CRASH_COUNT"]))
-    setattr(kafkapy.machine, "FileSystem", lambda: files)  # noqa: B010
+    setattr(kafkapy.broker.machine, "FileSystem", lambda: files)  # noqa: B010
     sys.argv.insert(1, "serve")
     main()
 

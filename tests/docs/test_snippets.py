@@ -21,7 +21,7 @@ from kafkapy.policies import (
     PolicyViolationError,
     TopicRequest,
 )
-from kafkapy.process.policy_calls import load_policy
+from kafkapy.policies.calls import load_policy
 
 ROOT = Path(__file__).resolve().parents[2]
 # A block that names its file in its first line.

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import kafkapy
-from kafkapy.broker import BrokerCore
+from kafkapy.broker.core import BrokerCore
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import decode_response, encode_request
 from kafkapy.protocol.messages.delete_topics import DeleteTopicsRequest

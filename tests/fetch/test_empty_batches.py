@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as ClientPartition
 
 from kafkapy import Broker
-from kafkapy.broker import BrokerCore
+from kafkapy.broker.core import BrokerCore
 from kafkapy.protocol.control_records import ControlType, control_record_key, end_txn_marker_value
 from kafkapy.protocol.legacy_records import decode_message_set
 from kafkapy.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData

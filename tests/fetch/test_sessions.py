@@ -8,7 +8,7 @@ from typing import TypeVar
 import pytest
 
 from kafkapy.fetch.sessions import EVICTION_MS, LAST_EPOCH, FetchContext, FetchSessionCache
-from kafkapy.process.turns import Steps
+from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 

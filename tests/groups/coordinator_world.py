@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from kafkapy.coordination.partitioning import partition_of
 from kafkapy.groups.classic.group import ClassicGroup
 from kafkapy.groups.classic.join import Joining
-from kafkapy.groups.committed_offset import decode_offset, encode_offset
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.coordinator import GroupCoordinator
+from kafkapy.groups.offsets.committed_offset import decode_offset, encode_offset
 from kafkapy.metadata.image import Topic
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest

@@ -19,7 +19,7 @@ from kafkapy.groups.classic.rebalance import Rebalances
 from kafkapy.groups.classic.sync import Syncs
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.records import decode_group_value, encode_group_value
-from kafkapy.process.clock import Clock
+from kafkapy.loop.clock import Clock
 from kafkapy.protocol.codec import encode
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_protocol import ConsumerProtocolSubscription

@@ -14,13 +14,13 @@ import pytest
 
 from kafkapy.coordination.partitioning import partition_of
 from kafkapy.groups.classic.group import GroupState
-from kafkapy.groups.committed_offset import encode_offset
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.coordinator import GroupCoordinator
 from kafkapy.groups.group import Group
+from kafkapy.groups.offsets.committed_offset import encode_offset
 from kafkapy.groups.records import encode_group_key, encode_group_value
+from kafkapy.loop.turns import take_turn
 from kafkapy.metadata.image import MetadataImage, Topic
-from kafkapy.process.turns import take_turn
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.group_records import GroupMetadataValue, MemberMetadata
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest
@@ -476,7 +476,7 @@ class TestDeletion:
     async def test_offsets_of_a_new_topic_stay_while_those_of_the_old_one_go(
         self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("kafkapy.process.turns.TURN_SECONDS", 0)
+        monkeypatch.setattr("kafkapy.loop.turns.TURN_SECONDS", 0)
         cluster.commit((T0, 5), (T1, 6), group="a")
         cluster.commit((T0, 5), (T1, 6), group="b")
         old = Topic("t", random_uuid(), ())
@@ -493,7 +493,7 @@ class TestDeletion:
     async def test_a_commit_to_a_new_topic_is_not_removed_on_its_way(
         self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("kafkapy.process.turns.TURN_SECONDS", 0)
+        monkeypatch.setattr("kafkapy.loop.turns.TURN_SECONDS", 0)
         cluster.commit((T0, 5))
         old = Topic("t", random_uuid(), ())
         before = MetadataImage().with_topics([old, cluster.log.entry()])

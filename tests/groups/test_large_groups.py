@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from kafkapy.groups import subscriptions
 from kafkapy.groups.consumer import progress
 from kafkapy.groups.consumer.heartbeat import Client
-from kafkapy.groups.consumer.topics import TopicsView
-from kafkapy.groups.existing_topics import ExistingTopics
+from kafkapy.groups.modern import subscriptions
+from kafkapy.groups.modern.existing_topics import ExistingTopics
+from kafkapy.groups.modern.subscriptions import Subscriptions
+from kafkapy.groups.modern.topics import TopicsView
 from kafkapy.groups.share import heartbeat as share_heartbeat
 from kafkapy.groups.streams.sticky_assignor import MemberSpec, StickyAssignor, SubtopologySpec
-from kafkapy.groups.subscriptions import Subscriptions
 from kafkapy.metadata.image import Broker, MetadataImage, PartitionState, Topic
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.types import random_uuid

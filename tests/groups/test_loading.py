@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from kafkapy.coordination import replay
 from kafkapy.groups import loading
 from kafkapy.groups.classic.metadata import restore_group
-from kafkapy.groups.committed_offset import decode_offset, encode_offset
 from kafkapy.groups.loading import GroupReplay, LoadedPartition
+from kafkapy.groups.offsets.committed_offset import decode_offset, encode_offset
 from kafkapy.groups.records import OffsetKey, decode_key, encode_group_key, offset_records
 from kafkapy.protocol.compression import Compression
 from kafkapy.protocol.control_records import ControlType, control_record_key, end_txn_marker_value

@@ -7,9 +7,9 @@ from typing import Any, NoReturn
 
 import pytest
 
-from kafkapy.groups.consumer.topics import TopicsView
 from kafkapy.groups.groups import Groups
-from kafkapy.groups.topic_changes import MOST_NAMES, TopicChanges
+from kafkapy.groups.modern.topic_changes import MOST_NAMES, TopicChanges
+from kafkapy.groups.modern.topics import TopicsView
 from kafkapy.metadata.image import Topic
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.join_group import JoinGroupResponse

@@ -9,9 +9,9 @@ import pytest
 
 from kafkapy.coordination.partitioning import partition_of
 from kafkapy.groups.classic.group import ClassicGroup, GroupState
-from kafkapy.groups.committed_offset import decode_offset, encode_offset
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.coordinator import GroupCoordinator
+from kafkapy.groups.offsets.committed_offset import decode_offset, encode_offset
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest
 from kafkapy.protocol.messages.join_group import JoinGroupResponse

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from kafkapy.groups.classic.group import ClassicGroup, GroupState
-from kafkapy.groups.committed_offset import decode_offset, encode_offset
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.coordinator import GroupCoordinator
+from kafkapy.groups.offsets.committed_offset import decode_offset, encode_offset
+from kafkapy.loop.clock import Clock
 from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC
-from kafkapy.process.clock import Clock
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest
 from kafkapy.protocol.messages.join_group import JoinGroupResponse

@@ -7,7 +7,12 @@ from dataclasses import replace
 import pytest
 
 from kafkapy.groups.config import GroupConfig
-from kafkapy.groups.settings import ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL, SESSION_TIMEOUT, GroupSettings
+from kafkapy.groups.modern.settings import (
+    ASSIGNMENT_INTERVAL,
+    HEARTBEAT_INTERVAL,
+    SESSION_TIMEOUT,
+    GroupSettings,
+)
 from kafkapy.metadata.image import MetadataImage
 
 

@@ -18,14 +18,14 @@ from kafkapy.configs.config import BrokerConfig
 from kafkapy.controller.admin import ClusterAdmin
 from kafkapy.controller.automatic_topics import AutomaticTopics
 from kafkapy.handlers.context import RequestContext
+from kafkapy.loop.clock import Clock
+from kafkapy.loop.turns import Turns
 from kafkapy.metadata.cache import MetadataCache, open_cluster
 from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.metadata.encoded_answers import EncodedAnswers
 from kafkapy.metadata.image import MetadataImage, Topic
 from kafkapy.metadata.tree_changes import TreeChanges
 from kafkapy.metadata.znodes import Endpoint
-from kafkapy.process.clock import Clock
-from kafkapy.process.turns import Turns
 from kafkapy.protocol.codec import decode, encode
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.message import TopMessage

@@ -11,7 +11,7 @@ import pytest
 import kafkapy
 from kafkapy.coordination.pending_write import PendingWrite
 from kafkapy.groups.coordinator import GroupCoordinator
-from kafkapy.groups.offset_writes import OFFSETS_AT_ONCE
+from kafkapy.groups.offsets.writes import OFFSETS_AT_ONCE
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import decode_response, encode_request
 from kafkapy.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState

@@ -9,8 +9,8 @@ import pytest
 import kafkapy
 from kafkapy.coordination.partitioning import java_hash
 from kafkapy.handlers.hash_order import in_hash_order, names_in_hash_order, partitions_in_hash_order
+from kafkapy.loop.turns import at_once
 from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC
-from kafkapy.process.turns import at_once
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafkapy.protocol.messages.list_groups import ListGroupsRequest

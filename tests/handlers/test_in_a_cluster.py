@@ -14,9 +14,9 @@ import pytest
 from kafkapy.controller.automatic_topics import AutomaticTopics
 from kafkapy.coordination.partitioning import partition_of
 from kafkapy.handlers import describe_configs
+from kafkapy.loop.clock import Clock
 from kafkapy.metadata.image import NO_LEADER, Broker, PartitionState, Topic
 from kafkapy.metadata.znodes import Endpoint
-from kafkapy.process.clock import Clock
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.api_versions import ApiVersionsRequest
 from kafkapy.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse

@@ -17,7 +17,7 @@ from confluent_kafka import TopicPartition as Assigned
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import kafkapy
-from kafkapy.broker import BrokerCore
+from kafkapy.broker.core import BrokerCore
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

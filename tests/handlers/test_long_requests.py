@@ -20,10 +20,10 @@ import kafkapy.handlers.delete_groups
 import kafkapy.handlers.describe_groups
 import kafkapy.handlers.find_coordinator
 from kafkapy import handlers
-from kafkapy.broker import BrokerCore
+from kafkapy.broker.core import BrokerCore
 from kafkapy.groups.coordinator import GroupCoordinator
-from kafkapy.groups.offset_writes import OffsetWrites
-from kafkapy.process.turns import Turns
+from kafkapy.groups.offsets.writes import OffsetWrites
+from kafkapy.loop.turns import Turns
 from kafkapy.protocol.frames import encode_request
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.messages import (
@@ -615,7 +615,7 @@ def client(kafka_broker: kafkapy.Broker) -> Iterator[RawClient]:
 def test_a_request_about_many_things_is_handled_in_turns(
     client: RawClient, monkeypatch: pytest.MonkeyPatch, request_: TopMessage, version: int
 ) -> None:
-    monkeypatch.setattr("kafkapy.process.turns.TURN_SECONDS", 0)
+    monkeypatch.setattr("kafkapy.loop.turns.TURN_SECONDS", 0)
     monkeypatch.setattr("kafkapy.handlers.offset_commit.CHECKED_AT_ONCE", 1)
     turns, give = 0, Turns._give
 

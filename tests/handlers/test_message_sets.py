@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import kafkapy
-from kafkapy.broker import BrokerCore
+from kafkapy.broker.core import BrokerCore
 from kafkapy.fetch.message_sets import ENOUGH_BYTES, LEAST_BYTES
 from kafkapy.protocol.compression import Compression
 from kafkapy.protocol.control_records import ControlType, control_record_key, end_txn_marker_value

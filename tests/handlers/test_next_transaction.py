@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import kafkapy
-from kafkapy.broker import BrokerCore
+from kafkapy.broker.core import BrokerCore
 from kafkapy.coordination.topic_log import Done
 from kafkapy.handlers import Endpoint
 from kafkapy.handlers.dispatch import Dispatcher

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from kafkapy.handlers.per_partition import answer_each, answer_partitions, visit_partitions
-from kafkapy.process.turns import Steps
+from kafkapy.loop.turns import Steps
 
 T = TypeVar("T")
 

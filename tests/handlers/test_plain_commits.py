@@ -12,8 +12,8 @@ import kafkapy
 from kafkapy.handlers import existing_partitions as module
 from kafkapy.handlers import offset_commit
 from kafkapy.handlers.existing_partitions import existing_partitions, find_partition
+from kafkapy.loop.clock import Clock
 from kafkapy.metadata.image import NO_LEADER, PartitionState, Topic
-from kafkapy.process.clock import Clock
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import encode_request
 from kafkapy.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import kafkapy
-from kafkapy.broker import BrokerCore
+from kafkapy.broker.core import BrokerCore
 from kafkapy.handlers.produce import DelayedProduce
-from kafkapy.process.waiters import Waiters, Watch
+from kafkapy.loop.waiters import Waiters, Watch
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.frames import decode_response, encode_request
 from kafkapy.protocol.messages.find_coordinator import FindCoordinatorRequest

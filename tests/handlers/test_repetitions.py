@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 import kafkapy
-from kafkapy.broker import BrokerCore
+from kafkapy.broker.core import BrokerCore
 from kafkapy.protocol.codec import holds_more
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.messages import (

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kafkapy.loop.clock import Clock
 from kafkapy.metadata import registration as module
 from kafkapy.metadata import znodes
 from kafkapy.metadata.image import Broker, MetadataImage
@@ -27,7 +28,6 @@ from kafkapy.metadata.store import (
     WatchEvent,
 )
 from kafkapy.metadata.znodes import BrokerInfo, Endpoint
-from kafkapy.process.clock import Clock
 from tests.metadata.test_metadata_store import OpenSession, connect_store, open_session, store
 
 __all__ = ["connect_store", "open_session", "store"]

@@ -17,12 +17,12 @@ from kafkapy.configs.config import BrokerConfig
 from kafkapy.configs.listeners import format_address
 from kafkapy.handlers import Api, Endpoint
 from kafkapy.handlers.dispatch import Dispatcher
+from kafkapy.loop.cold_reads import ColdReads
+from kafkapy.loop.event_loop import new_event_loop
+from kafkapy.loop.turns import Turns
+from kafkapy.loop.validation import Validation
 from kafkapy.network.connection import Connection
 from kafkapy.network.server import Server
-from kafkapy.process.cold_reads import ColdReads
-from kafkapy.process.event_loop import new_event_loop
-from kafkapy.process.turns import Turns
-from kafkapy.process.validation import Validation
 from kafkapy.protocol.messages import request_class, response_class
 from kafkapy.protocol.types import ApiKey
 

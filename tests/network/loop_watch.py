@@ -21,7 +21,7 @@ from typing import Final
 import pytest
 
 import kafkapy
-from kafkapy.broker import BrokerCore
+from kafkapy.broker.core import BrokerCore
 
 LIMIT: Final = 0.02
 """No request may block the loop for so many seconds."""
@@ -54,7 +54,7 @@ class LoopWatch:
                     self.holds.append((seconds, repr(handle)))
 
         monkeypatch.setattr(asyncio.Handle, "_run", timed)
-        monkeypatch.setattr("kafkapy.process.event_loop.new_event_loop", asyncio.new_event_loop)
+        monkeypatch.setattr("kafkapy.loop.event_loop.new_event_loop", asyncio.new_event_loop)
 
     @contextmanager
     def broker(self, data_dir: Path, config: Mapping[str, object] | None = None) -> Iterator[kafkapy.Broker]:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from kafkapy.loop.event_loop import new_event_loop
 from kafkapy.network.answers import Pipelined
-from kafkapy.process.event_loop import new_event_loop
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import decode_response, encode_request
 from kafkapy.protocol.messages.produce import (

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import kafkapy
-from kafkapy.broker import BrokerCore
+from kafkapy.broker.core import BrokerCore
 from kafkapy.protocol.compression import Compression
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

@@ -23,16 +23,15 @@ from kafkapy.configs.config import BrokerConfig
 from kafkapy.coordination.local_log import LocalTopicLog
 from kafkapy.fetch.sessions import FetchSessionCache
 from kafkapy.handlers.context import RequestContext
+from kafkapy.inter_broker.peers import PeerAddress, PeerError
+from kafkapy.loop.cold_reads import ColdReads
+from kafkapy.loop.timers import Timers
+from kafkapy.loop.turns import Turns
+from kafkapy.loop.validation import Validation
+from kafkapy.loop.waiters import Waiters
 from kafkapy.metadata.image import NO_LEADER, Broker, MetadataImage, PartitionState, Topic
 from kafkapy.metadata.znodes import Endpoint
 from kafkapy.network.answers import Pipelined
-from kafkapy.network.peers import PeerAddress, PeerError
-from kafkapy.process.cold_reads import ColdReads
-from kafkapy.process.refused_batches import RefusedBatches
-from kafkapy.process.timers import Timers
-from kafkapy.process.turns import Turns
-from kafkapy.process.validation import Validation
-from kafkapy.process.waiters import Waiters
 from kafkapy.protocol import codec
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import decode_response, encode_request, parse_request_header, response_parts
@@ -75,6 +74,7 @@ from kafkapy.replicas.leader import Leader
 from kafkapy.replicas.log_mover import LogMover
 from kafkapy.replicas.log_start_saves import LogStartSaves
 from kafkapy.replicas.partition import Partition
+from kafkapy.replicas.refused_batches import RefusedBatches
 from kafkapy.replicas.replica_manager import ReplicaManager
 from kafkapy.replicas.write_gate import WriteGate
 from kafkapy.storage.disk.log_directory import Durability

@@ -22,7 +22,7 @@ from confluent_kafka.admin import (
 )
 
 from kafkapy import Broker
-from kafkapy.broker import BrokerCore
+from kafkapy.broker.core import BrokerCore
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.disk.files import Buffer, File, FileSystem
 from kafkapy.storage.log.partition_log import PartitionLog

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkapy.process.timers import Timers
-from kafkapy.process.waiters import Waiters
+from kafkapy.loop.timers import Timers
+from kafkapy.loop.waiters import Waiters
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.replicas.group_commit import GroupCommit
 from kafkapy.replicas.partition import Partition

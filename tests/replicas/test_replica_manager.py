@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from kafkapy.loop.timers import Timers
+from kafkapy.loop.waiters import Waiters
 from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
-from kafkapy.process.timers import Timers
-from kafkapy.process.waiters import Waiters
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.replicas.group_commit import GroupCommit

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from kafkapy.broker import BrokerCore, StartError
+from kafkapy.broker.core import BrokerCore, StartError
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.metadata.store import MetadataStore, OutcomeUnknownError
 from tests.simulation.disk import SimulatedDisk

@@ -1,8 +1,8 @@
 """Simulated clients: they send whole messages, try again, and write down what they saw.
 
-They speak by the connections that brokers use among themselves (kafkapy/network/peers.py), in the highest
-version that both know. What was sent and not answered is sent again by another connection, while the first
-request may still be on its way.
+They speak by the connections that brokers use among themselves (kafkapy/inter_broker/peers.py), in the
+highest version that both know. What was sent and not answered is sent again by another connection, while
+the first request may still be on its way.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import zlib
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from kafkapy.inter_broker.peers import Peer, PeerAddress, PeerError, TcpPeers
 from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC
-from kafkapy.network.peers import Peer, PeerAddress, PeerError, TcpPeers
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.create_topics import (
     CreatableTopic,

@@ -20,8 +20,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from kafkapy.inter_broker.peers import PeerAddress, PeerError
 from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC
-from kafkapy.network.peers import PeerAddress, PeerError
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest
 from kafkapy.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol

@@ -15,13 +15,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
+from kafkapy.broker.machine import Machine
 from kafkapy.configs.config import BrokerConfig
-from kafkapy.machine import Machine
+from kafkapy.loop.clock import Clock
+from kafkapy.loop.cold_reads import ColdReads
+from kafkapy.loop.validation import Validation
 from kafkapy.metadata.store import MetadataStore
 from kafkapy.network.server import Server
-from kafkapy.process.clock import Clock
-from kafkapy.process.cold_reads import ColdReads
-from kafkapy.process.validation import Validation
 from kafkapy.replicas.flush_threads import FlushThreads
 from kafkapy.replicas.flusher import Flush
 from kafkapy.storage.disk.log_directory import LogDirectory

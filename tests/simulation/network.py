@@ -20,11 +20,11 @@ from typing import Any, Final
 
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.configs.listeners import Listener
+from kafkapy.loop.cold_reads import ColdReads
+from kafkapy.loop.validation import Validation
 from kafkapy.network.connection import Connection
 from kafkapy.network.dispatcher import Dispatcher
 from kafkapy.network.server import Server
-from kafkapy.process.cold_reads import ColdReads
-from kafkapy.process.validation import Validation
 from kafkapy.protocol.types import ApiKey, Part
 from kafkapy.storage.disk.files import FileSlice
 from tests.simulation.world import VirtualLoop, World

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Final
 
-from kafkapy.network.peers import PeerAddress
+from kafkapy.inter_broker.peers import PeerAddress
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import decode_response, encode_request
 from kafkapy.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
-from kafkapy.network.peers import PeerAddress, PeerError
+from kafkapy.inter_broker.peers import PeerAddress, PeerError
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from kafkapy.network.peers import PeerAddress
+from kafkapy.inter_broker.peers import PeerAddress
 from tests.simulation.broker import ErrorsAreFailures, SimulatedBroker
 from tests.simulation.clients import SimulatedCommitter, SimulatedProducer, SimulatedReader
 from tests.simulation.determinism import deterministic

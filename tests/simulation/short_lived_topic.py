@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from kafkapy.network.peers import PeerAddress, PeerError
+from kafkapy.inter_broker.peers import PeerAddress, PeerError
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kafkapy.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState

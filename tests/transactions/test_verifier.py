@@ -11,10 +11,10 @@ import pytest
 
 from kafkapy.coordination.partitioning import partition_of
 from kafkapy.coordination.topic_log import Done
+from kafkapy.inter_broker.peers import PeerError
 from kafkapy.metadata.cache import MetadataCache
 from kafkapy.metadata.image import Broker, MetadataImage, PartitionState, Topic
 from kafkapy.metadata.topic_names import TRANSACTION_STATE_TOPIC
-from kafkapy.network.peers import PeerError
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,

@@ -10,9 +10,9 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+from kafkapy.inter_broker.peers import PeerError
 from kafkapy.metadata.image import NO_LEADER, MetadataImage, Topic
 from kafkapy.metadata.topic_names import TRANSACTION_STATE_TOPIC
-from kafkapy.network.peers import PeerError
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.write_txn_markers import (
     WritableTxnMarkerPartitionResult,

@@ -29,7 +29,7 @@ from typing import Final
 from kafkapy.groups.classic.group import ClassicGroup, GroupState
 from kafkapy.groups.classic.member import JoinReply, Member, Protocols, member_bytes
 from kafkapy.groups.classic.rebalance import Rebalances
-from kafkapy.process.log_text import shortened
+from kafkapy.logs.text import shortened
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.join_group import JoinGroupResponse
 

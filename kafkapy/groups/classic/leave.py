@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from kafkapy.groups.classic.group import ClassicGroup
 from kafkapy.groups.classic.join import NO_MEMBER_ID
 from kafkapy.groups.classic.rebalance import Rebalances
-from kafkapy.process.log_text import shortened
+from kafkapy.logs.text import shortened
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.leave_group import MemberIdentity, MemberResponse
 

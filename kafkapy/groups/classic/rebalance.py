@@ -26,8 +26,8 @@ from kafkapy.groups.classic.member import Member
 from kafkapy.groups.classic.sessions import Sessions
 from kafkapy.groups.classic.store import GroupStore
 from kafkapy.groups.config import GroupConfig
-from kafkapy.process.clock import Clock
-from kafkapy.process.log_text import shortened
+from kafkapy.logs.text import shortened
+from kafkapy.loop.clock import Clock
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.sync_group import SyncGroupResponse
 

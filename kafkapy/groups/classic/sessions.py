@@ -17,7 +17,7 @@ from typing import Final
 from kafkapy.coordination.timers import Timers
 from kafkapy.groups.classic.group import ClassicGroup
 from kafkapy.groups.classic.member import Member
-from kafkapy.process.clock import Clock
+from kafkapy.loop.clock import Clock
 
 CLOSE_ENOUGH: Final = 0.001
 """The seconds by which a timer may fire early."""

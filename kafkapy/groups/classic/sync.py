@@ -18,7 +18,7 @@ from kafkapy.groups.classic.group import ClassicGroup, GroupState
 from kafkapy.groups.classic.member import SyncReply, assignment_bytes
 from kafkapy.groups.classic.rebalance import Rebalances
 from kafkapy.groups.member_memory import has_room
-from kafkapy.process.log_text import shortened
+from kafkapy.logs.text import shortened
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 

@@ -20,8 +20,8 @@ from kafkapy.groups.consumer.heartbeat import replace_static, require_static
 from kafkapy.groups.consumer.member import ClassicProtocol, ConsumerMember, MemberState
 from kafkapy.groups.consumer.progress import Progress
 from kafkapy.groups.consumer.regex_refresh import RegexRefresh
-from kafkapy.groups.consumer.timeouts import Timeout
 from kafkapy.groups.consumer.transition import Transition
+from kafkapy.groups.modern.timeouts import Timeout
 from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_group_heartbeat import TopicPartitions
 from kafkapy.protocol.messages.consumer_protocol import ConsumerProtocolSubscription

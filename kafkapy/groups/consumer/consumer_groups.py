@@ -20,7 +20,6 @@ from kafkapy.coordination.commit_deadlines import CommitDeadlines
 from kafkapy.coordination.runtime import CoordinatorRuntime
 from kafkapy.coordination.timers import Timers
 from kafkapy.coordination.topic_log import Done
-from kafkapy.groups.change import encode_change
 from kafkapy.groups.classic.group import ClassicGroup, GroupState
 from kafkapy.groups.classic.join import NO_MEMBER_ID, Joining
 from kafkapy.groups.classic.metadata import group_metadata
@@ -37,18 +36,19 @@ from kafkapy.groups.consumer.records import ConsumerChange, ConsumerGroupKey, Ta
 from kafkapy.groups.consumer.regex import RegexTopics
 from kafkapy.groups.consumer.regex_refresh import RegexRefresh
 from kafkapy.groups.consumer.target import TargetRequest, load_assignors
-from kafkapy.groups.consumer.timeouts import Timeout
-from kafkapy.groups.consumer.topics import TopicsView
 from kafkapy.groups.consumer.transition import Transition
 from kafkapy.groups.group import Group
 from kafkapy.groups.groups import Groups
 from kafkapy.groups.loading import LoadedPartition
-from kafkapy.groups.modern_groups import ModernGroups, ignore
+from kafkapy.groups.modern.change import encode_change
+from kafkapy.groups.modern.groups import ModernGroups, ignore
+from kafkapy.groups.modern.target_computations import ComputedTarget
+from kafkapy.groups.modern.timeouts import Timeout
+from kafkapy.groups.modern.topics import TopicsView
 from kafkapy.groups.records import encode_group_key, encode_group_value
-from kafkapy.groups.target_computations import ComputedTarget
+from kafkapy.logs.text import shortened
+from kafkapy.loop.clock import Clock
 from kafkapy.metadata.image import MetadataImage
-from kafkapy.process.clock import Clock
-from kafkapy.process.log_text import shortened
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

@@ -22,7 +22,7 @@ from kafkapy.groups.consumer import records
 from kafkapy.groups.consumer.group import ConsumerGroup
 from kafkapy.groups.consumer.member import ClassicProtocol, ConsumerMember
 from kafkapy.groups.consumer.records import ConsumerChange, Target
-from kafkapy.groups.consumer.topics import TopicsView
+from kafkapy.groups.modern.topics import TopicsView
 from kafkapy.protocol.codec import decode_from, encode
 from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_protocol import (

@@ -32,11 +32,11 @@ from kafkapy.groups.consumer.member import (
     subscription_bytes,
 )
 from kafkapy.groups.consumer.records import ConsumerChange, ConsumerGroupKey, ResolvedRegex, Target
-from kafkapy.groups.existing_topics import ExistingTopics
 from kafkapy.groups.group import CommitCheck, GroupType
 from kafkapy.groups.member_total import identity_bytes
-from kafkapy.groups.modern_group import NO_EPOCH, ModernGroup
-from kafkapy.groups.subscriptions import NO_TOPICS, Subscriptions
+from kafkapy.groups.modern.existing_topics import ExistingTopics
+from kafkapy.groups.modern.group import NO_EPOCH, ModernGroup
+from kafkapy.groups.modern.subscriptions import NO_TOPICS, Subscriptions
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,

@@ -19,7 +19,7 @@ from kafkapy.groups.consumer.member import STATIC_LEAVE_EPOCH, ConsumerMember
 from kafkapy.groups.consumer.progress import Progress
 from kafkapy.groups.consumer.regex_refresh import RegexRefresh
 from kafkapy.groups.consumer.transition import Transition
-from kafkapy.groups.settings import HEARTBEAT_INTERVAL
+from kafkapy.groups.modern.settings import HEARTBEAT_INTERVAL
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_group_heartbeat import (
     Assignment,

@@ -23,14 +23,14 @@ from kafkapy.groups.consumer.member import ConsumerMember, MemberState
 from kafkapy.groups.consumer.reconciliation import Reconciliation
 from kafkapy.groups.consumer.records import Target
 from kafkapy.groups.consumer.target import TargetRequest, target_request
-from kafkapy.groups.consumer.timeouts import Timeout
-from kafkapy.groups.consumer.topics import TopicsView
 from kafkapy.groups.consumer.transition import Transition
-from kafkapy.groups.settings import ASSIGNMENT_INTERVAL, SESSION_TIMEOUT, GroupSettings
-from kafkapy.groups.subscriptions import NO_TOPICS
-from kafkapy.groups.target_computations import ComputedTarget, TargetComputations
-from kafkapy.process.clock import Clock
-from kafkapy.process.log_text import shortened
+from kafkapy.groups.modern.settings import ASSIGNMENT_INTERVAL, SESSION_TIMEOUT, GroupSettings
+from kafkapy.groups.modern.subscriptions import NO_TOPICS
+from kafkapy.groups.modern.target_computations import ComputedTarget, TargetComputations
+from kafkapy.groups.modern.timeouts import Timeout
+from kafkapy.groups.modern.topics import TopicsView
+from kafkapy.logs.text import shortened
+from kafkapy.loop.clock import Clock
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_group_heartbeat import TopicPartitions
 from kafkapy.protocol.types import Uuid

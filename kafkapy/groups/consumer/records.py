@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from kafkapy.groups.change import Change, RecordTypes
 from kafkapy.groups.consumer.member import ClassicProtocol, ConsumerMember, MemberState, Partitions
+from kafkapy.groups.modern.change import Change, RecordTypes
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.messages.consumer_group_records import (
     ClassicMemberMetadata,

@@ -20,10 +20,10 @@ from kafkapy.groups.consumer.group import ConsumerGroup
 from kafkapy.groups.consumer.member import ConsumerMember
 from kafkapy.groups.consumer.range_assignor import RangeAssignor
 from kafkapy.groups.consumer.records import Target
-from kafkapy.groups.consumer.topics import TopicsView
 from kafkapy.groups.consumer.uniform_assignor import UniformAssignor
-from kafkapy.groups.subscriptions import NO_TOPICS
-from kafkapy.groups.target_computations import ComputedTarget, computed_target
+from kafkapy.groups.modern.subscriptions import NO_TOPICS
+from kafkapy.groups.modern.target_computations import ComputedTarget, computed_target
+from kafkapy.groups.modern.topics import TopicsView
 from kafkapy.metadata.image import Topic
 from kafkapy.protocol.types import Uuid, uuid_to_text
 

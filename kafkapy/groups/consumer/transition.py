@@ -6,6 +6,6 @@ from typing import TypeAlias
 
 from kafkapy.groups.consumer.group import ConsumerGroup
 from kafkapy.groups.consumer.records import ConsumerGroupKey
-from kafkapy.groups.transition import EventRecords
+from kafkapy.groups.modern.event_records import EventRecords
 
 Transition: TypeAlias = EventRecords[ConsumerGroup, ConsumerGroupKey]

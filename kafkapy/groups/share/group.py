@@ -16,15 +16,15 @@ from enum import Enum
 from typing import Any, NoReturn
 
 from kafkapy.groups.consumer.member import subscription_bytes
-from kafkapy.groups.existing_topics import ExistingTopics
 from kafkapy.groups.group import CommitCheck, GroupType
 from kafkapy.groups.member_total import identity_bytes
-from kafkapy.groups.modern_group import NO_EPOCH, ModernGroup
+from kafkapy.groups.modern.existing_topics import ExistingTopics
+from kafkapy.groups.modern.group import NO_EPOCH, ModernGroup
+from kafkapy.groups.modern.subscriptions import NO_TOPICS, Subscriptions
 from kafkapy.groups.share import records
 from kafkapy.groups.share.member import Partitions, ShareMember
 from kafkapy.groups.share.records import ShareChange, ShareGroupKey
 from kafkapy.groups.share.state_partitions import StatePartitions, StateTopics
-from kafkapy.groups.subscriptions import NO_TOPICS, Subscriptions
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.share_group_records import (
     ShareGroupCurrentMemberAssignmentKey,

@@ -17,19 +17,24 @@ from typing import Final, TypeAlias
 
 from kafkapy.coordination.timers import Timers
 from kafkapy.groups.consumer.heartbeat import Client
-from kafkapy.groups.consumer.timeouts import Timeout
-from kafkapy.groups.consumer.topics import TopicsView
-from kafkapy.groups.settings import ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL, SESSION_TIMEOUT, GroupSettings
+from kafkapy.groups.modern.event_records import EventRecords
+from kafkapy.groups.modern.settings import (
+    ASSIGNMENT_INTERVAL,
+    HEARTBEAT_INTERVAL,
+    SESSION_TIMEOUT,
+    GroupSettings,
+)
+from kafkapy.groups.modern.target_computations import ComputedTarget, TargetComputations
+from kafkapy.groups.modern.timeouts import Timeout
+from kafkapy.groups.modern.topics import TopicsView
 from kafkapy.groups.share import records
 from kafkapy.groups.share.group import ShareGroup
 from kafkapy.groups.share.member import JOIN_EPOCH, LEAVE_EPOCH, Partitions, ShareMember
 from kafkapy.groups.share.records import ShareGroupKey
 from kafkapy.groups.share.state_partitions import StateTopic, StateTopics
 from kafkapy.groups.share.target import TargetRequest, target_request
-from kafkapy.groups.target_computations import ComputedTarget, TargetComputations
-from kafkapy.groups.transition import EventRecords
-from kafkapy.process.clock import Clock
-from kafkapy.process.log_text import shortened
+from kafkapy.logs.text import shortened
+from kafkapy.loop.clock import Clock
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.share_group_heartbeat import (
     Assignment,

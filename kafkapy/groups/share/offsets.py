@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from kafkapy.groups.share.persister import SharePartitionErrors, StateSummary
 from kafkapy.groups.share.share_groups import ShareGroups, topic_names
 from kafkapy.groups.share.state_partitions import StateTopic
+from kafkapy.loop.turns import Steps, Turns
 from kafkapy.metadata.image import Topic
-from kafkapy.process.turns import Steps, Turns
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequestTopic,

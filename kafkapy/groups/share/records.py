@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final, TypeAlias
 
-from kafkapy.groups.change import Change, RecordTypes
+from kafkapy.groups.modern.change import Change, RecordTypes
 from kafkapy.groups.share.member import Partitions, ShareMember
 from kafkapy.groups.share.state_partitions import StatePartitions, StateTopic, StateTopics
 from kafkapy.protocol.messages.share_group_records import (

@@ -21,10 +21,11 @@ from kafkapy.coordination.timers import Timers
 from kafkapy.coordination.topic_log import Done
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.consumer.heartbeat import Client
-from kafkapy.groups.consumer.topics import TopicsView
 from kafkapy.groups.groups import Groups
 from kafkapy.groups.loading import LoadedPartition
-from kafkapy.groups.modern_groups import ModernGroups, ignore
+from kafkapy.groups.modern.groups import ModernGroups, ignore
+from kafkapy.groups.modern.target_computations import ComputedTarget
+from kafkapy.groups.modern.topics import TopicsView
 from kafkapy.groups.share import records, simple_assignor
 from kafkapy.groups.share.group import ShareGroup
 from kafkapy.groups.share.heartbeat import ShareHeartbeats, ShareTransition
@@ -33,11 +34,10 @@ from kafkapy.groups.share.persister import NO_OFFSET, SharePartitionErrors, Stat
 from kafkapy.groups.share.records import ShareChange, ShareGroupKey
 from kafkapy.groups.share.state_partitions import StatePartitions, StateTopics
 from kafkapy.groups.share.target import TargetRequest
-from kafkapy.groups.target_computations import ComputedTarget
+from kafkapy.logs.text import shortened
+from kafkapy.loop.clock import Clock
+from kafkapy.loop.turns import Steps, take_turn
 from kafkapy.metadata.image import MetadataImage
-from kafkapy.process.clock import Clock
-from kafkapy.process.log_text import shortened
-from kafkapy.process.turns import Steps, take_turn
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,

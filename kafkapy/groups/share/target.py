@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from kafkapy.groups.consumer.topics import TopicsView
+from kafkapy.groups.modern.target_computations import ComputedTarget, computed_target
+from kafkapy.groups.modern.topics import TopicsView
 from kafkapy.groups.share import records, simple_assignor
 from kafkapy.groups.share.group import ShareGroup
 from kafkapy.groups.share.member import Partitions
 from kafkapy.groups.share.state_partitions import StateTopics
-from kafkapy.groups.target_computations import ComputedTarget, computed_target
 from kafkapy.protocol.types import Uuid
 
 QUICK: Final = 1_000

@@ -27,7 +27,7 @@ from typing import Any, Final
 from kafkapy.coordination.timers import Cancellable
 from kafkapy.groups.group import CommitCheck, GroupType
 from kafkapy.groups.member_total import identity_bytes
-from kafkapy.groups.modern_group import NO_EPOCH, ModernGroup
+from kafkapy.groups.modern.group import NO_EPOCH, ModernGroup
 from kafkapy.groups.streams import records
 from kafkapy.groups.streams.configured_topology import ConfiguredTopology
 from kafkapy.groups.streams.endpoints import Endpoints

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from kafkapy.groups.consumer.heartbeat import JOIN_EPOCH, UNSET, Client
 from kafkapy.groups.consumer.member import STATIC_LEAVE_EPOCH
-from kafkapy.groups.settings import HEARTBEAT_INTERVAL
+from kafkapy.groups.modern.settings import HEARTBEAT_INTERVAL
 from kafkapy.groups.streams import records, topology
 from kafkapy.groups.streams.configured_topology import ConfiguredTopology, Status
 from kafkapy.groups.streams.group import StreamsGroup

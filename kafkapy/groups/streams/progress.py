@@ -15,10 +15,11 @@ import logging
 from collections.abc import Callable, Mapping
 
 from kafkapy.coordination.timers import Timers
-from kafkapy.groups.consumer.timeouts import Timeout
-from kafkapy.groups.consumer.topics import TopicsView
-from kafkapy.groups.modern_group import NO_EPOCH
-from kafkapy.groups.settings import ASSIGNMENT_INTERVAL, SESSION_TIMEOUT, GroupSettings
+from kafkapy.groups.modern.group import NO_EPOCH
+from kafkapy.groups.modern.settings import ASSIGNMENT_INTERVAL, SESSION_TIMEOUT, GroupSettings
+from kafkapy.groups.modern.target_computations import ComputedTarget, TargetComputations
+from kafkapy.groups.modern.timeouts import Timeout
+from kafkapy.groups.modern.topics import TopicsView
 from kafkapy.groups.streams import records
 from kafkapy.groups.streams.configured_topology import ConfiguredTopology, configure
 from kafkapy.groups.streams.group import StreamsGroup
@@ -32,9 +33,8 @@ from kafkapy.groups.streams.target import (
 from kafkapy.groups.streams.tasks import TaskSet
 from kafkapy.groups.streams.topology import Topology
 from kafkapy.groups.streams.transition import Transition
-from kafkapy.groups.target_computations import ComputedTarget, TargetComputations
-from kafkapy.process.clock import Clock
-from kafkapy.process.log_text import shortened
+from kafkapy.logs.text import shortened
+from kafkapy.loop.clock import Clock
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from kafkapy.groups.change import Change, RecordTypes
+from kafkapy.groups.modern.change import Change, RecordTypes
 from kafkapy.groups.streams.member import Endpoint, MemberState, StreamsMember
 from kafkapy.groups.streams.tasks import MemberTasks, Tasks, TaskSet, TasksWithEpochs, read_tasks
 from kafkapy.groups.streams.topology import Topology

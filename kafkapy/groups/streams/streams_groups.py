@@ -20,13 +20,14 @@ from kafkapy.coordination.timers import Timers
 from kafkapy.groups.classic.group import ClassicGroup, GroupState
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.consumer.heartbeat import JOIN_EPOCH, Client
-from kafkapy.groups.consumer.timeouts import Timeout
-from kafkapy.groups.consumer.topics import TopicsView
 from kafkapy.groups.group import Group
 from kafkapy.groups.groups import Groups
 from kafkapy.groups.loading import LoadedPartition
-from kafkapy.groups.modern_groups import ModernGroups, ignore
-from kafkapy.groups.settings import HEARTBEAT_INTERVAL
+from kafkapy.groups.modern.groups import ModernGroups, ignore
+from kafkapy.groups.modern.settings import HEARTBEAT_INTERVAL
+from kafkapy.groups.modern.target_computations import ComputedTarget
+from kafkapy.groups.modern.timeouts import Timeout
+from kafkapy.groups.modern.topics import TopicsView
 from kafkapy.groups.streams.group import StreamsGroup
 from kafkapy.groups.streams.heartbeat import HeartbeatAnswer, Heartbeats
 from kafkapy.groups.streams.member import MemberState, StreamsMember
@@ -35,10 +36,9 @@ from kafkapy.groups.streams.records import StreamsChange, StreamsGroupKey
 from kafkapy.groups.streams.target import TargetRequest
 from kafkapy.groups.streams.tasks import TaskSet
 from kafkapy.groups.streams.transition import Transition
-from kafkapy.groups.target_computations import ComputedTarget
+from kafkapy.logs.text import shortened
+from kafkapy.loop.clock import Clock
 from kafkapy.metadata.image import MetadataImage
-from kafkapy.process.clock import Clock
-from kafkapy.process.log_text import shortened
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from kafkapy.groups.modern.target_computations import ComputedTarget, computed_target
 from kafkapy.groups.streams import records
 from kafkapy.groups.streams.configured_topology import ConfiguredTopology
 from kafkapy.groups.streams.group import StreamsGroup
 from kafkapy.groups.streams.sticky_assignor import MemberSpec, StickyAssignor, SubtopologySpec
 from kafkapy.groups.streams.tasks import TaskSet
-from kafkapy.groups.target_computations import ComputedTarget, computed_target
 
 NUM_STANDBY_REPLICAS: Final = "num.standby.replicas"
 """The one setting by which targets are computed."""

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kafkapy.groups.member_total import text_bytes
+from kafkapy.logs.text import listed
 from kafkapy.metadata.topic_names import is_internal, is_valid
-from kafkapy.process.log_text import listed
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages import streams_group_records as stored
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from kafkapy.groups.modern.event_records import EventRecords
 from kafkapy.groups.streams.group import StreamsGroup
 from kafkapy.groups.streams.records import StreamsGroupKey
-from kafkapy.groups.transition import EventRecords
 
 Transition: TypeAlias = EventRecords[StreamsGroup, StreamsGroupKey]

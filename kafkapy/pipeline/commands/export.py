@@ -101,7 +101,7 @@ def _export(options: ReadOptions, target: Path) -> ExportResult:
     """Runs the export, with a progress bar in a terminal."""
     from kafkapy.pipeline.log_source.export import Progress
     from kafkapy.pipeline.log_source.export import export as write
-    from kafkapy.process.progress_bar import ProgressBar, Unit
+    from kafkapy.terminal.progress_bar import ProgressBar, Unit
 
     class Shown(Progress):
         rows = 0

@@ -27,8 +27,8 @@ def replay(
     replay that is started again writes its records again.
     """
     from kafkapy.pipeline.replay.replay import replay as write
-    from kafkapy.process.progress_bar import ProgressBar
     from kafkapy.spark.cli import notes
+    from kafkapy.terminal.progress_bar import ProgressBar
 
     definition = PipelineDefinition.load(pipeline)
     with (

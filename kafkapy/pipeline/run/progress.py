@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from kafkapy.process.progress_bar import ProgressBar
+from kafkapy.terminal.progress_bar import ProgressBar
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkapy.errors import UserError
-from kafkapy.process.os_failure import end_with
-from kafkapy.process.progress_bar import ProgressBar, Unit
+from kafkapy.terminal.os_failure import end_with
+from kafkapy.terminal.progress_bar import ProgressBar, Unit
 
 if TYPE_CHECKING:
     from kafkapy.tools.check.check import Summary

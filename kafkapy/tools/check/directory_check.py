@@ -6,7 +6,7 @@ import os
 from collections import defaultdict
 from collections.abc import Iterator
 
-from kafkapy.process.clock import Clock
+from kafkapy.loop.clock import Clock
 from kafkapy.storage.disk.checkpoints import (
     CLEAN_SHUTDOWN,
     META_PROPERTIES,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafkapy.process.os_failure import end_with
+from kafkapy.terminal.os_failure import end_with
 
 if TYPE_CHECKING:
     from kafkapy.tools.dump_log.batches import Offsets

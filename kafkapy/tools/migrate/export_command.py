@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkapy.process.progress_bar import ProgressBar
+from kafkapy.terminal.progress_bar import ProgressBar
 from kafkapy.tools.migrate.command_line import (
     cost,
     counted,

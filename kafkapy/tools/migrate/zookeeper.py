@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from kafkapy.configs.quotas import quotas
+from kafkapy.logs.text import listed
 from kafkapy.metadata import znodes
 from kafkapy.metadata.image import MetadataImage, read_image
 from kafkapy.metadata.store import MetadataStoreError, Node, NodeStat
-from kafkapy.process.log_text import listed
 from kafkapy.tools.migrate.cluster import Cluster, cluster_nodes
 from kafkapy.tools.migrate.migration_error import MigrationError
 from kafkapy.tools.migrate.settings import kept_quotas

@@ -7,7 +7,7 @@ import random
 from collections.abc import Collection, Iterable
 from typing import Protocol
 
-from kafkapy.groups.committed_offset import decode_offset, encode_offset
+from kafkapy.groups.offsets.committed_offset import decode_offset, encode_offset
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import TopicPartition
 from tests.groups.consumer.consumer_world import Claim, ConsumerWorld, Owned

@@ -11,7 +11,7 @@ import pytest
 
 import kafkapy
 from kafkapy.assignors import Assignment, Assignor, AssignorError, GroupSpec, MemberSpec, Topics, TopicSpec
-from kafkapy.broker import StartError
+from kafkapy.broker.core import StartError
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.consumer.range_assignor import RangeAssignor
 from kafkapy.groups.consumer.target import UnusableAssignorError, compute_targets, load_assignors

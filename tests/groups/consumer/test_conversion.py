@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from kafkapy.groups.change import encode_change
 from kafkapy.groups.classic.group import ClassicGroup
 from kafkapy.groups.classic.join import Joining
 from kafkapy.groups.classic.member import Protocols
@@ -22,6 +21,7 @@ from kafkapy.groups.consumer import records
 from kafkapy.groups.consumer.conversion import classic_assignment, read_assignment, read_subscription
 from kafkapy.groups.consumer.group import ConsumerGroup
 from kafkapy.groups.consumer.member import ClassicProtocol, ConsumerMember
+from kafkapy.groups.modern.change import encode_change
 from kafkapy.protocol.codec import encode
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.consumer_protocol import (

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from kafkapy.groups.change import encode_change
 from kafkapy.groups.consumer.member import ClassicProtocol, ConsumerMember
 from kafkapy.groups.consumer.records import (
     CONSUMER_RECORDS,
     member_metadata,
     read_classic,
 )
+from kafkapy.groups.modern.change import encode_change
 from kafkapy.protocol.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
 
 NULL_CLASSIC_METADATA = bytes.fromhex("01 00 01 00")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkapy.groups.change import Change, encode_change
+from kafkapy.groups.modern.change import Change, encode_change
 from kafkapy.groups.records import decode_key
 from kafkapy.groups.streams import records
 from kafkapy.groups.streams.group import StreamsGroup

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkapy.broker import BrokerCore
+from kafkapy.broker.core import BrokerCore
 from kafkapy.configs.kind import ResourceType
 from kafkapy.controller.client_quotas import Alteration, QuotaChange
 from kafkapy.inprocess import Broker

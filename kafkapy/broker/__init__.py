@@ -1,0 +1,1 @@
+"""A broker: its parts, and the order in which they start and stop."""

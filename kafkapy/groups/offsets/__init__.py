@@ -1,0 +1,1 @@
+"""Committed offsets: in memory, in records, pending in transactions, and their removal."""

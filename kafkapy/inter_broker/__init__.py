@@ -1,0 +1,1 @@
+"""Requests of this broker to the brokers of its cluster, itself included."""

@@ -1,0 +1,1 @@
+"""Log lines: how they are set up, shortened, and written in a thread."""

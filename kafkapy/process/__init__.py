@@ -1,1 +1,0 @@
-"""What a process needs: its clock, event loop, timers, log lines and progress bar."""

@@ -1,0 +1,1 @@
+"""What commands show on a terminal: a progress bar, and one line for a failure."""
