@@ -31,9 +31,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
 from contextlib import AsyncExitStack
 from functools import partial
-from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 from kafkapy.broker.cluster_member import ClusterMember
 from kafkapy.broker.machine import Machine
@@ -53,6 +52,7 @@ from kafkapy.groups.coordinator import GroupCoordinator
 from kafkapy.groups.offsets.zookeeper import ZooKeeperOffsets
 from kafkapy.handlers.dispatch import Dispatcher
 from kafkapy.inter_broker.inter_broker import InterBroker
+from kafkapy.inter_broker.loopback import LoopbackConnection, LoopbackPeer
 from kafkapy.inter_broker.peers import Peers
 from kafkapy.loop.cold_reads import THREADS, ColdReads
 from kafkapy.loop.timers import Timers
@@ -75,7 +75,7 @@ from kafkapy.metadata.tree_changes import TreeChanges
 from kafkapy.metadata.znodes import Endpoint
 from kafkapy.network.server import ListenError, Server
 from kafkapy.policies.calls import Policies, PolicyError
-from kafkapy.protocol.types import ApiKey, TopicPartition, Uuid
+from kafkapy.protocol.types import TopicPartition, Uuid
 from kafkapy.replicas.controller_requests import ControllerRequests
 from kafkapy.replicas.group_commit import GroupCommit
 from kafkapy.replicas.housekeeping import Housekeeping
@@ -120,17 +120,6 @@ T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
-
-OWN_APIS: Final = (
-    ApiKey.DELETE_SHARE_GROUP_STATE,
-    ApiKey.INITIALIZE_SHARE_GROUP_STATE,
-    ApiKey.LIST_OFFSETS,
-    ApiKey.READ_SHARE_GROUP_STATE,
-    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
-    ApiKey.WRITE_SHARE_GROUP_STATE,
-    ApiKey.WRITE_TXN_MARKERS,
-)
-"""The requests of coordinators to brokers, this one too: the handler's `answer_own` answers them."""
 
 START_ERRORS: Final = (
     UnusableAssignorError,
@@ -198,6 +187,7 @@ class BrokerCore:
         self.log_mover: LogMover
         self.replicas: ReplicaManager
         self.controller_requests: ControllerRequests
+        self.loopback: LoopbackPeer
         self.inter_broker: InterBroker
         self.log_starts: LogStartSaves
         self.write_gate: WriteGate
@@ -357,11 +347,12 @@ class BrokerCore:
         self._started.push_async_callback(self._close_replicas)
         self._started.push_async_callback(self.log_mover.stop)
         member, peers = self._join_cluster()
+        dispatcher = Dispatcher(self)
+        listener = self.config.inter_broker_listener
+        self.loopback = LoopbackPeer(dispatcher, LoopbackConnection(self.node_id, listener))
         self.inter_broker = InterBroker(
-            self.metadata, node_id=self.node_id, listener=self.config.inter_broker_listener, peers=peers
+            self.metadata, self.loopback, node_id=self.node_id, listener=listener, peers=peers
         )
-        for api in OWN_APIS:
-            self.inter_broker.answer(api, partial(self._answer_own, api))
         self._started.callback(self.inter_broker.close)
         self.admin = ClusterAdmin(
             self._store,
@@ -460,7 +451,7 @@ class BrokerCore:
         )
         housekeeping.start()
         self._started.push_async_callback(housekeeping.stop)
-        self.server.accept(Dispatcher(self))
+        self.server.accept(dispatcher)
 
     def _join_cluster(self) -> tuple[ClusterMember | None, Peers | None]:
         """The parts that only a broker of a cluster has."""
@@ -508,10 +499,6 @@ class BrokerCore:
             blocking=self.blocking,
             clustered=self.clustered,
         )
-
-    async def _answer_own(self, api: ApiKey, request: Any) -> Any:
-        """Answer a request of this broker to itself."""
-        return await import_module(f"kafkapy.handlers.{api.name.lower()}").answer_own(self, request)
 
     def _transaction_coordinator(self) -> TransactionCoordinator:
         config = TransactionConfig.from_broker(self.config)

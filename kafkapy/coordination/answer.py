@@ -1,8 +1,9 @@
-"""An answer that is given exactly once, at once or later."""
+"""An answer that is given exactly once, at once or later, and the parts that it waits for."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -34,3 +35,33 @@ class Answer(Generic[T]):
             return self._value
         self._future = asyncio.get_running_loop().create_future()
         return self._future
+
+
+class Join:
+    """Calls a function once, when all parts of some work have ended.
+
+    Parts may end at once or later. The function is not called before `close`, which says that no more parts
+    begin.
+    """
+
+    __slots__ = ("_done", "_waiting")
+
+    def __init__(self, done: Callable[[], object]) -> None:
+        self._done = done
+        self._waiting = 1
+        """The parts that have not ended, and one more until `close`."""
+
+    def begin(self) -> None:
+        """A part begins."""
+        self._waiting += 1
+
+    def end(self) -> None:
+        """A part has ended."""
+        self._waiting -= 1
+        assert self._waiting >= 0, "each part ends once"
+        if not self._waiting:
+            self._done()
+
+    def close(self) -> None:
+        """All parts have begun."""
+        self.end()

@@ -23,6 +23,7 @@ from typing import Final
 
 from kafkapy.controller.client_quotas import Alteration, QuotaChange
 from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.per_partition import answer_each
 from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.alter_client_quotas import (
@@ -39,7 +40,7 @@ ENOUGH_PARTS: Final = 4
 async def handle(context: RequestContext, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
     """Change what can be changed."""
     turns = context.broker.turns
-    alterations = await turns.finish(_alterations(request))
+    alterations = await turns.finish(answer_each(request.entries, _alteration))
     refusals: list[KafkaError | None]
     try:
         refusals = await context.broker.admin.quotas.alter(alterations, validate_only=request.validate_only)
@@ -51,25 +52,20 @@ async def handle(context: RequestContext, request: AlterClientQuotasRequest) -> 
 def _response(
     request: AlterClientQuotasRequest, refusals: Sequence[KafkaError | None]
 ) -> Steps[AlterClientQuotasResponse]:
-    response = AlterClientQuotasResponse()
-    for entry, refusal in zip(request.entries, refusals, strict=True):
-        yield
-        response.entries.append(
-            AlterClientQuotasResponseEntryData(
-                error_code=ErrorCode.NONE if refusal is None else refusal.code,
-                error_message=None if refusal is None else refusal.message,
-                entity=entry.entity,
-            )
-        )
-    return response
+    entries = yield from answer_each(
+        zip(request.entries, refusals, strict=True), lambda refused: _answer(*refused)
+    )
+    return AlterClientQuotasResponse(entries=entries)
 
 
-def _alterations(request: AlterClientQuotasRequest) -> Steps[list[Alteration]]:
-    alterations = []
-    for entry in request.entries:
-        yield
-        alterations.append(_alteration(entry))
-    return alterations
+def _answer(
+    entry: AlterClientQuotasRequestEntryData, refusal: KafkaError | None
+) -> AlterClientQuotasResponseEntryData:
+    return AlterClientQuotasResponseEntryData(
+        error_code=ErrorCode.NONE if refusal is None else refusal.code,
+        error_message=None if refusal is None else refusal.message,
+        entity=entry.entity,
+    )
 
 
 def _alteration(entry: AlterClientQuotasRequestEntryData) -> Alteration:

@@ -23,6 +23,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from kafkapy.controller.assignment import check_manual_replicas
 from kafkapy.controller.controller import Controller
 from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.per_partition import answer_partitions, visit_partitions
 from kafkapy.loop.turns import Steps, Turns
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.alter_partition_reassignments import (
@@ -30,6 +31,7 @@ from kafkapy.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsResponse,
     ReassignablePartition,
     ReassignablePartitionResponse,
+    ReassignableTopic,
     ReassignableTopicResponse,
 )
 from kafkapy.protocol.types import TopicPartition
@@ -42,23 +44,24 @@ def handle(
     if context.broker.admin.controller is not None:
         controller = context.broker.admin.active_controller()
         targets: dict[TopicPartition, list[int] | None] = {}
-        for topic in request.topics:
-            yield
-            for partition in topic.partitions:
-                yield
-                targets[TopicPartition(topic.name, partition.partition_index)] = partition.replicas
+
+        def want(topic: ReassignableTopic, wanted: ReassignablePartition) -> None:
+            targets[TopicPartition(topic.name, wanted.partition_index)] = wanted.replicas
+
+        yield from visit_partitions(request.topics, lambda topic: topic.partitions, want)
         return _alter(context.broker.turns, controller, request, targets)
-    response = AlterPartitionReassignmentsResponse(
-        allow_replication_factor_change=request.allow_replication_factor_change, error_message=None
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        error_message=None,
+        responses=(
+            yield from answer_partitions(
+                request.topics,
+                lambda topic: topic.partitions,
+                lambda topic, wanted: _answer(context, topic.name, wanted),
+                lambda topic, answers: ReassignableTopicResponse(name=topic.name, partitions=answers),
+            )
+        ),
     )
-    for topic in request.topics:
-        yield
-        answer = ReassignableTopicResponse(name=topic.name)
-        response.responses.append(answer)
-        for wanted in topic.partitions:
-            yield
-            answer.partitions.append(_answer(context, topic.name, wanted))
-    return response
 
 
 async def _alter(

@@ -25,6 +25,7 @@ from __future__ import annotations
 import asyncio
 
 from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.per_partition import visit_partitions
 from kafkapy.loop.turns import Steps
 from kafkapy.metadata.topic_names import is_valid
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -32,6 +33,7 @@ from kafkapy.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopic,
     AlterReplicaLogDirTopicResult,
 )
 from kafkapy.protocol.types import TopicPartition
@@ -64,11 +66,11 @@ def _wanted(request: AlterReplicaLogDirsRequest) -> Steps[dict[TopicPartition, s
     wanted: dict[TopicPartition, str] = {}
     for directory in request.dirs:
         yield
-        for topic in directory.topics:
-            yield
-            for index in topic.partitions:
-                yield
-                wanted[TopicPartition(topic.name, index)] = directory.path
+
+        def want(topic: AlterReplicaLogDirTopic, index: int, path: str = directory.path) -> None:
+            wanted[TopicPartition(topic.name, index)] = path
+
+        yield from visit_partitions(directory.topics, lambda topic: topic.partitions, want)
     return wanted
 
 

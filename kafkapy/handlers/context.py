@@ -1,21 +1,25 @@
-"""The context of a request, and the ways in which a handler may answer.
+"""The context of a request, and the three ways in which a handler may answer.
 
-A handler module `kafkapy/handlers/<api>.py` has one function `handle(context, request)`. It returns
+A handler module `kafkapy/handlers/<api>.py` has one function `handle(context, request)`. It checks, loops
+over what is named (per_partition.py), and returns
 
-- the response, when it can answer at once: no task is made. If it is encoded already, a list of its parts
-  (protocol/frames.py);
-- None, when there is no answer to send (Produce with acks=0);
-- a generator that returns any of these, if it may take long: it yields wherever other requests may be served
-  (loop/turns.py). It is started at once. If one turn is not enough, the next request waits as for an
-  awaitable;
-- an awaitable of a response or None (`async def`, or a future): the connection's next request waits until it
-  is answered, as in Apache Kafka, where a channel is muted while a request is in flight. What may take long
-  in it is a generator too (`Turns.finish`), or asks whether its turn is over (`Turns.begin`);
-- `Pipelined(awaitable)`: the connection's next request is handled meanwhile. Answers keep the order of
-  requests. An awaitable may itself return a Pipelined, if the next request must wait only for its first part.
-  `Pipelined(awaitable, expected)` has the answer encoded ahead, if it can be foreseen (network/answers.py).
-  With a `Watch` (loop/waiters.py) instead of the awaitable, no task is created, and the answer is sent
-  within the wake.
+- an **answer**, where that is in memory and the request names few things: no task is made. It is the
+  response, or a list of its parts if it is encoded already (protocol/frames.py), or None if nothing is to be
+  sent (Produce with acks=0);
+- **steps**, where a request may name many things: a generator that returns an answer or an awaitable. It
+  yields wherever other requests may be served (loop/turns.py), which the loops of per_partition.py do for
+  it. It is started at once. If one turn is not enough, the next request waits as for an awaitable;
+- an **awaitable** of an answer, where a disk, another broker or a client must be waited for (`async def`, or
+  a future): the connection's next request waits until it is answered, as in Apache Kafka, where a channel is
+  muted while a request is in flight. What may take long in it is steps too (`Turns.finish`), or asks whether
+  its turn is over (`Turns.begin`). An answer that waits for callbacks is `Answer.result()`; one that waits
+  for several parts has a `Join` (coordination/answer.py).
+
+Produce wraps its awaitable: after `Pipelined(awaitable)` the connection's next request is handled meanwhile.
+Answers keep the order of requests. An awaitable may itself return a Pipelined, if the next request must wait
+only for its first part. `Pipelined(awaitable, expected)` has the answer encoded ahead, if it can be foreseen
+(network/answers.py). With a `Watch` (loop/waiters.py) instead of the awaitable, no task is created, and
+the answer is sent within the wake.
 
 A `records` field of a request is a writable memoryview of the connection's receive buffer. It is valid until
 `handle` returns or, if that is a generator, until it ends. An awaitable that needs the bytes longer must call
@@ -43,7 +47,7 @@ from kafkapy.loop.validation import Validation
 from kafkapy.metadata.cache import MetadataCache
 from kafkapy.metadata.encoded_answers import EncodedAnswers
 from kafkapy.metadata.image import MetadataImage
-from kafkapy.network.connection import Connection
+from kafkapy.network.requester import Requester
 from kafkapy.replicas.controller_requests import ControllerRequests
 from kafkapy.replicas.log_mover import LogMover
 from kafkapy.replicas.log_start_saves import LogStartSaves
@@ -116,7 +120,7 @@ class RequestContext:
     """The context of one request: its client, connection and version."""
 
     broker: BrokerParts
-    connection: Connection
+    connection: Requester
     api_key: int
     api_version: int
     correlation_id: int

@@ -23,6 +23,7 @@ from collections.abc import Mapping
 
 from kafkapy.controller.topic_plans import MorePartitions
 from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.per_partition import answer_each
 from kafkapy.loop.turns import Steps, counted
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.create_partitions import (
@@ -66,11 +67,10 @@ def _response(
     names: Mapping[str, int], results: Mapping[str, KafkaError | None]
 ) -> Steps[CreatePartitionsResponse]:
     duplicate = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-    response = CreatePartitionsResponse()
-    for name, count in names.items():
-        yield
-        response.results.append(_result(name, duplicate if count > 1 else results[name]))
-    return response
+    answers = yield from answer_each(
+        names, lambda name: _result(name, duplicate if names[name] > 1 else results[name])
+    )
+    return CreatePartitionsResponse(results=answers)
 
 
 def _result(name: str, error: KafkaError | None) -> CreatePartitionsTopicResult:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from kafkapy.coordination.answer import Answer
+from kafkapy.coordination.answer import Answer, Join
 from kafkapy.handlers.context import RequestContext
 from kafkapy.loop.turns import Steps, counted
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -35,28 +35,21 @@ def handle(
     groups = context.broker.groups
     response = DeleteGroupsResponse()
     answer: Answer[DeleteGroupsResponse] = Answer()
-    waiting = 1
-
-    def one_less() -> None:
-        nonlocal waiting
-        waiting -= 1
-        if not waiting:
-            answer(response)
-
+    join = Join(lambda: answer(response))
     for group_id in (yield from counted(request.groups_names)):
         result = DeletableGroupResult(group_id=group_id)
         response.results.append(result)
 
         def done(error: ErrorCode, result: DeletableGroupResult = result) -> None:
             result.error_code = error
-            one_less()
+            join.end()
 
         yield
-        waiting += 1
+        join.begin()
         try:
             yield from groups.delete_group(group_id, done)
         except KafkaError as error:
             result.error_message = error.message or None
             done(error.code)
-    one_less()
+    join.close()
     return answer.result()

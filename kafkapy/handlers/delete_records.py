@@ -25,6 +25,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.per_partition import answer_each
 from kafkapy.loop.turns import Steps
 from kafkapy.metadata.topic_names import is_internal
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -127,8 +128,7 @@ def _response(
         if not context.broker.log_starts.is_saved(partition.log):
             result = topics[name][index]
             result.error_code, result.low_watermark = ErrorCode.KAFKA_STORAGE_ERROR, INVALID_LOW_WATERMARK
-    response = DeleteRecordsResponse()
-    for name, partitions in topics.items():
-        yield
-        response.topics.append(DeleteRecordsTopicResult(name=name, partitions=list(partitions.values())))
-    return response
+    answers = yield from answer_each(
+        topics, lambda name: DeleteRecordsTopicResult(name=name, partitions=list(topics[name].values()))
+    )
+    return DeleteRecordsResponse(topics=answers)

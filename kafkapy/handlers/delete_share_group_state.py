@@ -10,7 +10,7 @@ Behaviour:
 
 from __future__ import annotations
 
-from kafkapy.handlers.context import BrokerParts, RequestContext
+from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.share_states import answer_each
 from kafkapy.protocol.messages.delete_share_group_state import (
     DeleteShareGroupStateRequest,
@@ -26,13 +26,7 @@ async def handle(
     context: RequestContext, request: DeleteShareGroupStateRequest
 ) -> DeleteShareGroupStateResponse:
     """Answer each share partition on its own."""
-    return await answer_own(context.broker, request)
-
-
-async def answer_own(
-    broker: BrokerParts, request: DeleteShareGroupStateRequest
-) -> DeleteShareGroupStateResponse:
-    """Answer for the share partitions that this broker coordinates."""
+    broker = context.broker
 
     async def answer(key: ShareKey, _: PartitionData, result: PartitionResult) -> None:
         await broker.shares.coordinator.delete(key)

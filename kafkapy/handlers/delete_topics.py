@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections import Counter
 
 from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.per_partition import answer_each
 from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.delete_topics import (
@@ -67,19 +68,13 @@ async def handle(context: RequestContext, request: DeleteTopicsRequest) -> Delet
 
 def _states(request: DeleteTopicsRequest) -> Steps[list[DeleteTopicState]]:
     """The topics that are named, in any version."""
-    states = list(request.topics)
-    for name in request.topic_names:
-        yield
-        states.append(DeleteTopicState(name=name))
-    return states
+    named = yield from answer_each(request.topic_names, lambda name: DeleteTopicState(name=name))
+    return [*request.topics, *named]
 
 
 def _refuse(request: DeleteTopicsRequest, error: KafkaError) -> Steps[list[DeletableTopicResult]]:
-    responses = []
-    for state in (yield from _states(request)):
-        yield
-        responses.append(_result(state.name, state.topic_id, error))
-    return responses
+    states = yield from _states(request)
+    return (yield from answer_each(states, lambda state: _result(state.name, state.topic_id, error)))
 
 
 def _resolve(

@@ -23,6 +23,7 @@ from typing import Final
 from kafkapy.groups.classic.group import ClassicGroup, GroupState
 from kafkapy.handlers import authorized_operations
 from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.per_partition import answer_each
 from kafkapy.loop.turns import Steps, counted
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.describe_groups import (
@@ -37,14 +38,15 @@ FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND: Final = 6
 
 def handle(context: RequestContext, request: DescribeGroupsRequest) -> Steps[DescribeGroupsResponse]:
     """Describe each group once."""
-    response = DescribeGroupsResponse()
-    for group_id in (yield from counted(request.groups)):
-        yield
+
+    def describe(group_id: str) -> DescribedGroup:
         described = _describe(context, group_id)
         if request.include_authorized_operations and not described.error_code:
             described.authorized_operations = authorized_operations.GROUP
-        response.groups.append(described)
-    return response
+        return described
+
+    groups = yield from answer_each((yield from counted(request.groups)), describe)
+    return DescribeGroupsResponse(groups=groups)
 
 
 def _describe(context: RequestContext, group_id: str) -> DescribedGroup:

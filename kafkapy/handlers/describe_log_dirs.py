@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.per_partition import visit_partitions
 from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.describe_log_dirs import (
@@ -59,13 +60,13 @@ async def handle(context: RequestContext, request: DescribeLogDirsRequest) -> De
 def _by_directory(context: RequestContext, request: DescribeLogDirsRequest) -> Steps[ByDirectory]:
     wanted: Wanted | None = None
     if request.topics is not None:
-        wanted = {}
-        for topic in request.topics:
-            yield
-            indexes = wanted.setdefault(topic.topic, set())
-            for index in topic.partitions:
-                yield
-                indexes.add(index)
+        named: Wanted = {}
+        wanted = named
+        yield from visit_partitions(
+            request.topics,
+            lambda topic: topic.partitions,
+            lambda topic, index: named.setdefault(topic.topic, set()).add(index),
+        )
     by_directory: ByDirectory = {}
     for each in chain(_logs(context, wanted), _copies(context, wanted)):
         yield

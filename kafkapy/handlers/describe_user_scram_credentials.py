@@ -13,6 +13,7 @@ Behaviour:
 from __future__ import annotations
 
 from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.per_partition import answer_each
 from kafkapy.loop.turns import Steps, counted
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.describe_user_scram_credentials import (
@@ -27,11 +28,8 @@ def handle(
 ) -> Steps[DescribeUserScramCredentialsResponse]:
     """Answer each user once."""
     users = yield from counted(user.name for user in request.users or ())
-    response = DescribeUserScramCredentialsResponse()
-    for user, count in users.items():
-        yield
-        response.results.append(_describe(user, count))
-    return response
+    results = yield from answer_each(users.items(), lambda named: _describe(*named))
+    return DescribeUserScramCredentialsResponse(results=results)
 
 
 def _describe(user: str, count: int) -> DescribeUserScramCredentialsResult:

@@ -22,7 +22,7 @@ from kafkapy.handlers.context import BrokerParts, RequestContext
 from kafkapy.logs.text import shortened
 from kafkapy.loop.turns import take_turn
 from kafkapy.metadata.store import StoreClosedError
-from kafkapy.network.connection import Connection
+from kafkapy.network.requester import Requester
 from kafkapy.protocol.codec import schema_of
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.frames import RequestHeader
@@ -38,7 +38,12 @@ class Dispatcher:
         self._broker = broker
         self._served = handlers.BY_KEY_IN_CLUSTER if broker.clustered else handlers.BY_KEY
 
-    def endpoint(self, _connection: Connection, header: RequestHeader) -> handlers.Endpoint | None:
+    def max_version(self, api_key: int) -> int:
+        """The highest version of an API that is served; -1 if none is."""
+        api = self._served.get(api_key)
+        return -1 if api is None else api.max_version
+
+    def endpoint(self, _connection: Requester, header: RequestHeader) -> handlers.Endpoint | None:
         """The first gate: the endpoint of a request that is not decoded yet, or None."""
         api = self._served.get(header.api_key)
         if api is None or not api.min_version <= header.api_version <= api.max_version:
@@ -57,7 +62,7 @@ class Dispatcher:
         return replace(header, api_version=0), endpoint, unsupported_version(clustered=self._broker.clustered)
 
     def call(
-        self, connection: Connection, header: RequestHeader, endpoint: handlers.Endpoint, request: Any
+        self, connection: Requester, header: RequestHeader, endpoint: handlers.Endpoint, request: Any
     ) -> Any:
         """The second gate.
 
@@ -84,7 +89,7 @@ class Dispatcher:
         return response
 
     def failed(
-        self, connection: Connection, header: RequestHeader, endpoint: handlers.Endpoint, error: Exception
+        self, connection: Requester, header: RequestHeader, endpoint: handlers.Endpoint, error: Exception
     ) -> Any:
         """The answer to a request whose handler failed.
 

@@ -26,6 +26,7 @@ from collections.abc import Awaitable, Mapping
 from kafkapy.controller.controller import Controller
 from kafkapy.controller.elections import ElectionType
 from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.per_partition import answer_partitions, visit_partitions
 from kafkapy.logs.text import shortened
 from kafkapy.loop.turns import Steps, Turns
 from kafkapy.metadata.image import MetadataImage, PartitionState
@@ -76,35 +77,32 @@ def _unknown_type(request: ElectLeadersRequest) -> Steps[ElectLeadersResponse]:
     if request.topic_partitions != []:
         response.error_code = ErrorCode.INVALID_REQUEST
     message = f"Unknown election type {request.election_type}"
-    for topic in request.topic_partitions or ():
-        yield
-        results = []
-        for index in topic.partitions:
-            yield
-            results.append(
-                PartitionResult(
-                    partition_id=index, error_code=ErrorCode.INVALID_REQUEST, error_message=message
-                )
-            )
-        response.replica_election_results.append(
-            ReplicaElectionResult(topic=topic.topic, partition_result=results)
-        )
+    response.replica_election_results = yield from answer_partitions(
+        request.topic_partitions or (),
+        lambda topic: topic.partitions,
+        lambda _, index: PartitionResult(
+            partition_id=index, error_code=ErrorCode.INVALID_REQUEST, error_message=message
+        ),
+        lambda topic, results: ReplicaElectionResult(topic=topic.topic, partition_result=results),
+    )
     return response
 
 
 def _partitions(context: RequestContext, request: ElectLeadersRequest) -> Steps[list[TopicPartition]]:
     """The partitions that the request asks for."""
-    partitions = []
+    partitions: list[TopicPartition] = []
     if request.topic_partitions is None:
-        for name, topic in context.broker.metadata.image.topics.items():
-            for index in range(len(topic.partitions)):
-                yield
-                partitions.append(TopicPartition(name, index))
+        yield from visit_partitions(
+            context.broker.metadata.image.topics.items(),
+            lambda item: range(len(item[1].partitions)),
+            lambda item, index: partitions.append(TopicPartition(item[0], index)),
+        )
     else:
-        for asked in request.topic_partitions:
-            for index in asked.partitions:
-                yield
-                partitions.append(TopicPartition(asked.topic, index))
+        yield from visit_partitions(
+            request.topic_partitions,
+            lambda asked: asked.partitions,
+            lambda asked, index: partitions.append(TopicPartition(asked.topic, index)),
+        )
     return partitions
 
 
@@ -154,15 +152,12 @@ class _Elector:
 
     def topics(self, wanted: list[TopicPartitions]) -> Steps[list[ReplicaElectionResult]]:
         """Every partition that the client names."""
-        results = []
-        for topic in wanted:
-            yield
-            found = []
-            for index in topic.partitions:
-                yield
-                found.append(self._result(topic.topic, index))
-            results.append(ReplicaElectionResult(topic=topic.topic, partition_result=found))
-        return results
+        return answer_partitions(
+            wanted,
+            lambda topic: topic.partitions,
+            lambda topic, index: self._result(topic.topic, index),
+            lambda topic, found: ReplicaElectionResult(topic=topic.topic, partition_result=found),
+        )
 
     def _result(self, topic: str, index: int) -> PartitionResult:
         state = self._image.partition(topic, index)

@@ -27,6 +27,7 @@ from typing import Final
 
 from kafkapy.coordination.partitioning import partition_of
 from kafkapy.handlers.context import Node, RequestContext
+from kafkapy.handlers.per_partition import answer_each
 from kafkapy.loop.turns import Steps, counted
 from kafkapy.metadata.topic_names import (
     GROUP_METADATA_TOPIC,
@@ -88,11 +89,9 @@ def _answer(
             host=found.host,
             port=found.port,
         )
-    response = FindCoordinatorResponse()
-    for key in (yield from counted(request.coordinator_keys)):
-        yield
-        response.coordinators.append(_find(context, nodes, topic, key, error))
-    return response
+    keys = yield from counted(request.coordinator_keys)
+    coordinators = yield from answer_each(keys, lambda key: _find(context, nodes, topic, key, error))
+    return FindCoordinatorResponse(coordinators=coordinators)
 
 
 def is_share_key(key: str) -> bool:

@@ -10,7 +10,7 @@ Behaviour:
 
 from __future__ import annotations
 
-from kafkapy.handlers.context import BrokerParts, RequestContext
+from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.share_states import answer_each
 from kafkapy.protocol.messages.initialize_share_group_state import (
     InitializeShareGroupStateRequest,
@@ -26,13 +26,7 @@ async def handle(
     context: RequestContext, request: InitializeShareGroupStateRequest
 ) -> InitializeShareGroupStateResponse:
     """Answer each share partition on its own."""
-    return await answer_own(context.broker, request)
-
-
-async def answer_own(
-    broker: BrokerParts, request: InitializeShareGroupStateRequest
-) -> InitializeShareGroupStateResponse:
-    """Answer for the share partitions that this broker coordinates."""
+    broker = context.broker
 
     async def answer(key: ShareKey, data: PartitionData, result: PartitionResult) -> None:
         await broker.shares.coordinator.initialize(key, data)

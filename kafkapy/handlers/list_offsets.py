@@ -37,7 +37,8 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from kafkapy.handlers.context import BrokerParts, RequestContext
+from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.per_partition import answer_partitions, visit_partitions
 from kafkapy.loop.turns import Steps
 from kafkapy.loop.validation import TURN_SECONDS
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -46,6 +47,7 @@ from kafkapy.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
+    ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
 from kafkapy.protocol.special_timestamps import (
@@ -62,8 +64,6 @@ LAST_SPECIAL = EARLIEST_PENDING_UPLOAD
 FIRST_VERSION_BY_RECORDS = 1
 FIRST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 READ_COMMITTED = 1
-NO_EPOCH = -1
-"""The leader epoch of a client that knows none."""
 CONSUMER = -1
 """The replica id of consumers; all others may see uncommitted records."""
 DEBUGGING_REPLICA = -2
@@ -155,26 +155,27 @@ def _answers(
 ) -> Steps[ListOffsetsResponse]:
     """The response, except for partitions whose searches are added to `searches`."""
     times_named: Counter[tuple[str, int]] = Counter()
-    for topic in request.topics:
-        yield
-        for wanted in topic.partitions:
-            yield
-            times_named[topic.name, wanted.partition_index] += 1
-    topics = []
-    for topic in request.topics:
-        yield
-        partitions = []
-        for wanted in topic.partitions:
-            yield
-            answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
-            partitions.append(answer)
-            try:
-                if times_named[topic.name, wanted.partition_index] > 1:
-                    raise KafkaError(ErrorCode.INVALID_REQUEST)
-                _answer(context, request, topic.name, wanted, answer, searches)
-            except KafkaError as error:
-                answer.error_code = error.code
-        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+
+    def count(topic: ListOffsetsTopic, wanted: ListOffsetsPartition) -> None:
+        times_named[topic.name, wanted.partition_index] += 1
+
+    def answer(topic: ListOffsetsTopic, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+        found = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
+        try:
+            if times_named[topic.name, wanted.partition_index] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST)
+            _answer(context, request, topic.name, wanted, found, searches)
+        except KafkaError as error:
+            found.error_code = error.code
+        return found
+
+    yield from visit_partitions(request.topics, lambda topic: topic.partitions, count)
+    topics = yield from answer_partitions(
+        request.topics,
+        lambda topic: topic.partitions,
+        answer,
+        lambda topic, answers: ListOffsetsTopicResponse(name=topic.name, partitions=answers),
+    )
     return ListOffsetsResponse(topics=topics)
 
 
@@ -214,24 +215,6 @@ def _answer(
             return log.search(None if timestamp == MAX_TIMESTAMP else timestamp, limit)
 
         searches.append(_Search(answer, begin, end))
-
-
-async def answer_own(broker: BrokerParts, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    """The end offsets of partitions of this broker, for the broker itself."""
-    response = ListOffsetsResponse()
-    for topic in request.topics:
-        answers = ListOffsetsTopicResponse(name=topic.name)
-        response.topics.append(answers)
-        for wanted in topic.partitions:
-            answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
-            answers.partitions.append(answer)
-            try:
-                partition = broker.replicas.partition(topic.name, wanted.partition_index)
-                partition.require_leader_epoch(NO_EPOCH)
-                answer.offset = partition.readable_end(read_committed=False)
-            except KafkaError as error:
-                answer.error_code = error.code
-    return response
 
 
 def _old_style_offsets(

@@ -12,6 +12,7 @@ Behaviour:
 from __future__ import annotations
 
 from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.per_partition import visit_partitions
 from kafkapy.loop.turns import Steps
 from kafkapy.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
@@ -30,18 +31,16 @@ def handle(
     if context.broker.admin.controller is None:
         return response
     moving = context.broker.admin.active_controller().moving()
-    asked: dict[TopicPartition, None] | None = None
-    if request.topics is not None:
-        asked = {}
-        for topic in request.topics:
-            yield
-            for index in topic.partition_indexes:
-                yield
-                asked[TopicPartition(topic.name, index)] = None
+    asked: set[TopicPartition] = set()
+    yield from visit_partitions(
+        request.topics or (),
+        lambda topic: topic.partition_indexes,
+        lambda topic, index: asked.add(TopicPartition(topic.name, index)),
+    )
     topics: dict[str, OngoingTopicReassignment] = {}
     for partition, state in moving.items():
         yield
-        if asked is not None and partition not in asked:
+        if request.topics is not None and partition not in asked:
             continue
         name, index = partition
         if name not in topics:

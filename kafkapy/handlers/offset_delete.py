@@ -15,13 +15,16 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from itertools import islice
 
-from kafkapy.coordination.answer import Answer
+from kafkapy.coordination.answer import Answer, Join
 from kafkapy.groups.offsets.writes import OFFSETS_AT_ONCE
 from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.per_partition import answer_partitions
 from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
@@ -44,42 +47,43 @@ def handle(
         return OffsetDeleteResponse(error_code=error.code)
     response = OffsetDeleteResponse()
     keys: set[TopicPartition] = set()
-    for asked in request.topics:
-        yield
-        topic = OffsetDeleteResponseTopic(name=asked.name)
-        response.topics.append(topic)
-        for each in asked.partitions:
-            yield
-            index = each.partition_index
-            error_code = ErrorCode.NONE
-            if image.partition(asked.name, index) is None:
-                error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            elif group.is_subscribed(asked.name):
-                error_code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-            else:
-                keys.add(TopicPartition(asked.name, index))
-            topic.partitions.append(
-                OffsetDeleteResponsePartition(partition_index=index, error_code=error_code)
-            )
+
+    def check(
+        topic: OffsetDeleteRequestTopic, each: OffsetDeleteRequestPartition
+    ) -> OffsetDeleteResponsePartition:
+        index = each.partition_index
+        error_code = ErrorCode.NONE
+        if image.partition(topic.name, index) is None:
+            error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        elif group.is_subscribed(topic.name):
+            error_code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+        else:
+            keys.add(TopicPartition(topic.name, index))
+        return OffsetDeleteResponsePartition(partition_index=index, error_code=error_code)
+
+    response.topics = yield from answer_partitions(
+        request.topics,
+        lambda topic: topic.partitions,
+        check,
+        lambda topic, answers: OffsetDeleteResponseTopic(name=topic.name, partitions=answers),
+    )
     removed: Answer[OffsetDeleteResponse] = Answer()
     failed = ErrorCode.NONE
-    waiting = 1
+    join = Join(lambda: removed(OffsetDeleteResponse(error_code=failed) if failed else response))
 
-    def one_less(error: ErrorCode) -> None:
-        nonlocal failed, waiting
+    def part_removed(error: ErrorCode) -> None:
+        nonlocal failed
         failed = failed or error
-        waiting -= 1
-        if not waiting:
-            removed(response if failed is ErrorCode.NONE else OffsetDeleteResponse(error_code=failed))
+        join.end()
 
     left = iter(keys)
     while part := list(islice(left, OFFSETS_AT_ONCE)):
-        waiting += 1
+        join.begin()
         try:
-            groups.delete_offsets(groups.require_group(request.group_id), part, one_less)
+            groups.delete_offsets(groups.require_group(request.group_id), part, part_removed)
         except KafkaError as error:
-            one_less(error.code)
+            part_removed(error.code)
             break
         yield
-    one_less(ErrorCode.NONE)
+    join.close()
     return removed.result()

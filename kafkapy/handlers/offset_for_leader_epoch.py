@@ -21,6 +21,7 @@ Version notes:
 from __future__ import annotations
 
 from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.per_partition import answer_partitions
 from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.offset_for_leader_epoch import (
@@ -36,14 +37,12 @@ def handle(
     context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> Steps[OffsetForLeaderEpochResponse]:
     """Answer the largest epoch not above the one asked for, and its end offset, by partition."""
-    topics = []
-    for topic in request.topics:
-        yield
-        partitions = []
-        for wanted in topic.partitions:
-            yield
-            partitions.append(_end_offset(context, topic.topic, wanted))
-        topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions))
+    topics = yield from answer_partitions(
+        request.topics,
+        lambda topic: topic.partitions,
+        lambda topic, wanted: _end_offset(context, topic.topic, wanted),
+        lambda topic, answers: OffsetForLeaderTopicResult(topic=topic.topic, partitions=answers),
+    )
     return OffsetForLeaderEpochResponse(topics=topics)
 
 

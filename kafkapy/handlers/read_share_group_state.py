@@ -11,7 +11,7 @@ Behaviour:
 
 from __future__ import annotations
 
-from kafkapy.handlers.context import BrokerParts, RequestContext
+from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.share_states import answer_each
 from kafkapy.protocol.messages.read_share_group_state import (
     PartitionData,
@@ -26,11 +26,7 @@ from kafkapy.share.state_records import ShareKey
 
 async def handle(context: RequestContext, request: ReadShareGroupStateRequest) -> ReadShareGroupStateResponse:
     """Answer each share partition on its own."""
-    return await answer_own(context.broker, request)
-
-
-async def answer_own(broker: BrokerParts, request: ReadShareGroupStateRequest) -> ReadShareGroupStateResponse:
-    """Answer for the share partitions that this broker coordinates."""
+    broker = context.broker
 
     async def answer(key: ShareKey, data: PartitionData, result: PartitionResult) -> None:
         state = await broker.shares.coordinator.read(key, data.leader_epoch)

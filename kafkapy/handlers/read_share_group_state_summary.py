@@ -15,7 +15,7 @@ Version notes:
 
 from __future__ import annotations
 
-from kafkapy.handlers.context import BrokerParts, RequestContext
+from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.share_states import answer_each
 from kafkapy.protocol.messages.read_share_group_state_summary import (
     PartitionData,
@@ -32,13 +32,7 @@ async def handle(
     context: RequestContext, request: ReadShareGroupStateSummaryRequest
 ) -> ReadShareGroupStateSummaryResponse:
     """Answer each share partition on its own."""
-    return await answer_own(context.broker, request)
-
-
-async def answer_own(
-    broker: BrokerParts, request: ReadShareGroupStateSummaryRequest
-) -> ReadShareGroupStateSummaryResponse:
-    """Answer for the share partitions that this broker coordinates."""
+    broker = context.broker
 
     async def answer(key: ShareKey, _: PartitionData, result: PartitionResult) -> None:
         state = broker.shares.coordinator.summary(key) or ShareState()

@@ -15,7 +15,7 @@ Version notes:
 
 from __future__ import annotations
 
-from kafkapy.handlers.context import BrokerParts, RequestContext
+from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.share_states import answer_each
 from kafkapy.protocol.messages.write_share_group_state import (
     PartitionData,
@@ -31,13 +31,7 @@ async def handle(
     context: RequestContext, request: WriteShareGroupStateRequest
 ) -> WriteShareGroupStateResponse:
     """Answer each share partition on its own."""
-    return await answer_own(context.broker, request)
-
-
-async def answer_own(
-    broker: BrokerParts, request: WriteShareGroupStateRequest
-) -> WriteShareGroupStateResponse:
-    """Answer for the share partitions that this broker coordinates."""
+    broker = context.broker
 
     async def answer(key: ShareKey, data: PartitionData, result: PartitionResult) -> None:
         await broker.shares.coordinator.write(key, data)

@@ -24,6 +24,7 @@ from __future__ import annotations
 from typing import Final
 
 from kafkapy.handlers.context import BrokerParts, RequestContext
+from kafkapy.handlers.per_partition import answer_partitions
 from kafkapy.loop.turns import Steps
 from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -31,6 +32,7 @@ from kafkapy.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
+    WritableTxnMarkerTopic,
     WritableTxnMarkerTopicResult,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
@@ -46,11 +48,7 @@ FIRST_TRANSACTION_VERSION_WITH_EPOCHS: Final = 2
 
 async def handle(context: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
     """Answer when all markers are written."""
-    return await answer_own(context.broker, request)
-
-
-async def answer_own(broker: BrokerParts, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-    """Write markers for another broker, or for this one."""
+    broker = context.broker
     response = WriteTxnMarkersResponse()
     waiting: list[_MarkerWrite] = []
     await broker.turns.finish(_append_all(broker, request, response, waiting))
@@ -76,20 +74,24 @@ def _append_all(
 ) -> Steps[None]:
     for marker in request.markers:
         yield
-        found = WritableTxnMarkerResult(producer_id=marker.producer_id)
-        response.markers.append(found)
-        for topic in marker.topics:
-            yield
-            results = WritableTxnMarkerTopicResult(name=topic.name)
-            found.topics.append(results)
-            for index in topic.partition_indexes:
-                yield
-                result = WritableTxnMarkerPartitionResult(partition_index=index)
-                results.partitions.append(result)
-                try:
-                    waiting.append(_append(broker, marker, topic.name, result))
-                except KafkaError as error:
-                    result.error_code = error.code
+
+        def append(
+            topic: WritableTxnMarkerTopic, index: int, marker: WritableTxnMarker = marker
+        ) -> WritableTxnMarkerPartitionResult:
+            result = WritableTxnMarkerPartitionResult(partition_index=index)
+            try:
+                waiting.append(_append(broker, marker, topic.name, result))
+            except KafkaError as error:
+                result.error_code = error.code
+            return result
+
+        topics = yield from answer_partitions(
+            marker.topics,
+            lambda topic: topic.partition_indexes,
+            append,
+            lambda topic, results: WritableTxnMarkerTopicResult(name=topic.name, partitions=results),
+        )
+        response.markers.append(WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics))
 
 
 def _append(

@@ -2,16 +2,15 @@
 
 Each broker has a connection for each API, so that an answer that takes long, such as that to WriteTxnMarkers,
 delays no request of another kind. A caller that wants more connections numbers them. A request to this broker
-itself goes to the part that answers it, without a connection. A broker that is gone, or that moved to another
-address, gets no more requests at the old one: those that wait for its answers fail.
+itself goes to its dispatcher, without a connection (inter_broker/loopback.py). A broker that is gone, or that
+moved to another address, gets no more requests at the old one: those that wait for its answers fail.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
+from kafkapy.inter_broker.loopback import LoopbackPeer
 from kafkapy.inter_broker.peers import Peer, PeerError, Peers, peer_address
 from kafkapy.metadata.cache import MetadataCache
 from kafkapy.metadata.image import MetadataImage
@@ -22,7 +21,15 @@ from kafkapy.protocol.types import ApiKey
 class InterBroker:
     """Asks the brokers of the cluster by their ids."""
 
-    def __init__(self, cache: MetadataCache, *, node_id: int, listener: str, peers: Peers | None) -> None:
+    def __init__(
+        self,
+        cache: MetadataCache,
+        loopback: LoopbackPeer,
+        *,
+        node_id: int,
+        listener: str,
+        peers: Peers | None,
+    ) -> None:
         """`listener` is the listener for other brokers.
 
         `peers` is None without a cluster.
@@ -31,14 +38,10 @@ class InterBroker:
         self._node_id = node_id
         self._listener = listener
         self._peers = peers
-        self._own: dict[int, Callable[[Any], Awaitable[Any]]] = {}
+        self._loopback = loopback
         self._connected: dict[tuple[int, int, int], Peer] = {}
         """The peer of each broker, API and number."""
         cache.follow(self._image_changed)
-
-    def answer(self, api: ApiKey, own: Callable[[Any], Awaitable[Any]]) -> None:
-        """Have `own` answer the requests of an API that this broker sends to itself."""
-        self._own[api] = own
 
     async def ask(self, broker_id: int, request: TopMessage, connection: int = 0, *, seconds: float) -> Any:
         """Send a request to a broker, and return the answer.
@@ -48,11 +51,10 @@ class InterBroker:
         Raises:
             PeerError: the broker is not there, or has not answered within `seconds`. The request may have had
                 its effect.
-            KafkaError: this broker is asked, and refuses the request.
         """
         assert request.KEY is not None
         if broker_id == self._node_id:
-            return await self._ask_own(request.KEY, request, seconds)
+            return await self._loopback.ask(request, seconds=seconds)
         broker = self._cache.image.brokers.get(broker_id)
         if broker is None or self._peers is None:
             raise PeerError(f"broker {broker_id} is not there")
@@ -71,13 +73,6 @@ class InterBroker:
         for peer in self._connected.values():
             peer.close()
         self._connected.clear()
-
-    async def _ask_own(self, api_key: int, request: TopMessage, seconds: float) -> Any:
-        try:
-            async with asyncio.timeout(seconds):
-                return await self._own[api_key](request)
-        except TimeoutError:
-            raise PeerError(f"this broker has not answered within {seconds:.1f} s") from None
 
     def _image_changed(self, old: MetadataImage, new: MetadataImage) -> None:
         """Close the connections to brokers that are gone or have moved."""

@@ -93,6 +93,8 @@ class Connection:
         "validation_paid_at",
     )
 
+    is_this_broker: Final = False
+
     def __init__(
         self,
         shared: Shared,

@@ -24,6 +24,9 @@ class Endpoint(Protocol):
 class Dispatcher(Protocol):
     """Finds and calls the handlers of requests; implemented by handlers/dispatch.py."""
 
+    def max_version(self, api_key: int) -> int:
+        """The highest version of an API that is served; -1 if none is."""
+
     def endpoint(self, connection: Any, header: RequestHeader) -> Any:
         """The Endpoint of a request of this connection, or None."""
 

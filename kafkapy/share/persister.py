@@ -232,7 +232,7 @@ class Persister:
             )
             try:
                 response = await self._ask(leader, request, seconds=self._seconds)
-            except (PeerError, KafkaError):
+            except PeerError:
                 found.update(dict.fromkeys(asked, ErrorCode.LEADER_NOT_AVAILABLE))
                 continue
             for topic in response.topics:

@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 from kafkapy.coordination.timers import Timers
 from kafkapy.inter_broker.peers import PeerError
 from kafkapy.metadata.image import NO_LEADER
-from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -252,7 +252,7 @@ class MarkerSender:
         results: dict[tuple[int, str, int], int] = {}
         try:
             response = await self._ask(broker, _request(parts), connection)
-        except (PeerError, KafkaError) as error:
+        except PeerError as error:
             self._failed(broker, str(error))
         except Exception:
             logger.exception("Markers to broker %d could not be sent", broker)

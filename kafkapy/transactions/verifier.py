@@ -219,8 +219,6 @@ class Verifier:
             error = ErrorCode(response.error_code)
         except PeerError:
             error = ErrorCode.NETWORK_EXCEPTION
-        except KafkaError as refusal:
-            error = refusal.code
         if error is not ErrorCode.NONE:
             return {each.transactional_id: each.refused(error) for each in asked}
         by_id = {each.transactional_id: each for each in asked}

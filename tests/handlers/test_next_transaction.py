@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterator
+from typing import Any
 
 import pytest
 
 import kafkapy
 from kafkapy.broker.core import BrokerCore
 from kafkapy.coordination.topic_log import Done
-from kafkapy.handlers import write_txn_markers
+from kafkapy.handlers import Endpoint
+from kafkapy.handlers.dispatch import Dispatcher
+from kafkapy.network.requester import Requester
 from kafkapy.protocol.errors import ErrorCode
-from kafkapy.protocol.frames import decode_response, encode_request
+from kafkapy.protocol.frames import RequestHeader, decode_response, encode_request
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kafkapy.protocol.messages.end_txn import EndTxnRequest
@@ -30,7 +33,6 @@ from kafkapy.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from kafkapy.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from kafkapy.protocol.records import Record, build_batch
 from kafkapy.protocol.types import ApiKey, TopicPartition
 from kafkapy.transactions.state_machine import Producer
@@ -38,6 +40,24 @@ from tests.network.raw_client import RawClient, eventually
 
 GROUP, TRANSACTION = 0, 1
 PRODUCE_VERSION, END_VERSION, COMMIT_VERSION = 12, 5, 5
+
+
+class LateMarkers(Dispatcher):
+    """Dispatches markers once they are let pass, and all else at once."""
+
+    def __init__(self, core: BrokerCore, may_write: asyncio.Event) -> None:
+        super().__init__(core)
+        self._may_write = may_write
+
+    def call(self, connection: Requester, header: RequestHeader, endpoint: Endpoint, request: Any) -> Any:
+        if header.api_key != ApiKey.WRITE_TXN_MARKERS:
+            return super().call(connection, header, endpoint, request)
+
+        async def write_later() -> Any:
+            await self._may_write.wait()
+            return await super(LateMarkers, self).call(connection, header, endpoint, request)
+
+        return write_later()
 
 
 class Stage:
@@ -57,10 +77,6 @@ class Stage:
         self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
 
     async def _prepare(self, core: BrokerCore) -> None:
-        async def write_later(request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-            await self._may_write.wait()
-            return await write_txn_markers.answer_own(core, request)
-
         add_partitions = core.transactions.add_partitions
 
         def add(
@@ -76,7 +92,7 @@ class Stage:
 
             add_partitions(transactional_id, producer, partitions, version, count)
 
-        core.inter_broker.answer(ApiKey.WRITE_TXN_MARKERS, write_later)
+        core.loopback.dispatcher = LateMarkers(core, self._may_write)
         core.transactions.add_partitions = add  # type: ignore[method-assign]
 
     def let_markers_pass(self) -> None:

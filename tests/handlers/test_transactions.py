@@ -10,7 +10,6 @@ from collections.abc import Iterator
 import pytest
 
 import kafkapy
-from kafkapy.broker.core import BrokerCore
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kafkapy.protocol.messages.add_partitions_to_txn import (
@@ -28,60 +27,23 @@ from kafkapy.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kafkapy.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkapy.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kafkapy.protocol.messages.list_transactions import ListTransactionsRequest
-from kafkapy.protocol.messages.write_txn_markers import (
-    WritableTxnMarkerPartitionResult,
-    WritableTxnMarkerResult,
-    WritableTxnMarkerTopicResult,
-    WriteTxnMarkersRequest,
-    WriteTxnMarkersResponse,
-)
-from kafkapy.protocol.types import ApiKey
 from tests.network.raw_client import RawClient, eventually
 
 TRANSACTION = 1
 
 
-async def take_all(request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-    """Partitions that take every marker."""
-    return WriteTxnMarkersResponse(
-        markers=[
-            WritableTxnMarkerResult(
-                producer_id=marker.producer_id,
-                topics=[
-                    WritableTxnMarkerTopicResult(
-                        name=topic.name,
-                        partitions=[
-                            WritableTxnMarkerPartitionResult(partition_index=index)
-                            for index in topic.partition_indexes
-                        ],
-                    )
-                    for topic in marker.topics
-                ],
-            )
-            for marker in request.markers
-        ]
-    )
-
-
 @pytest.fixture
 def client() -> Iterator[RawClient]:
-    async def prepare(core: BrokerCore) -> None:
-        core.inter_broker.answer(ApiKey.WRITE_TXN_MARKERS, take_all)
-
-    with kafkapy.Broker() as broker:
-        broker.call(prepare)
-        with RawClient(broker.bootstrap_servers) as connected:
-            connected.ask(
-                CreateTopicsRequest(
-                    topics=[CreatableTopic(name="t", num_partitions=2, replication_factor=1)]
-                ),
-                5,
-            )
-            find = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=["x"])
-            (found,) = connected.ask(find, 4).coordinators
-            assert found.error_code == ErrorCode.NONE
-            assert f"{found.host}:{found.port}" == broker.bootstrap_servers
-            yield connected
+    with kafkapy.Broker() as broker, RawClient(broker.bootstrap_servers) as connected:
+        connected.ask(
+            CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=2, replication_factor=1)]),
+            5,
+        )
+        find = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=["x"])
+        (found,) = connected.ask(find, 4).coordinators
+        assert found.error_code == ErrorCode.NONE
+        assert f"{found.host}:{found.port}" == broker.bootstrap_servers
+        yield connected
 
 
 def init(client: RawClient, version: int = 5, **fields: object) -> InitProducerIdResponse:

@@ -9,14 +9,21 @@ from typing import Any
 import pytest
 
 from kafkapy.inter_broker.inter_broker import InterBroker
+from kafkapy.inter_broker.loopback import LoopbackConnection, LoopbackPeer
 from kafkapy.inter_broker.peers import PeerAddress, PeerError
 from kafkapy.metadata.cache import MetadataCache
 from kafkapy.metadata.image import Broker, MetadataImage
 from kafkapy.metadata.znodes import Endpoint
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.frames import RequestHeader
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafkapy.protocol.messages.init_producer_id import InitProducerIdRequest
 from kafkapy.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from kafkapy.protocol.types import ApiKey
+
+HIGHEST = 2
+"""The highest version of each API that broker 1 serves."""
 
 
 class FakePeer:
@@ -52,12 +59,41 @@ def brokers(*ports: int) -> dict[int, Broker]:
     }
 
 
+class OwnDispatcher:
+    """The dispatcher of broker 1, which serves two APIs and has one answer."""
+
+    def __init__(self) -> None:
+        self.answer: Any = None
+        self.asked: list[tuple[LoopbackConnection, RequestHeader]] = []
+
+    def max_version(self, api_key: int) -> int:
+        return HIGHEST
+
+    def endpoint(self, connection: LoopbackConnection, header: RequestHeader) -> object | None:
+        self.asked.append((connection, header))
+        return object() if header.api_key in (ApiKey.HEARTBEAT, ApiKey.WRITE_TXN_MARKERS) else None
+
+    def refusal(self, header: RequestHeader) -> None:
+        return None
+
+    def call(self, connection: Any, header: RequestHeader, endpoint: object, request: Any) -> Any:
+        return self.answer
+
+    def failed(self, connection: Any, header: RequestHeader, endpoint: object, error: Exception) -> Any:
+        assert isinstance(error, KafkaError)
+        return HeartbeatResponse(error_code=error.code)
+
+
 class World:
     def __init__(self, *ports: int) -> None:
         self.cache = MetadataCache()
         self.cache.publish(MetadataImage(brokers=brokers(*ports)))
         self.peers = FakePeers()
-        self.inter_broker = InterBroker(self.cache, node_id=1, listener="PLAINTEXT", peers=self.peers)
+        self.own = OwnDispatcher()
+        loopback = LoopbackPeer(self.own, LoopbackConnection(1, "PLAINTEXT"))
+        self.inter_broker = InterBroker(
+            self.cache, loopback, node_id=1, listener="PLAINTEXT", peers=self.peers
+        )
 
     async def ask(self, broker: int, request: TopMessage, seconds: float = 1.0) -> Any:
         return await self.inter_broker.ask(broker, request, seconds=seconds)
@@ -84,25 +120,61 @@ async def test_whoever_wants_more_connections_numbers_them() -> None:
 
 async def test_a_broker_answers_itself_without_a_connection() -> None:
     world = World()
-
-    async def own(request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-        return WriteTxnMarkersResponse()
-
-    world.inter_broker.answer(ApiKey.WRITE_TXN_MARKERS, own)
-    assert await world.ask(1, WriteTxnMarkersRequest()) == WriteTxnMarkersResponse()
+    world.own.answer = WriteTxnMarkersResponse()
+    assert await world.ask(1, WriteTxnMarkersRequest()) is world.own.answer
     assert world.peers.made == []
+
+
+async def test_the_dispatcher_sees_that_the_broker_asks_itself_in_the_highest_version() -> None:
+    world = World()
+    world.own.answer = HeartbeatResponse()
+    await world.ask(1, HeartbeatRequest())
+    ((connection, header),) = world.own.asked
+    assert connection.is_this_broker
+    assert (connection.principal, connection.listener.name) == ("Broker:1", "PLAINTEXT")
+    assert (header.api_key, header.api_version) == (ApiKey.HEARTBEAT, HIGHEST)
+
+
+async def test_an_own_answer_may_take_its_time() -> None:
+    world = World()
+
+    async def later() -> HeartbeatResponse:
+        await asyncio.sleep(0)
+        return HeartbeatResponse()
+
+    world.own.answer = later()
+    assert await world.ask(1, HeartbeatRequest()) == HeartbeatResponse()
 
 
 async def test_an_own_answer_that_takes_too_long_is_none() -> None:
     world = World()
-
-    async def own(request: HeartbeatRequest) -> HeartbeatResponse:
-        await asyncio.get_running_loop().create_future()
-        raise AssertionError
-
-    world.inter_broker.answer(ApiKey.HEARTBEAT, own)
+    world.own.answer = asyncio.get_running_loop().create_future()
     with pytest.raises(PeerError, match="has not answered"):
         await world.ask(1, HeartbeatRequest(), seconds=0.001)
+
+
+async def test_an_own_request_that_fails_gets_the_answer_to_its_failure() -> None:
+    world = World()
+
+    async def fail() -> None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
+
+    world.own.answer = fail()
+    answer = await world.ask(1, HeartbeatRequest())
+    assert answer == HeartbeatResponse(error_code=ErrorCode.INVALID_REQUEST)
+
+
+async def test_an_own_request_without_an_answer_fails_as_another_broker_s() -> None:
+    world = World()
+    world.own.answer = None
+    with pytest.raises(PeerError, match="gives no answer"):
+        await world.ask(1, HeartbeatRequest())
+
+
+async def test_an_own_request_that_is_not_served_fails() -> None:
+    world = World()
+    with pytest.raises(PeerError, match="does not serve API key 22"):
+        await world.ask(1, InitProducerIdRequest())
 
 
 async def test_a_broker_that_is_gone_or_has_moved_loses_its_connections() -> None:

@@ -40,7 +40,7 @@ class Coordinators:
         self.may_answer.set()
         self.errors: dict[TopicPartition, ErrorCode] = {}
         self.error = ErrorCode.NONE
-        self.failure: Exception | None = None
+        self.failure: PeerError | None = None
 
     async def ask(self, broker_id: int, request: AddPartitionsToTxnRequest, *, seconds: float) -> Any:
         self.asked.append((broker_id, request))
@@ -215,9 +215,9 @@ async def test_without_an_answer_nothing_is_verified() -> None:
     world = World()
     world.coordinators.failure = PeerError("gone")
     assert await world.verify("a", T0) == {T0: ErrorCode.NETWORK_EXCEPTION}
-    world.coordinators.failure = KafkaError(ErrorCode.NOT_COORDINATOR)
-    assert await world.verify("a", T0) == {T0: ErrorCode.NOT_COORDINATOR}
     world.coordinators.failure = None
+    world.coordinators.error = ErrorCode.NOT_COORDINATOR
+    assert await world.verify("a", T0) == {T0: ErrorCode.NOT_COORDINATOR}
     world.coordinators.error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert await world.verify("a", T0) == {T0: ErrorCode.INVALID_TXN_STATE}
     world.cache.publish(replace(world.cache.image, brokers={}))

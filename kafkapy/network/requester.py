@@ -1,0 +1,45 @@
+"""The sender of a request, as handlers see it: a client, or this broker itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from kafkapy.configs.listeners import Listener
+
+
+class Requester(Protocol):
+    """Implemented by `network.connection.Connection` and `inter_broker.loopback.LoopbackConnection`."""
+
+    validation_paid_at: float
+    """The time at which its debt for validation is paid (loop/validation.py)."""
+
+    @property
+    def is_this_broker(self) -> bool:
+        """Whether this broker asks itself, which may ask for what clients may not."""
+
+    @property
+    def listener(self) -> Listener:
+        """The listener by which it came in."""
+
+    @property
+    def peer_host(self) -> str:
+        """Its address."""
+
+    @property
+    def local_host(self) -> str:
+        """The address by which it came in."""
+
+    @property
+    def principal(self) -> str:
+        """Its name, after its authentication."""
+
+    def keep_frame(self) -> None:
+        """Keep the bytes of the present request after its handler has returned."""
+
+    def when_closed(self, call: Callable[[], object]) -> None:
+        """Call `call()` when the connection has closed."""
+
+    def close(self, why: str | None = None) -> None:
+        """Close the connection instead of an answer, and log why."""
