@@ -1,0 +1,1 @@
+"""sarama, a client in Go, against the broker."""
