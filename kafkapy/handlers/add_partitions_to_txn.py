@@ -5,7 +5,8 @@ Versions: 0-5.
 Behaviour:
 
 - If one of the partitions does not exist (UNKNOWN_TOPIC_OR_PARTITION), none is added; the others get
-  OPERATION_NOT_ATTEMPTED.
+  OPERATION_NOT_ATTEMPTED. The same holds if a client names one of an internal topic
+  (TOPIC_AUTHORIZATION_FAILED): offsets enter a transaction by AddOffsetsToTxn.
 - While the last transaction is ending, the answer is CONCURRENT_TRANSACTIONS, and the client asks again.
 - A producer with another epoch than the last one gets PRODUCER_FENCED.
 - Brokers ask for many transactions at once (v4+). With `verify_only`, nothing is added: a partition that is
@@ -15,7 +16,7 @@ Behaviour:
 Version notes:
 
 - v2 says PRODUCER_FENCED; before, it is INVALID_PRODUCER_EPOCH.
-- v4 is for brokers, and has a list of transactions.
+- v4 is for brokers, and has a list of transactions. They may name internal topics.
 - v5 comes from a leader whose client leaves it to the brokers to add partitions (KIP-890).
 """
 
@@ -27,6 +28,7 @@ from typing import Final
 from kafkapy.coordination.answer import Answer
 from kafkapy.handlers.context import BrokerParts, RequestContext
 from kafkapy.loop.turns import Steps
+from kafkapy.metadata.topic_names import is_internal
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -84,6 +86,7 @@ def _add_all(
     """Add partitions, or verify them; `done` is called once with the results."""
     image = broker.metadata.image
     version = EPOCH_AT_EACH_END if api_version >= FIRST_VERSION_WITH_EPOCHS else 0
+    from_client = api_version < FIRST_VERSION_OF_BROKERS
     results: list[AddPartitionsToTxnResult] = []
     waiting = 1
 
@@ -103,11 +106,15 @@ def _add_all(
             yield
             answer = AddPartitionsToTxnTopicResult(name=topic.name)
             result.topic_results.append(answer)
+            is_forbidden = from_client and is_internal(topic.name)
             for index in topic.partitions:
                 yield
                 each = AddPartitionsToTxnPartitionResult(partition_index=index)
                 answer.results_by_partition.append(each)
-                if image.partition(topic.name, index) is None:
+                if is_forbidden:
+                    each.partition_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                    is_refused = True
+                elif image.partition(topic.name, index) is None:
                     each.partition_error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                     is_refused = True
                 else:

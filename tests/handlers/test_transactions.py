@@ -128,6 +128,31 @@ def test_no_partition_is_added_if_one_does_not_exist(client: RawClient) -> None:
     assert describe(client).transaction_state == "Empty"
 
 
+def test_a_client_adds_no_partition_of_an_internal_topic(client: RawClient) -> None:
+    producer_id = init(client).producer_id
+    internal = ["__transaction_state", "__consumer_offsets", "__share_group_state"]
+    request = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="x",
+        v3_and_below_producer_id=producer_id,
+        v3_and_below_producer_epoch=0,
+        v3_and_below_topics=[
+            *(AddPartitionsToTxnTopic(name=name, partitions=[0]) for name in internal),
+            AddPartitionsToTxnTopic(name="t", partitions=[0, 2]),
+        ],
+    )
+    for version in (0, 3):
+        answers = client.ask(request, version).results_by_topic_v3_and_below
+        errors = {
+            answer.name: [each.partition_error_code for each in answer.results_by_partition]
+            for answer in answers
+        }
+        assert errors == {
+            **dict.fromkeys(internal, [ErrorCode.TOPIC_AUTHORIZATION_FAILED]),
+            "t": [ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION],
+        }
+    assert describe(client).transaction_state == "Empty"
+
+
 def test_the_partition_of_a_groups_offsets_is_added(client: RawClient) -> None:
     producer_id = init(client).producer_id
     request = AddOffsetsToTxnRequest(
