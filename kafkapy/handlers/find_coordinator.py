@@ -9,6 +9,9 @@ Behaviour:
   COORDINATOR_NOT_AVAILABLE.
 - The first request creates the topic. The controller waits for it, where Apache Kafka makes the client ask
   again. Any other broker asks the controller, and answers COORDINATOR_NOT_AVAILABLE until the topic exists.
+- Fewer live brokers than `offsets.topic.replication.factor` cannot create it. So while one of two brokers is
+  down, a cluster without `__consumer_offsets` serves no group, as Apache Kafka 3.9 on ZooKeeper. With KRaft,
+  brokers that are down count too.
 - The group id is not checked: an empty one can still commit offsets.
 - A producer that is only idempotent does not send this request.
 

@@ -12,8 +12,9 @@ Behaviour:
   NOT_ENOUGH_REPLICAS_AFTER_APPEND.
 - If a batch of an idempotent producer is refused for a while, its later ones that were in flight get the same
   error (replicas/refused_batches.py). In Apache Kafka they are OUT_OF_ORDER_SEQUENCE_NUMBER, or are taken.
-- While a replica in sync is silent, and in the first minute of a leader, a sequence number out of order is
-  NOT_LEADER_OR_FOLLOWER: the batches in between may be elsewhere, or come again (`Leader.may_miss_batches`).
+- While a replica in sync is silent, and in the first minute of a leader with other replicas, a sequence
+  number out of order is NOT_LEADER_OR_FOLLOWER: the batches in between may be elsewhere, or come again
+  (`Leader.may_miss_batches`).
 - acks=1 is answered once this broker has the records, with `durability=fsync` on its disk. If it has the only
   replica, they are committed then: a client that asks for the end of the log, or deletes records, right after
   its acknowledgement does not miss its own records, as aiokafka's default producer would.

@@ -22,7 +22,7 @@ class Follower:
     has_others: Final = True
     epoch_start_offset: Final = 0
     may_be_deposed: Final = False
-    may_miss_batches: Final = False
+    may_miss_batches: Final = True
 
     def __init__(self, state: PartitionState) -> None:
         self.leader = state.leader

@@ -116,6 +116,7 @@ class Leader:
         "_began",
         "_followers",
         "_maximal_isr",
+        "_others_may_have_more",
         "_parts",
         "_refused_until",
         "epoch_start_offset",
@@ -151,6 +152,8 @@ class Leader:
         """
         self._maximal_isr: frozenset[int] = frozenset()
         self._commit_isr(state.isr)
+        # A reassignment may have removed the other replicas only now.
+        self._others_may_have_more = bool(self._followers) or partition.replication.may_miss_batches
         self._began = now = parts.now()
         for follower in self._followers.values():
             if follower.id in state.isr:
@@ -182,9 +185,11 @@ class Leader:
         """Whether a batch may come that follows one which this broker does not have any more.
 
         It may have appended that one in an earlier leader epoch, and have truncated it since, while the next
-        ones of its producer were in flight.
+        ones of its producer were in flight. If there never was another replica, nothing can be elsewhere.
         """
-        return self.may_be_deposed or self._parts.now() - self._began < IN_FLIGHT_SECONDS
+        return self.may_be_deposed or (
+            self._others_may_have_more and self._parts.now() - self._began < IN_FLIGHT_SECONDS
+        )
 
     def update(self, state: PartitionState) -> bool:
         """Take over a state of this leader epoch from the controller; return whether it is news.

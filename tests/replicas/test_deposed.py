@@ -128,3 +128,27 @@ async def test_a_sequence_that_stays_out_of_order_is_refused(tmp_path: Path, rig
     leader.leader._began -= IN_FLIGHT_SECONDS
     refused = await leader.produce(b"4", producer=PRODUCER, sequence=4)
     assert refused.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+async def test_a_new_leader_without_other_replicas_refuses_a_gap_as_alone(
+    tmp_path: Path, rigs: list[Rig]
+) -> None:
+    rigs.append(rig := Rig(tmp_path, 1))
+    leader = await rig.lead()
+    assert (await leader.produce(b"0", producer=PRODUCER, sequence=0)).error_code == 0
+    refused = await leader.produce(b"4", producer=PRODUCER, sequence=4)
+    assert refused.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+async def test_a_leader_whose_other_replicas_were_just_removed_waits_for_batches_that_come_again(
+    tmp_path: Path, rigs: list[Rig]
+) -> None:
+    rigs.append(rig := Rig(tmp_path, 2))
+    old = await rig.lead()
+    assert (await old.produce(b"0", producer=PRODUCER, sequence=0)).error_code == 0
+    await rig.caught_up(2)
+    rig.controller.states[TP] = rig.controller.states[TP]._replace(replicas=(2,))
+    await rig.controller.elect(2, (2,))
+    assert not rig[2].leader.has_others
+    early = await rig[2].produce(b"2", producer=PRODUCER, sequence=2)
+    assert early.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
