@@ -2,16 +2,16 @@
 
 | codec  | the content of a batch of magic 2 after its header                                                |
 |--------|---------------------------------------------------------------------------------------------------|
-| gzip   | one or more gzip members (RFC 1952)                                                               |
+| gzip   | one or more gzip members (RFC 1952); other bytes after a member are not read                      |
 | snappy | xerial framing: `\\x82SNAPPY\\0`, version and compatible version (int32 each), then blocks of a   |
 |        | big-endian int32 length and that many bytes of raw snappy. librdkafka writes one bare block of    |
 |        | raw snappy: it is read, as Java's stream reads it, but never written                              |
 | lz4    | one LZ4 frame of format version 1 with independent blocks, written with blocks of 64 KiB (KIP-57) |
-| zstd   | one or more zstd frames (KIP-110)                                                                 |
+| zstd   | one or more zstd frames (KIP-110), among them skippable ones, which hold no records               |
 
-Only payloads that every client can read are accepted, so that no stored batch makes a consumer fail. Java's
-lz4 stream supports neither dependent blocks nor dictionaries; Python's gzip refuses bytes after the last
-member. A stream that ends early is refused, and so are bytes after its end.
+What Apache Kafka takes is accepted: its gzip stream does not read what follows the last member, its zstd
+stream skips skippable frames. Its lz4 stream supports neither dependent blocks nor dictionaries. A stream
+that ends early is refused, and so are bytes after the end of the other streams.
 
 No declared size is trusted. Output comes in chunks, at most `limit` bytes in all. Raw snappy is the only
 codec that cannot stream: its declared size is compared with the limit, and with the format's largest
@@ -125,6 +125,9 @@ def _unstore(data: memoryview, limit: int) -> Iterator[bytes]:
 # --- gzip ---------------------------------------------------------------------------------------------------
 
 _GZIP_WBITS = 31
+_GZIP_MAGIC = b"\x1f\x8b\x08"
+_GZIP_MEMBER_SIZE = 18
+"""The least bytes of a member."""
 
 
 def _gzip(data: Buffer, level: int | None) -> bytes:
@@ -150,8 +153,9 @@ def _gunzip(data: memoryview, limit: int) -> Iterator[bytes]:
                 rest = member.unconsumed_tail
                 yield chunk
         position -= len(member.unused_data)
-        if position == len(data):
-            return
+        rest = data[position : position + _GZIP_MEMBER_SIZE]
+        if len(rest) < _GZIP_MEMBER_SIZE or bytes(rest[: len(_GZIP_MAGIC)]) != _GZIP_MAGIC:
+            return  # what is no member is not read, as by Java's GZIPInputStream
 
 
 # --- snappy -------------------------------------------------------------------------------------------------
@@ -275,7 +279,9 @@ def _unlz4(data: memoryview, limit: int) -> Iterator[bytes]:
 
 # --- zstd ---------------------------------------------------------------------------------------------------
 
-_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_ZSTD_SKIPPABLE = struct.Struct("<II")
+"""The head of a skippable frame: its magic and the size of its content (RFC 8878)."""
+_ZSTD_SKIPPABLE_MAGICS = range(0x184D2A50, 0x184D2A60)
 _ZSTD_MAX_WINDOW = 1 << 27
 _ZSTD_KEPT_WINDOW = 1 << 23
 """The largest window of a context that is kept: a context keeps its window's memory."""
@@ -311,10 +317,13 @@ def _unzstd(data: memoryview, limit: int) -> Iterator[bytes]:
     position = 0
     try:
         while position < len(data):
+            if (skippable := _skippable_zstd_frame(data, position)) > 0:
+                position += skippable
+                if position > len(data):
+                    raise DecodeError("the zstd stream ends early")
+                continue
             parameters = zstandard.get_frame_parameters(data[position:])
             keep = keep and parameters.window_size <= _ZSTD_KEPT_WINDOW
-            if data[position : position + 4].tobytes() != _ZSTD_MAGIC:
-                raise DecodeError("a skippable zstd frame, which not every client skips")
             frame = context.decompressobj()
             start = position
             position += zstandard.frame_header_size(data[position:])
@@ -338,6 +347,14 @@ def _unzstd(data: memoryview, limit: int) -> Iterator[bytes]:
     finally:
         if keep:
             _zstd_contexts.append(context)
+
+
+def _skippable_zstd_frame(data: memoryview, position: int) -> int:
+    """The bytes of the skippable frame that begins here, or 0 if it is another one."""
+    if len(data) - position < _ZSTD_SKIPPABLE.size:
+        return 0
+    magic, size = _ZSTD_SKIPPABLE.unpack_from(data, position)
+    return _ZSTD_SKIPPABLE.size + size if magic in _ZSTD_SKIPPABLE_MAGICS else 0
 
 
 _COMPRESS: dict[Compression, Callable[[Buffer, int | None], bytes]] = {

@@ -4,7 +4,7 @@ Versions: 0.
 
 Behaviour:
 
-- Only the leader answers for a partition.
+- Every replica answers for a partition, a follower too: admin clients may name the broker.
 - A partition that is named twice is answered once. Apache Kafka answers it each time.
 - A producer that has been idle for `producer.id.expiration.ms` is not listed, unless its transaction is open.
 - A producer that has written markers only has the sequence number -1.
@@ -23,6 +23,7 @@ from kafkapy.protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
+from kafkapy.replicas.replication import Unassigned
 
 
 def handle(context: RequestContext, request: DescribeProducersRequest) -> Steps[DescribeProducersResponse]:
@@ -55,7 +56,8 @@ def _describe(context: RequestContext, topic: str, answer: PartitionResponse) ->
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
     partition = context.broker.replicas.partition(topic, answer.partition_index)
     partition.require_online()
-    partition.replication.require_leader()
+    if isinstance(partition.replication, Unassigned):
+        partition.replication.require_leader()
     for producer_id, entry in partition.log.producers.copy_producers().items():
         yield
         answer.active_producers.append(

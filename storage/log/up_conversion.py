@@ -30,6 +30,7 @@ from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.validate import (
     DecompressedTooLargeError,
     PreparedBatches,
+    check_claimed_append_time,
     prepare_converted,
     too_large,
 )
@@ -97,9 +98,7 @@ def _records(
         if message.magic != magic:
             raise _invalid("All messages for a partition must have the same magic.")
         if message.timestamp_type is TimestampType.LOG_APPEND_TIME:
-            raise KafkaError(
-                ErrorCode.INVALID_TIMESTAMP, "A producer must not set the timestamp type to LogAppendTime."
-            )
+            check_claimed_append_time(message.timestamp, config)
         if index and (compression or _compression(message)):
             raise _invalid("A compressed message must be the only one for its partition.")
         for each in unwrap(message, limit=max_decompressed) if compression else (message,):

@@ -357,6 +357,9 @@ def _validate(
     It is compressed with `codec`, if one is given.
     """
     _check_header(header, origin)
+    claims_append_time = header.timestamp_type == TimestampType.LOG_APPEND_TIME
+    if claims_append_time:
+        check_claimed_append_time(header.max_timestamp, config)
     try:
         summary = walk_batch(buffer, 0, header, max_decompressed=max_decompressed)
     except DecompressedSizeError:
@@ -367,7 +370,7 @@ def _validate(
         raise _null_keys(header, buffer, summary)
     if config.message_timestamp_type == "CreateTime":
         _check_timestamps(header, buffer, summary, config, now_ms)
-        if summary.max_timestamp != header.max_timestamp:
+        if claims_append_time or summary.max_timestamp != header.max_timestamp:
             set_max_timestamp(buffer, 0, TimestampType.CREATE_TIME, summary.max_timestamp)
             header = read_header(buffer)
     if codec is None or codec == header.compression or header.is_control:
@@ -393,10 +396,6 @@ def _check_header(header: BatchHeader, origin: AppendOrigin) -> None:
             f"The batch's last offset delta {header.last_offset_delta} and its record count "
             f"{header.record_count} do not fit."
         )
-    if header.timestamp_type == TimestampType.LOG_APPEND_TIME:
-        raise KafkaError(
-            ErrorCode.INVALID_TIMESTAMP, "A producer must not set the timestamp type to LogAppendTime."
-        )
     if origin is CLIENT:
         if header.is_control:
             raise _invalid("Clients are not allowed to write control records.")
@@ -408,6 +407,20 @@ def _check_header(header: BatchHeader, origin: AppendOrigin) -> None:
                 )
         elif header.is_transactional:
             raise _invalid("A transactional record batch must have a producer id.")
+
+
+def check_claimed_append_time(timestamp: int, config: LogConfig) -> None:
+    """Check a claim of a producer that its records have LogAppendTime.
+
+    As in Apache Kafka, a topic with CreateTime takes it for the CreateTime of the records, if it is one.
+
+    Raises:
+        KafkaError: INVALID_TIMESTAMP.
+    """
+    if config.message_timestamp_type != "CreateTime" or timestamp == NO_TIMESTAMP:
+        raise KafkaError(
+            ErrorCode.INVALID_TIMESTAMP, "A producer must not set the timestamp type to LogAppendTime."
+        )
 
 
 def _check_timestamps(
@@ -433,9 +446,8 @@ def _check_timestamps(
 
 
 def _accepted_times(config: LogConfig, now_ms: int) -> tuple[int, int]:
-    """The earliest and the latest timestamp that a record may have."""
-    before, after = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
-    return (now_ms - before if now_ms > before else 0), now_ms + after
+    """The earliest and the latest timestamp of a record; those before 1970 are negative."""
+    return now_ms - config.message_timestamp_before_max_ms, now_ms + config.message_timestamp_after_max_ms
 
 
 def _null_keys(header: BatchHeader, buffer: memoryview, summary: BatchSummary) -> InvalidRecordsError:

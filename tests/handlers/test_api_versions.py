@@ -13,6 +13,8 @@ from kafkapy.protocol.codec import schema_of
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.alter_partition import AlterPartitionRequest
 from kafkapy.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kafkapy.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from kafkapy.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kafkapy.protocol.types import ApiKey
 from tests.network.harness import Harness, serving
 from tests.network.raw_client import RawClient
@@ -59,6 +61,19 @@ def test_a_broker_of_a_cluster_serves_more_than_a_sole_one() -> None:
 def test_a_sole_broker_does_not_answer_what_brokers_ask_each_other(client: RawClient) -> None:
     with pytest.raises(ConnectionError):
         client.ask(AlterPartitionRequest(), 3)
+
+
+@pytest.mark.parametrize("version", range(2))
+def test_a_sasl_handshake_is_answered_with_an_error(client: RawClient, version: int) -> None:
+    answer = client.ask(SaslHandshakeRequest(mechanism="PLAIN"), version)
+    assert (answer.error_code, answer.mechanisms) == (ErrorCode.ILLEGAL_SASL_STATE, [])
+    assert ask(client, 4).error_code == ErrorCode.NONE, "the connection stays"
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_a_sasl_login_is_answered_with_an_error(client: RawClient, version: int) -> None:
+    answer = client.ask(SaslAuthenticateRequest(auth_bytes=b"\0u\0p"), version)
+    assert (answer.error_code, answer.auth_bytes) == (ErrorCode.ILLEGAL_SASL_STATE, b"")
 
 
 @pytest.mark.parametrize("version", range(6))

@@ -147,7 +147,7 @@ def test_a_client_adds_no_partition_of_an_internal_topic(client: RawClient) -> N
             for answer in answers
         }
         assert errors == {
-            **dict.fromkeys(internal, [ErrorCode.TOPIC_AUTHORIZATION_FAILED]),
+            **{name: [ErrorCode.TOPIC_AUTHORIZATION_FAILED] for name in internal},
             "t": [ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION],
         }
     assert describe(client).transaction_state == "Empty"

@@ -17,6 +17,7 @@ import pytest
 
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from kafkapy.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -706,3 +707,16 @@ def test_settings_are_those_of_the_broker() -> None:
     assert (settings.fetchers(), settings.lag_seconds()) == (3, 5.0)
     assert settings.fetch() == (2, 0.1, 4096, 8192, 0.25, 7.0)
     assert ReplicationSettings(BrokerConfig({}, clustered=True)).fetch() == FetchSettings()
+
+
+async def test_followers_describe_producers_too(tmp_path: Path, rigs: list[Rig]) -> None:
+    rigs.append(rig := Rig(tmp_path, 2))
+    leader = await rig.lead()
+    request = DescribeProducersRequest(topics=[TopicRequest(name=TP.topic, partition_indexes=[0])])
+    assert (await leader.produce(b"a", producer=(7, 3), sequence=0)).error_code == ErrorCode.NONE
+    await rig.caught_up(2)
+    for node in (leader, rig[2]):
+        (answer,) = (await node.answer(request, 0)).topics[0].partitions
+        assert answer.error_code == ErrorCode.NONE
+        (producer,) = answer.active_producers
+        assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (7, 3, 0)

@@ -303,8 +303,10 @@ WINDOW = LogConfig(message_timestamp_before_max_ms=1000, message_timestamp_after
         (NOW + 501, WINDOW, False),
         (-1, WINDOW, True),
         (0, CONFIG, True),
-        (-2, CONFIG, False),
-        (-(2**62), CONFIG, False),
+        (-2, CONFIG, True),
+        (-(2**62), CONFIG, True),
+        (-(2**63) + NOW, CONFIG, False),
+        (-2, WINDOW, False),
         (2**62, CONFIG, False),
         (NOW + 3_600_001, CONFIG, False),
         (2**62, replace(WINDOW, message_timestamp_type="LogAppendTime"), True),
@@ -322,10 +324,39 @@ def test_timestamps_must_be_near_the_brokers_time(timestamp: int, config: LogCon
     assert [index for index, _ in error.record_errors] == [1]
 
 
-def test_a_producer_must_not_claim_log_append_time() -> None:
+@pytest.mark.parametrize("timestamp", [-2, -(2**40)])
+@pytest.mark.parametrize("codec", ALL_CODECS)
+def test_the_max_timestamp_of_records_before_1970_is_none_as_in_java(
+    codec: Compression, timestamp: int
+) -> None:
+    batch = build_batch([Record(timestamp=timestamp, value=b"v")], compression=codec)
+    (prepared,) = prepare(batch).batches
+    assert (prepared.header.base_timestamp, prepared.header.max_timestamp) == (timestamp, -1)
+    (record,) = decode_records(prepared.buffer, 0, prepared.header)
+    assert record.timestamp == timestamp
+
+
+@pytest.mark.parametrize("codec", ALL_CODECS)
+def test_a_topic_with_create_time_takes_a_claimed_append_time_for_it(codec: Compression) -> None:
+    batch = batch_of(compression=codec, timestamp_type=TimestampType.LOG_APPEND_TIME)
+    claimed = read_header(batch)
+    (prepared,) = prepare(batch).batches
+    assert prepared.header.timestamp_type == TimestampType.CREATE_TIME
+    assert prepared.header.max_timestamp == claimed.max_timestamp
+    assert prepared.header.crc != claimed.crc
+    prepare(prepared.buffer)
+
+
+def test_a_claimed_append_time_must_be_near_the_brokers_time() -> None:
+    batch = build_batch([Record(timestamp=NOW - 1001)], timestamp_type=TimestampType.LOG_APPEND_TIME)
+    assert refused(batch, WINDOW).code == ErrorCode.INVALID_TIMESTAMP
+
+
+def test_a_producer_must_not_claim_log_append_time_for_a_topic_with_it_or_without_a_time() -> None:
     batch = batch_of(timestamp_type=TimestampType.LOG_APPEND_TIME)
-    assert refused(batch).code == ErrorCode.INVALID_TIMESTAMP
     assert refused(batch, LOG_APPEND_TIME).code == ErrorCode.INVALID_TIMESTAMP
+    without = build_batch([Record(timestamp=-1)], timestamp_type=TimestampType.LOG_APPEND_TIME)
+    assert refused(without).code == ErrorCode.INVALID_TIMESTAMP
 
 
 # --- other origins ------------------------------------------------------------------------------------------
