@@ -113,7 +113,9 @@ class TransactionCoordinator:
         self._timeout_check: Cancellable | None = None
         self._expiration_check: Cancellable | None = None
         self._waiting: set[asyncio.Task[None]] = set()
-        """The requests that wait for a producer id."""
+        """The requests and timeouts that wait for a producer id."""
+        self._timing_out: set[str] = set()
+        """The transactional ids whose timeout waits for a producer id."""
 
     # --- the topic ------------------------------------------------------------------------------------------
 
@@ -433,10 +435,40 @@ class TransactionCoordinator:
         for transactional_id, machine in tuple(self._ongoing.items()):
             if not self.runtime.is_active(transactional_id):
                 continue
-            to = machine.time_out(now_ms=now_ms, version=self.version)
-            if to is not None:
-                logger.info("The transaction of %s takes too long: aborted", shortened(transactional_id))
-                self._write(machine, to, _ignore)
+            try:
+                self._time_out(transactional_id, machine, now_ms)
+            except ProducerIdNeededError:
+                if transactional_id not in self._timing_out:
+                    self._timing_out.add(transactional_id)
+                    task = asyncio.get_running_loop().create_task(
+                        self._time_out_with_new_id(transactional_id)
+                    )
+                    self._waiting.add(task)
+                    task.add_done_callback(self._waiting.discard)
+
+    def _time_out(
+        self, transactional_id: str, machine: TransactionMachine, now_ms: int, new_id: int | None = None
+    ) -> None:
+        to = machine.time_out(now_ms=now_ms, version=self.version, new_id=new_id)
+        if to is not None:
+            logger.info("The transaction of %s takes too long: aborted", shortened(transactional_id))
+            self._write(machine, to, _ignore)
+
+    async def _time_out_with_new_id(self, transactional_id: str) -> None:
+        try:
+            new_id = await self._new_producer_id()
+        except KafkaError as error:
+            logger.info(
+                "The transaction of %s takes too long, and waits for a producer id: %s",
+                shortened(transactional_id),
+                error,
+            )
+            return  # the next check tries again
+        finally:
+            self._timing_out.discard(transactional_id)
+        machine = self._ongoing.get(transactional_id)
+        if machine is not None and self.runtime.is_active(transactional_id):
+            self._time_out(transactional_id, machine, self._clock.now_ms(), new_id)
 
     def _schedule_expiration_check(self) -> None:
         seconds = self._config.expiration_check_interval_ms / 1000

@@ -16,8 +16,9 @@ A request that was answered may come again, because its answer was lost. An EndT
 the epoch before the present one. In older versions the state must be the outcome that is asked for.
 
 To fence a producer, its transaction is aborted with the next epoch. In version 2 this is as any other abort:
-the producer gets that epoch if it aborts too, or asks for one, and nobody else has begun. So one whose
-transaction took too long can continue (KIP-588). Before version 2, and after the last epoch, nobody gets it.
+the producer gets that epoch, or after the last one the next producer id, if it aborts too, and nobody else
+has begun. So one whose transaction took too long can continue (KIP-588, KAFKA-20090). Before version 2 nobody
+gets it.
 
 Source: Apache Kafka's TransactionCoordinator, TransactionMetadata. Different from it, an InitProducerId with
 an epoch that is not the transaction's does not abort it.
@@ -124,7 +125,7 @@ class TransactionMachine:
         if now.state is _State.ONGOING:
             if expected is not None and expected.epoch != now.producer_epoch:
                 raise KafkaError(ErrorCode.PRODUCER_FENCED)
-            return self._fence(now_ms, version)
+            return self._fence(now_ms, version, new_id)
         producer_id, epoch, last_epoch = self._next_epoch(expected, new_id)
         return self._begin(
             now._replace(
@@ -238,11 +239,7 @@ class TransactionMachine:
         self._require_producer(producer)
         if commit and now.state is not _State.ONGOING:
             raise KafkaError(ErrorCode.INVALID_TXN_STATE)
-        next_id = NO_PRODUCER_ID
-        if now.is_epoch_exhausted:
-            if new_id is None:
-                raise ProducerIdNeededError
-            next_id = new_id
+        next_id = self._id_after_end(new_id)
         return self._begin(
             now._replace(
                 state=_State.PREPARE_COMMIT if commit else _State.PREPARE_ABORT,
@@ -254,6 +251,14 @@ class TransactionMachine:
                 client_version=version,
             )
         )
+
+    def _id_after_end(self, new_id: int | None) -> int:
+        """The next producer id, if the epochs of this one are used up."""
+        if not self.metadata.is_epoch_exhausted:
+            return NO_PRODUCER_ID
+        if new_id is None:
+            raise ProducerIdNeededError
+        return new_id
 
     def _had_before(self, producer: Producer) -> bool:
         """Whether a producer is the one of the transaction that has just ended."""
@@ -286,26 +291,31 @@ class TransactionMachine:
 
     # --- time -----------------------------------------------------------------------------------------------
 
-    def time_out(self, *, now_ms: int, version: int) -> TransactionMetadata | None:
-        """Abort a transaction that takes too long; `version` is the broker's transaction version."""
+    def time_out(self, *, now_ms: int, version: int, new_id: int | None) -> TransactionMetadata | None:
+        """Abort a transaction that takes too long; `version` is the broker's transaction version.
+
+        Raises:
+            ProducerIdNeededError: `new_id`, a producer id that nobody has, is needed.
+        """
         now = self.metadata
         if self.pending is not None or now.state is not _State.ONGOING:
             return None
         if now_ms <= now.start_ms + now.timeout_ms:
             return None
-        return self._fence(now_ms, version)
+        return self._fence(now_ms, version, new_id)
 
-    def _fence(self, now_ms: int, version: int) -> TransactionMetadata:
+    def _fence(self, now_ms: int, version: int, new_id: int | None) -> TransactionMetadata:
         now = self.metadata
-        goes_on = version >= EPOCH_AT_EACH_END and not now.is_epoch_exhausted
+        goes_on = version >= EPOCH_AT_EACH_END
+        next_id = self._id_after_end(new_id) if goes_on else NO_PRODUCER_ID
         return self._begin(
             now._replace(
                 state=_State.PREPARE_ABORT,
                 producer_epoch=min(now.producer_epoch + 1, MAX_EPOCH),
                 last_producer_epoch=now.producer_epoch if goes_on else NO_PRODUCER_EPOCH,
-                next_producer_id=NO_PRODUCER_ID,
+                next_producer_id=next_id,
                 last_update_ms=now_ms,
-                client_version=version if version >= EPOCH_AT_EACH_END else 0,
+                client_version=version if goes_on else 0,
             )
         )
 

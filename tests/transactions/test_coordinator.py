@@ -251,6 +251,24 @@ async def test_a_producer_id_is_replaced_when_its_epochs_are_used_up(world: Tran
     assert await world.add(Producer(1001, 0), T0) is ErrorCode.NONE
 
 
+async def test_a_transaction_that_takes_too_long_at_the_last_epoch_gets_the_next_id(
+    world: TransactionWorld,
+) -> None:
+    producer = await world.init()
+    metadata = world.coordinator.describe("x")._replace(producer_epoch=LAST_EPOCH)
+    world.coordinator.runtime.write("x", [(encode_key("x"), encode_value(metadata, 2))])
+    await world.restart()
+    last = Producer(producer.id, LAST_EPOCH)
+    await world.add(last, T0)
+    world.timers.advance(60 + CONFIG.timeout_check_interval_ms / 1000)
+    await world.until(lambda: world.state() is State.COMPLETE_ABORT)
+    assert world.leaders.written[T0] == [Marker(1000, LAST_EPOCH + 1, 0, False, 2)]
+    assert (await world.end(last, commit=True))[0] is ErrorCode.INVALID_TXN_STATE
+    assert await world.end(last, commit=False) == (ErrorCode.NONE, (1001, 0))
+    assert await world.add(Producer(1001, 0), T0) is ErrorCode.NONE
+    assert next(world.ids) == 1002, "one id was taken, however often the timeout was checked"
+
+
 async def test_requests_are_refused_that_name_no_producer_here(world: TransactionWorld) -> None:
     assert await world.add(Producer(1, 0), T0) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert await world.add(Producer(1, 0), T0, name="") is ErrorCode.INVALID_REQUEST

@@ -113,18 +113,44 @@ def test_a_new_client_aborts_the_transaction_of_the_one_before(version: int) -> 
     assert initialized(open_one).producer_epoch == 6
 
 
-def test_a_producer_without_epochs_left_can_be_fenced() -> None:
+def test_before_version_2_a_producer_without_epochs_left_can_be_fenced() -> None:
     open_one = ongoing(LAST_EPOCH)
-    assert initialized(open_one).producer_epoch == MAX_EPOCH
+    assert initialized(open_one, version=0).producer_epoch == MAX_EPOCH
     open_one.written()
     assert open_one.complete(now_ms=10).producer_epoch == MAX_EPOCH
     open_one.written()
-    last = error_of(lambda: ended(open_one, LAST_EPOCH, commit=False, new_id=8))
+    last = error_of(lambda: ended(open_one, LAST_EPOCH, commit=False, version=0))
     assert last is ErrorCode.PRODUCER_FENCED, "nobody gets the epoch after the last"
-    continues = error_of(lambda: initialized(open_one, Producer(7, LAST_EPOCH), new_id=8))
+    continues = error_of(lambda: initialized(open_one, Producer(7, LAST_EPOCH), new_id=8, version=0))
     assert continues is ErrorCode.PRODUCER_FENCED
-    to = initialized(open_one, new_id=8)
+    to = initialized(open_one, new_id=8, version=0)
     assert (to.producer_id, to.producer_epoch) == (8, 0)
+
+
+@pytest.mark.parametrize("by", ["timeout", "new client"])
+def test_a_producer_that_is_fenced_at_its_last_epoch_goes_on_with_the_next_id(by: str) -> None:
+    open_one = ongoing(LAST_EPOCH)
+
+    def fence(new_id: int | None) -> TransactionMetadata:
+        if by == "new client":
+            return initialized(open_one, new_id=new_id)
+        to = open_one.time_out(now_ms=TIMEOUT + 1, version=2, new_id=new_id)
+        assert to is not None
+        return to
+
+    with pytest.raises(ProducerIdNeededError):
+        fence(None)
+    to = fence(8)
+    assert (to.producer_id, to.producer_epoch) == (7, MAX_EPOCH), "the markers are those of the old id"
+    open_one.written()
+    open_one.complete(now_ms=10)
+    assert after_end(open_one.written()) == (8, 0)
+    assert error_of(lambda: ended(open_one, LAST_EPOCH, commit=True)) is ErrorCode.INVALID_TXN_STATE
+    assert ended(open_one, LAST_EPOCH, commit=False) is None
+    assert error_of(lambda: ended(open_one, LAST_EPOCH - 1, commit=False)) is (
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    )
+    assert open_one.add_partitions(Producer(8, 0), [T0], now_ms=9, version=2) is not None
 
 
 def test_partitions_are_added_until_the_end_is_decided() -> None:
@@ -226,11 +252,12 @@ def test_in_version_2_an_end_may_change_the_producer_id() -> None:
 def timed_out(version: int) -> TransactionMachine:
     """A machine whose transaction of epoch 4 took too long."""
     open_one = ongoing(4)
-    assert open_one.time_out(now_ms=TIMEOUT, version=version) is None
-    to = open_one.time_out(now_ms=TIMEOUT + 1, version=version)
+    assert open_one.time_out(now_ms=TIMEOUT, version=version, new_id=None) is None
+    to = open_one.time_out(now_ms=TIMEOUT + 1, version=version, new_id=None)
     assert to is not None
     assert (to.state, to.producer_epoch) == (State.PREPARE_ABORT, 5)
-    assert open_one.time_out(now_ms=TIMEOUT + 1, version=version) is None, "it is being aborted"
+    again = open_one.time_out(now_ms=TIMEOUT + 1, version=version, new_id=None)
+    assert again is None, "it is being aborted"
     open_one.written()
     open_one.complete(now_ms=TIMEOUT + 1)
     open_one.written()
@@ -327,6 +354,13 @@ class Schedule:
         self.machine = TransactionMachine(TransactionMetadata("x", 100, TIMEOUT, 0))
         self.clients = [Client(self.random.choice([0, self.version])) for _ in range(3)]
 
+    def time_out(self) -> TransactionMetadata | None:
+        try:
+            return self.machine.time_out(now_ms=self.now_ms, version=self.version, new_id=None)
+        except ProducerIdNeededError:
+            self.next_id += 1
+            return self.machine.time_out(now_ms=self.now_ms, version=self.version, new_id=self.next_id)
+
     def step(self) -> None:
         self.now_ms += self.random.choice([0, 1, 1000, TIMEOUT // 3])
         if self.in_flight is not None and self.random.random() < 0.6:
@@ -336,7 +370,7 @@ class Schedule:
         elif self.machine.metadata.state.is_prepared and self.random.random() < 0.5:
             self.write_marker()
         elif self.random.random() < 0.1:
-            to = self.machine.time_out(now_ms=self.now_ms, version=self.version)
+            to = self.time_out()
             if to is not None:
                 self.in_flight = Request(Client(0), lambda: None, lambda to: None, self.transaction)
         else:
