@@ -101,9 +101,14 @@ def unsupported_version(*, clustered: bool) -> ApiVersionsResponse:
     )
 
 
+def features(*, clustered: bool) -> dict[str, tuple[int, int]]:
+    """The lowest and the highest level of each feature that is served."""
+    return {name: levels for name, levels in FEATURES.items() if not (clustered and name in ONLY_ALONE)}
+
+
 @cache
 def _table(*, clustered: bool, features_from_0: bool) -> ApiVersionsResponse:
-    features = {name: levels for name, levels in FEATURES.items() if not (clustered and name in ONLY_ALONE)}
+    served = features(clustered=clustered)
     return ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=api.key, min_version=api.min_version, max_version=api.max_version)
@@ -111,12 +116,12 @@ def _table(*, clustered: bool, features_from_0: bool) -> ApiVersionsResponse:
         ],
         supported_features=[
             SupportedFeatureKey(name=name, min_version=low, max_version=high)
-            for name, (low, high) in features.items()
+            for name, (low, high) in served.items()
             if low or features_from_0
         ],
         finalized_features_epoch=0,
         finalized_features=[
             FinalizedFeatureKey(name=name, max_version_level=high, min_version_level=high)
-            for name, (_, high) in features.items()
+            for name, (_, high) in served.items()
         ],
     )

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Requester(Protocol):
-    """Implemented by `network.connection.Connection` and `inter_broker.loopback.LoopbackConnection`."""
+    """The connection of a request (network/connection.py, inter_broker/loopback.py)."""
 
     validation_paid_at: float
     """The time at which its debt for validation is paid (loop/validation.py)."""

@@ -25,6 +25,7 @@ from kafkapy.protocol.messages.describe_user_scram_credentials import (
     UserName,
 )
 from kafkapy.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from kafkapy.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kafkapy.protocol.types import ApiKey
 from tests.handlers.admin_world import AdminWorld
 
@@ -44,6 +45,51 @@ async def world(start_world: Any) -> Any:
     world = await start_world()
     await world.admin.topics.create_topics([NewTopic("t", 2)])
     return world
+
+
+# --- UpdateFeatures --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", versions(ApiKey.UPDATE_FEATURES))
+async def test_a_feature_may_be_set_to_the_level_that_it_has(world: AdminWorld, version: int) -> None:
+    request = UpdateFeaturesRequest(
+        feature_updates=[FeatureUpdateKey(feature="group.version", max_version_level=1)]
+    )
+    answer = await world.ask(request, version)
+    assert (answer.error_code, answer.error_message) == (ErrorCode.NONE, None)
+    named = [(each.feature, each.error_code, each.error_message) for each in answer.results]
+    assert named == ([("group.version", ErrorCode.NONE, "NONE")] if version < 2 else [])
+
+
+@pytest.mark.parametrize(
+    ("feature", "level", "upgrade_type", "why"),
+    [
+        ("nope", 1, 1, "Local controller 1 does not support this feature."),
+        ("group.version", 0, 1, "Can't downgrade the version of this feature without setting the upgrade"),
+        ("group.version", 2, 1, "Local controller 1 only supports versions 0-1"),
+        ("group.version", -1, 1, "A feature version cannot be less than 0."),
+        ("group.version", 1, 0, "The controller does not support the given upgrade type."),
+        ("metadata.version", 29, 2, "Refusing to perform the requested downgrade"),
+        ("metadata.version", 99, 1, "Local controller 1 only supports versions 7-30"),
+    ],
+)
+@pytest.mark.parametrize("version", [1, 2])
+async def test_wrong_levels_of_features_are_refused(
+    world: AdminWorld, version: int, feature: str, level: int, upgrade_type: int, why: str
+) -> None:
+    good = FeatureUpdateKey(feature="share.version", max_version_level=1)
+    wrong = FeatureUpdateKey(feature=feature, max_version_level=level, upgrade_type=upgrade_type)
+    request = UpdateFeaturesRequest(feature_updates=[good, wrong], validate_only=True)
+    answer = await world.ask(request, version)
+    assert (answer.error_code, answer.results) == (ErrorCode.INVALID_UPDATE_VERSION, [])
+    assert why in answer.error_message
+
+
+async def test_a_feature_is_not_switched_off(world: AdminWorld) -> None:
+    off = FeatureUpdateKey(feature="group.version", max_version_level=0, upgrade_type=3)
+    for validate_only, error in ((True, ErrorCode.NONE), (False, ErrorCode.INVALID_UPDATE_VERSION)):
+        request = UpdateFeaturesRequest(feature_updates=[off], validate_only=validate_only)
+        assert (await world.ask(request, 2)).error_code == error
 
 
 # --- ElectLeaders ----------------------------------------------------------------------------------------
