@@ -21,7 +21,7 @@ from kafkapy.inter_broker.peers import PeerAddress, PeerError, Peers, peer_addre
 from kafkapy.loop.clock import Clock
 from kafkapy.metadata import znodes
 from kafkapy.metadata.cache import MetadataCache
-from kafkapy.metadata.image import Topic, read_topic
+from kafkapy.metadata.image import PartitionState, Topic, read_partition, read_topic
 from kafkapy.metadata.store import MetadataStore, Node
 from kafkapy.metadata.znodes import DamagedNodeError
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -80,6 +80,7 @@ class ClusterMember:
             node_id=node_id,
             image=lambda: cache.image,
             read_topics=self._read_topics,
+            read_states=self._read_states,
             read_controller_epoch=self._read_controller_epoch,
             peers=peers,
             address=self._address,
@@ -201,6 +202,20 @@ class ClusterMember:
         marked = {name for name in names if znodes.delete_topic_path(name) in nodes}
         topics = (_topic(nodes, name) for name in names if name not in marked)
         return {topic.name: topic for topic in topics if topic is not None}
+
+    async def _read_states(self, keys: Sequence[TopicPartition]) -> dict[TopicPartition, PartitionState]:
+        """The states of partitions as the tree has them, without replicas."""
+        await self._store.sync()
+        nodes = await self._store.nodes([znodes.partition_state_path(*key) for key in keys])
+        states: dict[TopicPartition, PartitionState] = {}
+        for key in keys:
+            node = nodes.get(znodes.partition_state_path(*key))
+            if node is not None:
+                try:
+                    states[key] = read_partition(node, *key, znodes.GAP)
+                except DamagedNodeError as error:
+                    logger.error("The state of %s is not known here: %s", key, error)
+        return states
 
     async def _read_controller_epoch(self) -> int:
         await self._store.sync()

@@ -5,7 +5,8 @@ Versions: 0-7.
 Behaviour:
 
 - replicas/controller_requests.py handles it. Each partition has its own error code.
-- A partition that the metadata tree does not have is UNKNOWN_TOPIC_OR_PARTITION.
+- A partition that the metadata tree does not have is UNKNOWN_TOPIC_OR_PARTITION. A leader epoch or partition
+  epoch above the tree's is UNKNOWN_LEADER_EPOCH.
 - A request of an old controller is STALE_CONTROLLER_EPOCH, and one with a controller epoch that the metadata
   tree does not have INVALID_REQUEST. One for an earlier registration of this broker is
   STALE_BROKER_EPOCH.

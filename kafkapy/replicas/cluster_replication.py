@@ -17,7 +17,7 @@ from typing import Any
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.inter_broker.peers import PeerAddress, Peers
 from kafkapy.metadata.image import MetadataImage
-from kafkapy.replicas.controller_requests import UNKNOWN_BROKER_EPOCH, ControllerRequests
+from kafkapy.replicas.controller_requests import UNKNOWN_BROKER_EPOCH, ControllerRequests, ReadStates
 from kafkapy.replicas.fetcher import FetcherParts, FetchSettings
 from kafkapy.replicas.fetchers import Fetchers
 from kafkapy.replicas.isr_changes import IsrChanges
@@ -66,6 +66,7 @@ class ClusterReplication:
         node_id: int,
         image: Callable[[], MetadataImage],
         read_topics: ReadTopics,
+        read_states: ReadStates,
         read_controller_epoch: Callable[[], Awaitable[int]],
         peers: Peers,
         address: Callable[[int], PeerAddress | None],
@@ -79,6 +80,7 @@ class ClusterReplication:
             image: the latest metadata. It has the epochs of registered brokers, this one's too.
             read_topics: reads topics from the metadata tree, which the image may not have yet, without those
                 that are marked for deletion.
+            read_states: reads the states of partitions from the metadata tree.
             read_controller_epoch: reads the epoch of the latest controller from the metadata tree.
             address: where a broker listens for others; None, or a PeerError, while that is not known.
             ask_controller: sends a request to the present controller. It may raise PeerError or KafkaError.
@@ -126,6 +128,7 @@ class ClusterReplication:
             broker_epoch=broker_epoch,
             image=image,
             read_topics=read_topics,
+            read_states=read_states,
             read_controller_epoch=read_controller_epoch,
         )
 

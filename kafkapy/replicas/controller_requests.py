@@ -10,6 +10,10 @@ have yet is nobody's, and would let this broker refuse every controller. A parti
 have is refused: its name could be any path on this broker's disk. Apache Kafka takes both. To find what the
 controller had written, the tree is read after a `MetadataStore.sync`: this broker's ZooKeeper may be behind.
 
+A LeaderAndIsr with a leader epoch or partition epoch that the tree does not have is refused in the same way
+(UNKNOWN_LEADER_EPOCH), since all states below it would be refused until a restart. The tree is read only
+where the epochs are above those of the image. Of the other requests, nothing is kept that fences a later one.
+
     LeaderAndIsr      open the partitions, and lead them or follow their leaders. A request of type FULL names
                       all partitions of this broker: others that it serves are stopped, unless the metadata
                       assigns them to it. Their logs stay
@@ -43,7 +47,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -91,6 +95,12 @@ CHANGED_AT_ONCE: Final = 50
 NAMED_AT_ONCE: Final = 1000
 """How many partitions of a request are looked at in one turn of the event loop."""
 
+ReadStates = Callable[[Sequence[TopicPartition]], Awaitable[dict[TopicPartition, PartitionState]]]
+"""Reads the states of partitions from the metadata tree, without their replicas.
+
+Those that it does not have are left out.
+"""
+
 logger = logging.getLogger(__name__)
 
 
@@ -101,6 +111,14 @@ class _Wanted(NamedTuple):
     topic_id: Uuid
     state: PartitionState
     is_new: bool
+
+    def is_in(self, written: PartitionState | None) -> bool:
+        """Whether the metadata has reached the epochs of this state."""
+        return (
+            written is not None
+            and self.state.leader_epoch <= written.leader_epoch
+            and self.state.version <= written.version
+        )
 
 
 class _Stop(NamedTuple):
@@ -123,14 +141,15 @@ class ControllerRequests:
         broker_epoch: Callable[[], int],
         image: Callable[[], MetadataImage],
         read_topics: ReadTopics,
+        read_states: ReadStates,
         read_controller_epoch: Callable[[], Awaitable[int]],
     ) -> None:
         """Change the roles of the partitions in `replicas`.
 
         `broker_epoch` is that of this broker's registration. `read_topics` reads topics from the metadata
         tree, which the image may not have yet, without the states of their partitions; those that the tree
-        does not have, or has marked for deletion, are left out. `read_controller_epoch` reads there the epoch
-        of the latest controller.
+        does not have, or has marked for deletion, are left out. `read_states` reads there the states of
+        partitions, and `read_controller_epoch` the epoch of the latest controller.
         """
         self._replicas = replicas
         self._fetchers = fetchers
@@ -139,6 +158,7 @@ class ControllerRequests:
         self._broker_epoch = broker_epoch
         self._image = image
         self._read_topics = read_topics
+        self._read_states = read_states
         self._read_controller_epoch = read_controller_epoch
         self._controller_epoch = 0
         self._turn = asyncio.Lock()
@@ -173,11 +193,13 @@ class ControllerRequests:
             topics = await self._topics(
                 ((each.key, each.topic_id) for each in _wanted(request)), for_roles=True
             )
+            written = await self._written_after_image(request, topics)
             answers = _Answers()
             for count, each in enumerate(_wanted(request), 1):
                 if self._is_of_another_topic(each):
                     await self._delete_former(each)
-                answers.note(each, self._assign(each, topics.get(each.key.topic)))
+                latest = written.get(each.key) or self._image().partition(*each.key)
+                answers.note(each, self._assign(each, topics.get(each.key.topic), latest))
                 if count % CHANGED_AT_ONCE == 0:
                     await asyncio.sleep(0)
             if request.type == FULL:
@@ -216,6 +238,24 @@ class ControllerRequests:
             found |= await self._read_topics(some)
         return found
 
+    async def _written_after_image(
+        self, request: LeaderAndIsrRequest, topics: Mapping[str, Topic]
+    ) -> dict[TopicPartition, PartitionState]:
+        """The states that the tree has of those partitions whose epochs are above the image's."""
+        newer: dict[TopicPartition, None] = {}
+        for count, each in enumerate(_wanted(request), 1):
+            topic = topics.get(each.key.topic)
+            exists = topic is not None and _has(topic, each.key)
+            if exists and not each.is_in(self._image().partition(*each.key)):
+                newer[each.key] = None
+            if count % NAMED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        written: dict[TopicPartition, PartitionState] = {}
+        keys = iter(newer)
+        while some := list(islice(keys, NAMED_AT_ONCE)):
+            written |= await self._read_states(some)
+        return written
+
     def _is_of_another_topic(self, wanted: _Wanted) -> bool:
         """Whether the replica here has another topic id than the one that is wanted."""
         hosted = self._replicas.find(wanted.key)
@@ -235,8 +275,8 @@ class ControllerRequests:
         self._stop_one(_Stop(wanted.key, EPOCH_DURING_DELETE, delete=True), is_kept=False)
         await self._replicas.settle()
 
-    def _assign(self, wanted: _Wanted, topic: Topic | None) -> ErrorCode:
-        """Give a partition its role."""
+    def _assign(self, wanted: _Wanted, topic: Topic | None, written: PartitionState | None) -> ErrorCode:
+        """Give a partition its role; `written` is the latest state that the metadata is known to have."""
         key, state = wanted.key, wanted.state
         if topic is None or not _has(topic, key):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -245,6 +285,13 @@ class ControllerRequests:
         if ZERO_UUID not in (wanted.topic_id, known_id) and wanted.topic_id != known_id:
             logger.error("%s has another topic id than the controller has", key)
             return ErrorCode.INCONSISTENT_TOPIC_ID
+        if not wanted.is_in(written):
+            logger.error(
+                "A request with the leader epoch %d and the partition epoch %d of %s is refused: the metadata"
+                " does not have them",
+                *(state.leader_epoch, state.version, key),
+            )
+            return ErrorCode.UNKNOWN_LEADER_EPOCH
         if hosted is not None:
             role = hosted.replication
             if hosted.offline:

@@ -257,6 +257,7 @@ class Node:
             node_id=self.node_id,
             image=lambda: rig.image,
             read_topics=rig.read_topics,
+            read_states=rig.read_states,
             read_controller_epoch=rig.read_controller_epoch,
             peers=WirePeers(rig.wire, self.node_id),
             address=rig.address,
@@ -560,6 +561,8 @@ class Rig:
         """The topics that are marked for deletion."""
         self.unseen: dict[str, Topic] = {}
         """Topics that the metadata tree has, and the image does not."""
+        self.states_read: list[TopicPartition] = []
+        """The partitions whose states brokers have read from the metadata tree."""
         self.controller = Controller(self)
         self._all = {number: Node(self, number, root, durability) for number in range(1, count + 1)}
         self.register(self._all)
@@ -604,6 +607,10 @@ class Rig:
     async def read_topics(self, names: Sequence[str]) -> dict[str, Topic]:
         there = {**self.image.topics, **self.unseen}
         return {name: there[name] for name in names if name in there and name not in self.marked}
+
+    async def read_states(self, keys: Sequence[TopicPartition]) -> dict[TopicPartition, PartitionState]:
+        self.states_read.extend(keys)
+        return {key: self.controller.states[key] for key in keys if key in self.controller.states}
 
     async def read_controller_epoch(self) -> int:
         return self.controller.epoch

@@ -97,6 +97,39 @@ async def test_a_state_with_an_older_leader_epoch_is_refused(tmp_path: Path, rig
     assert rig[2].partition.replication.leads
 
 
+@pytest.mark.parametrize("field", ["leader_epoch", "partition_epoch"])
+async def test_epochs_that_the_metadata_does_not_have_are_refused_and_take_no_replica_out(
+    tmp_path: Path, rigs: list[Rig], field: str
+) -> None:
+    rigs.append(rig := Rig(tmp_path))
+    await rig.lead()
+    forged = rig.controller.request([TP])
+    (state,) = forged.topic_states[0].partition_states
+    genuine = getattr(state, field)
+    for epoch in (2**31 - 2, genuine + 1):
+        setattr(state, field, epoch)
+        for node in (1, 2):
+            answer = await rig[node].requests.leader_and_isr(forged)
+            assert errors(answer) == [ErrorCode.UNKNOWN_LEADER_EPOCH]
+    await rig.controller.tell()
+    assert (await rig[1].produce(b"a")).error_code == ErrorCode.NONE  # both are in sync
+    await rig.controller.elect(2)
+    assert rig[2].partition.replication.leads
+    assert (await rig[2].produce(b"b")).error_code == ErrorCode.NONE
+    await rig.caught_up(1)
+
+
+async def test_a_state_that_the_image_has_is_not_read(tmp_path: Path, rigs: list[Rig]) -> None:
+    rigs.append(rig := Rig(tmp_path))
+    await rig.lead()
+    assert set(rig.states_read) == {TP}, "the image had no leader yet"
+    rig.states_read.clear()
+    topic = rig.image.topics[TP.topic]
+    rig.change(rig.image.with_topics([replace(topic, partitions=(rig.controller.states[TP],))]))
+    await rig.controller.tell()
+    assert rig.states_read == []
+
+
 async def test_a_state_with_the_same_leader_epoch_brings_a_new_assignment(
     tmp_path: Path, rigs: list[Rig]
 ) -> None:
