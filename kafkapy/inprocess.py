@@ -87,6 +87,7 @@ class Broker:
         """
         if self._thread is not None:
             raise RuntimeError("the broker is running already")
+        _import_broker()
         started: Future[None] = Future()
         self._thread = threading.Thread(target=self._run, args=(started,), name="kafkapy-broker", daemon=True)
         self._thread.start()
@@ -202,6 +203,14 @@ class AsyncBroker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.stop()
+
+
+def _import_broker() -> None:
+    """Import the broker at its first use, in some 370 modules."""
+    from kafkapy.loop.collector import without_collections
+
+    with without_collections():
+        import kafkapy.broker.core  # noqa: F401
 
 
 def _text(value: object) -> str:

@@ -11,7 +11,10 @@ of brokers, override the fixture `kafka_broker_config`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
 from typing import TYPE_CHECKING, Literal, get_args
 
 import pytest
@@ -23,6 +26,27 @@ if TYPE_CHECKING:
 Scope = Literal["session", "package", "module", "class", "function"]
 
 _SETTING = "kafka_broker_scope"
+
+
+class _BrokerModules:
+    """Finds the broker's modules before pytest does, which would rewrite the asserts of all of them.
+
+    pytest rewrites each package with a plugin. For the broker's modules that takes two seconds, at the first
+    broker of each run that has no cache of an earlier one, such as every run in CI.
+    """
+
+    @staticmethod
+    def find_spec(
+        name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        return PathFinder.find_spec(name, path, target) if name.startswith("kafkapy.") else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Let no module of the broker be rewritten, those that a conftest.py imports included."""
+    sys.meta_path.insert(0, _BrokerModules)
+    early_config.add_cleanup(lambda: sys.meta_path.remove(_BrokerModules))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
