@@ -39,7 +39,7 @@ from kafkapy.configs.listeners import (
     parse_protocol_map,
 )
 from kafkapy.configs.properties import read_properties
-from kafkapy.configs.unsupported import check_supported, without_effect
+from kafkapy.configs.unsupported import IGNORED_NAMES, check_supported, require_alone, without_effect
 
 MINUTE_MS: Final = 60_000
 HOUR_MS: Final = 60 * MINUTE_MS
@@ -357,6 +357,8 @@ class BrokerConfig(Mapping[str, Any]):
         )
         if self.clustered:
             check_cluster_settings(self, {listener.name for listener in self.listeners})
+        else:
+            require_alone(self)
 
     def _validate_ids(self) -> None:
         broker_id, node_id = self["broker.id"], self["node.id"]
@@ -417,8 +419,14 @@ class BrokerConfig(Mapping[str, Any]):
 
 
 def _check_spelling(name: str) -> None:
-    """Raise ConfigError for an unknown name that looks like a misspelt known one."""
-    if broker_key(name).type == UNKNOWN and (known := nearest(name, MISSPELT)) is not None:
+    """Refuse an unknown name that looks like a misspelt known one, and that nobody means.
+
+    Raises:
+        ConfigError: it does.
+    """
+    if name in IGNORED_NAMES or broker_key(name).type != UNKNOWN:
+        return
+    if (known := nearest(name, MISSPELT)) is not None:
         raise ConfigError(f"unknown setting {name}: did you mean {known}?")
 
 

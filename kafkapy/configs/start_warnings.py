@@ -17,7 +17,7 @@ def settings(config: BrokerConfig) -> None:
     if unknown := config.unknown():
         logger.warning("These settings are not known and have no effect: %s", hints(unknown))
     if idle := config.without_effect():
-        logger.info("These settings have no effect in this broker: %s", ", ".join(idle))
+        logger.warning("These settings have no effect in this broker: %s", ", ".join(idle))
     if config.text(REBALANCE_PROTOCOLS) != config.default(REBALANCE_PROTOCOLS):
         logger.warning(
             "%s=%s refuses groups of other protocols, except share groups. Apache Kafka 5.0 will not know the"

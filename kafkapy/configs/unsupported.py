@@ -12,10 +12,10 @@ there.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase, translate
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from kafkapy.configs.keys import UNKNOWN, ConfigError, ConfigKey, listener_setting
 
@@ -28,6 +28,9 @@ PYTHON_CLASS: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d
 
 POLICIES: Final = ("create.topic.policy.class.name", "alter.config.policy.class.name")
 """The settings that name a Python class (kafkapy.policies)."""
+
+_QUORUM: Final = ("controller.quorum.voters", "controller.quorum.bootstrap.servers")
+"""The settings that name the members of a KRaft quorum."""
 
 KNOWN_CLASSES: Final = {
     "replica.selector.class": (RACK_AWARE_SELECTOR, "org.apache.kafka.common.replica.LeaderSelector"),
@@ -58,6 +61,36 @@ REFUSED_IN_A_CLUSTER: Final = {
     "zookeeper.clientCnxnSocket": _NO_CLASSES,
     "zookeeper.metadata.migration.enable": "there is no KRaft to migrate to; remove the setting",
 }
+
+IGNORED_NAMES: Final = frozenset(
+    {
+        # Kafka's own tests set these, which no release knew.
+        "default.min.insync.replicas",
+        "group.share.enable",
+        "internal.metadata.log.segment.bytes",
+        "log.delete.retention.ms",
+        "log.min.insync.replicas",
+        "log.unclean.leader.election.enable",
+        # Kafka 0.7 to 3.9 and early forms of share groups.
+        "brokerid",
+        "group.share.record.lock.partition.limit",
+        "log.cleanup.interval.mins",
+        "log.default.flush.interval.ms",
+        "log.default.flush.scheduler.interval.ms",
+        "log.flush.interval",
+        "log.retention.size",
+        "metadata.log.segment.min.bytes",
+        "num.threads",
+        "replica.lag.max.bytes",
+        "replica.lag.max.messages",
+        "socket.receive.buffer",
+        "socket.send.buffer",
+        "zk.connectiontimeout.ms",
+        "zk.sessiontimeout.ms",
+        "zookeeper.sync.time.ms",
+    }
+)
+"""Names that somebody means though they look misspelt: Kafka 4.x ignores them, and so does this broker."""
 
 NO_EFFECT: Final = (
     # KRaft: this broker is its own controller.
@@ -170,6 +203,29 @@ def check_supported(key: ConfigKey, text: str, *, clustered: bool = False) -> No
     if remedy is not None:
         shown = "[hidden]" if key.sensitive else text
         raise ConfigError(f"{key.name}={shown}: {remedy}")
+
+
+def require_alone(config: Mapping[str, Any]) -> None:
+    """Refuse settings that make the broker one of several around a KRaft quorum.
+
+    It would be a cluster of its own, as would each of the others.
+
+    Raises:
+        ConfigError: a quorum has several members, or is another process than this broker.
+    """
+    for name in _QUORUM:
+        members = {member.strip() for member in config[name] or () if member.strip()}
+        if len(members) > 1:
+            found = f"the quorum has {len(members)} members"
+        elif members and "controller" not in config["process.roles"]:
+            found = "process.roles has no controller, so the quorum is another process"
+        else:
+            continue
+        raise ConfigError(
+            f"{name}: {found}, and this broker does not speak KRaft: it would be a cluster of its own."
+            " Brokers form a cluster with zookeeper.connect (docs/cluster.md). If this one is to be alone, add"
+            f" {' '.join(f'--set {each}=' for each in _QUORUM if config[each])}"
+        )
 
 
 def refusal(name: str, *, clustered: bool = False) -> str | None:

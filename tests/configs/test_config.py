@@ -20,7 +20,12 @@ from kafkapy.configs.keys import (
     topic_keys,
 )
 from kafkapy.configs.listeners import Listener
-from kafkapy.configs.unsupported import refusal, topic_settings_without_effect, without_effect
+from kafkapy.configs.unsupported import (
+    IGNORED_NAMES,
+    refusal,
+    topic_settings_without_effect,
+    without_effect,
+)
 from kafkapy.storage.disk.properties import parse_properties
 from kafkapy.storage.log.log_config import NEVER, LogConfig
 
@@ -274,6 +279,60 @@ def test_a_file_may_hold_settings_that_nobody_knows() -> None:
 def test_a_name_that_looks_misspelt_is_refused_on_the_command_line(name: str, known: str) -> None:
     with pytest.raises(ConfigError, match=f"^unknown setting {name}: did you mean {known}\\?$"):
         BrokerConfig.from_properties({}, {name: "1"})
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["log.unclean.leader.election.enable", "replica.lag.max.messages", "zookeeper.sync.time.ms", "brokerid"],
+)
+def test_a_name_that_kafka_4_ignores_is_accepted_though_it_looks_misspelt(name: str) -> None:
+    assert BrokerConfig.from_properties({}, {name: "1"}).unknown() == [name]
+
+
+def test_no_name_that_kafka_4_ignores_is_known() -> None:
+    assert not IGNORED_NAMES & broker_keys().keys()
+
+
+VOTERS = "1@one:9093,2@two:9093,3@three:9093"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"controller.quorum.voters": VOTERS, "process.roles": "broker"},
+            "controller.quorum.voters: the quorum has 3 members, and this broker does not speak KRaft",
+        ),
+        (
+            {"controller.quorum.voters": VOTERS, "process.roles": "broker,controller"},
+            "controller.quorum.voters: the quorum has 3 members, and this broker does not speak KRaft",
+        ),
+        (
+            {
+                "controller.quorum.bootstrap.servers": "one:9093,two:9093",
+                "process.roles": "broker,controller",
+            },
+            "controller.quorum.bootstrap.servers: the quorum has 2 members,",
+        ),
+        (
+            {"controller.quorum.bootstrap.servers": "one:9093", "process.roles": "broker"},
+            "controller.quorum.bootstrap.servers: process.roles has no controller, so the quorum is another",
+        ),
+    ],
+)
+def test_a_broker_of_a_kraft_cluster_does_not_become_a_cluster_of_its_own(
+    settings: dict[str, str], message: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        BrokerConfig.from_properties(settings)
+    assert str(refused.value).startswith(message)
+    remedy = re.findall(r"--set (\S+)=", str(refused.value))
+    assert BrokerConfig.from_properties(settings, dict.fromkeys(remedy, "")).node_id == -1
+
+
+def test_a_broker_of_a_kraft_cluster_may_join_one_on_zookeeper() -> None:
+    settings = {"controller.quorum.voters": VOTERS, "zookeeper.connect": "localhost:2181"}
+    assert BrokerConfig.from_properties(settings).clustered
 
 
 @pytest.mark.parametrize("name", ["super.users", "custom.key", "qwertyuiop", "my.plugin.retention"])
