@@ -23,7 +23,7 @@ FULL: Final = 2
 
 @contextmanager
 def without_collections() -> Iterator[None]:
-    """Import modules in the `with` block without collections, which would take a third of its time."""
+    """Import modules in the `with` block without collections, a third of its time."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""The first `kafka_broker` of a test run costs what its broker costs, in a fresh environment too."""
+"""The first `kafka_broker` of a test run costs no more than its broker does."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RUNS = 3
 
 
 def _cpu_seconds(directory: Path, *arguments: str | Path, write: bool) -> float:
-    """What a run of Python says that it took, with the compiled modules below `directory` alone."""
+    """The CPU time that a run of Python reports; its compiled modules are in `directory`."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONPYCACHEPREFIX": str(directory / "compiled")}
     environment["PYTHONDONTWRITEBYTECODE"] = "" if write else "1"
     ended = subprocess.run(
