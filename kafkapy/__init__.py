@@ -5,12 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kafkapy.broker.core import StartError
     from kafkapy.cluster import Cluster
+    from kafkapy.configs.keys import ConfigError
     from kafkapy.inprocess import AsyncBroker, Broker
 
     __version__: str
 
-__all__ = ["AsyncBroker", "Broker", "Cluster", "__version__"]
+__all__ = ["AsyncBroker", "Broker", "Cluster", "ConfigError", "StartError", "__version__"]
+
+_MODULES = {
+    "AsyncBroker": "kafkapy.inprocess",
+    "Broker": "kafkapy.inprocess",
+    "Cluster": "kafkapy.cluster",
+    "ConfigError": "kafkapy.configs.keys",
+    "StartError": "kafkapy.broker.core",
+}
 
 
 def __getattr__(name: str) -> object:
@@ -19,12 +29,8 @@ def __getattr__(name: str) -> object:
         from importlib.metadata import version
 
         return version("kafkapy-broker")
-    if name in ("AsyncBroker", "Broker"):
-        from kafkapy import inprocess
+    if name in _MODULES:
+        from importlib import import_module
 
-        return getattr(inprocess, name)
-    if name == "Cluster":
-        from kafkapy.cluster import Cluster
-
-        return Cluster
+        return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

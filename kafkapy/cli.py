@@ -156,14 +156,17 @@ def serve(
 
 @main.command()
 @click.option("--brokers", type=click.IntRange(min=1), default=3, show_default=True, help="How many.")
-@click.option("--data", metavar="DIR", type=click.Path(), help="Keep the data in DIR.")
+@click.option(
+    "--first-id", type=click.IntRange(min=0), default=1, show_default=True, help="The first broker's id."
+)
+@click.option("--data", metavar="DIR", type=click.Path(), help="Keep the data and the ports in DIR.")
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Set one of Kafka's settings.")
 @click.option("--log-level", type=click.Choice(LEVELS), default="warning", show_default=True)
-def cluster(brokers: int, data: str | None, settings: tuple[str, ...], log_level: str) -> None:
+def cluster(brokers: int, first_id: int, data: str | None, settings: tuple[str, ...], log_level: str) -> None:
     """Run a cluster in one process, to try things out.
 
-    It ends with SIGTERM or SIGINT. Without --data, its data is deleted at the end. Brokers on machines of
-    their own use `kafkapy serve` with --set zookeeper.connect=HOST:PORT.
+    It ends with SIGTERM or SIGINT. Without --data, its data is deleted at the end, and it takes free ports at
+    each start. Brokers on machines of their own use `kafkapy serve` with --set zookeeper.connect=HOST:PORT.
     """
     from kafkapy.broker.core import StartError
     from kafkapy.cluster import Cluster
@@ -174,7 +177,8 @@ def cluster(brokers: int, data: str | None, settings: tuple[str, ...], log_level
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
     try:
-        with Cluster(brokers, config=_overrides(None, None, settings), data_dir=data) as started:
+        config = _overrides(None, None, settings)
+        with Cluster(brokers, first_id=first_id, config=config, data_dir=data) as started:
             output.write(f"Listening on {started.bootstrap_servers}")
             stopping.wait()
             output.write("Stopping")

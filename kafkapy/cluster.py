@@ -6,13 +6,18 @@
 
 Each broker has a thread and an event loop of its own. They share one metadata tree, elect a controller and
 replicate over TCP, as on machines of their own. Their data is in a temporary directory that is deleted at the
-end, unless `data_dir` names a directory.
+end of the `with` block, unless `data_dir` names a directory.
+
+A broker that is started again has its data and its port. With `data_dir`, that holds for a later cluster too:
+`ports.json` there has the port of each broker by its id.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
+import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -28,6 +33,8 @@ if TYPE_CHECKING:
     from kafkapy.inter_broker.peers import Peer, PeerAddress, Peers
 
 _METADATA: Final = "metadata.db"
+_PORTS: Final = "ports.json"
+"""In the directory of a cluster: `{"1": 43417, "2": 43418}`, the ports of its brokers."""
 MOST_REPLICAS: Final = 3
 
 _OWN_SETTINGS: Final = ("broker.id", "node.id", "listeners", "advertised.listeners", "log.dir", "log.dirs")
@@ -39,6 +46,7 @@ class Cluster:
 
     Args:
         brokers: how many.
+        first_id: the id of the first of them, which counts up from there.
         config: Kafka's settings for all of them; values may be str, int, float or bool.
         data_dir: the directory to keep the data in, for later starts.
 
@@ -50,11 +58,14 @@ class Cluster:
         self,
         brokers: int = 3,
         *,
+        first_id: int = 1,
         config: Mapping[str, object] | None = None,
         data_dir: str | Path | None = None,
     ) -> None:
         if brokers < 1:
             raise ValueError(f"a cluster of {brokers} brokers: expected 1 or more")
+        if first_id < 0:
+            raise ValueError(f"the first id is {first_id}: expected 0 or more")
         _require_common(config or {})
         replicas = min(brokers, MOST_REPLICAS)
         self._config: dict[str, object] = {
@@ -67,9 +78,10 @@ class Cluster:
             "transaction.state.log.min.isr": (replicas + 1) // 2,
             **(config or {}),
         }
-        self._numbers = range(1, brokers + 1)
-        self._data_dir = None if data_dir is None else Path(data_dir)
-        self._temporary: str | None = None
+        self._numbers = range(first_id, first_id + brokers)
+        self._folder = None if data_dir is None else Path(data_dir)
+        self._temporary: weakref.finalize[..., Any] | None = None
+        """Deletes the temporary directory `_folder`, at the latest when the process ends."""
         self._brokers: dict[int, _ClusterBroker] = {}
         self._ports: dict[int, int] = {}
         """The ports of brokers that have run: they come back to them."""
@@ -100,7 +112,7 @@ class Cluster:
         """Start a broker, or all that are not running; return when they serve clients.
 
         Raises:
-            ConfigError, StartError: as `kafkapy.Broker.start`.
+            kafkapy.ConfigError, kafkapy.StartError: as `kafkapy.Broker.start`.
         """
         for number in self._numbers if broker is None else [self._known(broker)]:
             if number not in self._brokers:
@@ -110,9 +122,6 @@ class Cluster:
         """Stop a broker, or all, as SIGTERM does: first other brokers take over what it leads."""
         for number in self._running(broker):
             self._brokers.pop(number).stop()
-        if broker is None and self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
-            self._temporary = None
 
     def kill(self, broker: int) -> None:
         """End a broker as SIGKILL does: nothing is handed over, synced or marked as clean.
@@ -141,7 +150,7 @@ class Cluster:
 
     def __enter__(self) -> Self:
         with ExitStack() as started:
-            started.callback(self.stop)
+            started.callback(self._end)
             self.start()
             started.pop_all()
         return self
@@ -149,11 +158,19 @@ class Cluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._end()
+
+    def _end(self) -> None:
         self.stop()
+        if self._temporary is not None:
+            self._temporary()
+            self._temporary = self._folder = None
+            self._ports.clear()
 
     def _known(self, broker: int) -> int:
         if broker not in self._numbers:
-            raise ValueError(f"there is no broker {broker}: expected 1 to {self._numbers[-1]}")
+            first, last = self._numbers[0], self._numbers[-1]
+            raise ValueError(f"there is no broker {broker}: expected {first} to {last}")
         return broker
 
     def _running(self, broker: int | None) -> Iterable[int]:
@@ -162,7 +179,7 @@ class Cluster:
         return [broker] if self._known(broker) in self._brokers else []
 
     def _start(self, number: int) -> None:
-        folder = self._folder()
+        folder = self._open_folder()
         config = {
             **self._config,
             "broker.id": number,
@@ -171,15 +188,37 @@ class Cluster:
         broker = _ClusterBroker(config, folder / f"broker-{number}", folder / _METADATA, self._cuts)
         broker.start()
         self._brokers[number] = broker
-        self._ports[number] = broker.core.server.listening[0].port
+        port = broker.core.server.listening[0].port
+        if self._ports.get(number) != port:
+            self._ports[number] = port
+            (folder / _PORTS).write_text(json.dumps(self._ports))
 
-    def _folder(self) -> Path:
-        if self._data_dir is not None:
-            self._data_dir.mkdir(parents=True, exist_ok=True)
-            return self._data_dir
-        if self._temporary is None:
-            self._temporary = tempfile.mkdtemp(prefix="kafkapy-")
-        return Path(self._temporary)
+    def _open_folder(self) -> Path:
+        """The directory of the cluster, and the ports that an earlier cluster had there."""
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="kafkapy-"))
+            self._temporary = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        elif not self._ports:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            if (ports := self._folder / _PORTS).exists():
+                self._ports.update(_read_ports(ports, self._numbers))
+        return self._folder
+
+
+def _read_ports(file: Path, numbers: Iterable[int]) -> dict[int, int]:
+    """The ports in a cluster's `ports.json` of those brokers that it has now.
+
+    Raises:
+        ConfigError: somebody has changed the file.
+    """
+    from kafkapy.configs.keys import ConfigError
+
+    try:
+        ports = {int(number): int(port) for number, port in json.loads(file.read_text()).items()}
+        return {number: ports[number] for number in numbers if number in ports}
+    except (AttributeError, TypeError, ValueError):
+        message = f'{file}: expected the ports of brokers, such as {{"1": 9092}}; correct or remove it'
+        raise ConfigError(message) from None
 
 
 def _require_common(config: Mapping[str, object]) -> None:

@@ -4,8 +4,12 @@
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
 
 It runs on an event loop of its own, in a thread of its own, so that neither a blocking client nor a busy test
-loop stops it. Its data is in a temporary directory that is deleted when it stops, unless `data_dir` names a
-directory. `config` overrides the settings in `TEST_DEFAULTS`.
+loop stops it. Its data is in a temporary directory, unless `data_dir` names a directory. `config` overrides
+the settings in `TEST_DEFAULTS`.
+
+A broker that is stopped or killed can be started again: it has its data and its ports, so that clients see an
+outage. At the end of the `with` block, or when nothing refers to the broker, the temporary directory is
+deleted.
 """
 
 from __future__ import annotations
@@ -14,8 +18,10 @@ import asyncio
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+import weakref
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
@@ -23,6 +29,9 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 if TYPE_CHECKING:
     from kafkapy.broker.core import BrokerCore
     from kafkapy.configs.config import BrokerConfig
+    from kafkapy.configs.listeners import Listener
+
+_NOT_RUNNING: Final = "the broker is not running; use it in a with statement or call start()"
 
 TEST_DEFAULTS: Final[Mapping[str, str]] = {
     "listeners": "PLAINTEXT://127.0.0.1:0",
@@ -51,20 +60,30 @@ class Broker:
         self, *, config: Mapping[str, object] | None = None, data_dir: str | Path | None = None
     ) -> None:
         self._config = {name: _text(value) for name, value in (config or {}).items()}
-        self._data_dir = None if data_dir is None else Path(data_dir)
-        self._temporary: str | None = None
+        self._folder = None if data_dir is None else Path(data_dir)
+        self._temporary: weakref.finalize[..., Any] | None = None
+        """Deletes the temporary directory `_folder`, at the latest when the process ends."""
+        self._listening: Sequence[Listener] = ()
+        """Where it listens, or did before it was stopped: it comes back there."""
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._core: BrokerCore | None = None
         self._stopping: asyncio.Event | None = None
         self._is_killed = False
+        self._keep_data = True
 
     @property
     def bootstrap_servers(self) -> str:
-        """`host:port` of the first listener, for clients."""
+        """`host:port` of the first listener, for clients; a stopped broker comes back there.
+
+        Raises:
+            RuntimeError: the broker has not been started.
+        """
         from kafkapy.configs.listeners import format_address
 
-        listener = self.core.server.listening[0]
+        if not self._listening:
+            raise RuntimeError(_NOT_RUNNING)
+        listener = self._listening[0]
         return format_address(listener.host or "127.0.0.1", listener.port)
 
     @property
@@ -75,15 +94,15 @@ class Broker:
             RuntimeError: the broker is not running.
         """
         if self._core is None:
-            raise RuntimeError("the broker is not running; use it in a with statement or call start()")
+            raise RuntimeError(_NOT_RUNNING)
         return self._core
 
     def start(self) -> None:
-        """Start the broker, and return when it serves clients.
+        """Start the broker, or start it again, and return when it serves clients.
 
         Raises:
-            ConfigError: a setting is wrong, or its name looks misspelt.
-            StartError: a port or a directory cannot be used.
+            kafkapy.ConfigError: a setting is wrong, or its name looks misspelt.
+            kafkapy.StartError: a port or a directory cannot be used.
         """
         if self._thread is not None:
             raise RuntimeError("the broker is running already")
@@ -95,10 +114,12 @@ class Broker:
             started.result()
         except BaseException:
             self._join()
+            if not self._listening:
+                self._forget()
             raise
 
     def stop(self) -> None:
-        """Stop the broker as SIGTERM does; do nothing if it is not running."""
+        """Stop the broker as SIGTERM does, until `start`; do nothing if it is not running."""
         if self._thread is None:
             return
         if self._loop is not None and self._stopping is not None:
@@ -106,7 +127,10 @@ class Broker:
         self._join()
 
     def kill(self) -> None:
-        """End the broker nearly as SIGKILL does: nothing is answered, synced or marked as clean."""
+        """End the broker nearly as SIGKILL does, until `start`.
+
+        Nothing is answered, synced or marked as clean.
+        """
         self._is_killed = True
         self.stop()
         self._is_killed = False
@@ -123,15 +147,17 @@ class Broker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
+        self._keep_data = self._temporary is None
+        try:
+            self.stop()
+        finally:
+            self._keep_data = True
+            self._forget()
 
     def _join(self) -> None:
         assert self._thread is not None
         self._thread.join()
         self._thread = None
-        if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
-            self._temporary = None
 
     def _run(self, started: Future[None]) -> None:
         from kafkapy.loop.event_loop import new_event_loop
@@ -144,20 +170,24 @@ class Broker:
 
         try:
             defaults = {**TEST_DEFAULTS, "log.dirs": str(self._directory())}
-            config = BrokerConfig.from_properties(defaults, self._config)
+            settings = dict(self._config)
+            if self._listening:
+                settings["listeners"] = self._same_listeners(BrokerConfig(defaults | settings).listeners)
+            config = BrokerConfig.from_properties(defaults, settings)
             core = self._new_core(config)
             await core.start()
         except BaseException as error:
             started.set_exception(error)
             return
+        self._listening = core.server.listening
         self._core, self._loop, self._stopping = core, asyncio.get_running_loop(), asyncio.Event()
         started.set_result(None)
         try:
             await self._stopping.wait()
         finally:
             self._core = self._loop = self._stopping = None
-            temporary = self._temporary is not None and Path(self._temporary) in config.log_dirs
-            await (core.kill() if self._is_killed else core.stop(keep_data=not temporary))
+            keep_data = self._keep_data or self._folder not in config.log_dirs
+            await (core.kill() if self._is_killed else core.stop(keep_data=keep_data))
 
     def _new_core(self, config: BrokerConfig) -> BrokerCore:
         from kafkapy.broker.core import BrokerCore
@@ -165,10 +195,24 @@ class Broker:
         return BrokerCore(config)
 
     def _directory(self) -> Path:
-        if self._data_dir is not None:
-            return self._data_dir
-        self._temporary = tempfile.mkdtemp(prefix="kafkapy-")
-        return Path(self._temporary)
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="kafkapy-"))
+            self._temporary = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        return self._folder
+
+    def _forget(self) -> None:
+        """Delete the temporary data, and let the next start choose its ports."""
+        self._listening = ()
+        if self._temporary is not None:
+            self._temporary()
+            self._temporary = self._folder = None
+
+    def _same_listeners(self, configured: Iterable[Listener]) -> str:
+        """The listeners with the ports that they had before, where they took free ones."""
+        ports = {listener.name: listener.port for listener in self._listening}
+        return ",".join(
+            str(replace(listener, port=listener.port or ports[listener.name])) for listener in configured
+        )
 
 
 class AsyncBroker:
@@ -184,15 +228,19 @@ class AsyncBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """`host:port` of the first listener, for clients."""
+        """`host:port` of the first listener, for clients; a stopped broker comes back there."""
         return self._broker.bootstrap_servers
 
     async def start(self) -> None:
-        """Start the broker, and return when it serves clients; raises what `Broker.start` does."""
+        """Start the broker, or start it again, and return when it serves clients.
+
+        Raises:
+            kafkapy.ConfigError, kafkapy.StartError: as `Broker.start`.
+        """
         await asyncio.to_thread(self._broker.start)
 
     async def stop(self) -> None:
-        """Stop the broker as SIGTERM does; do nothing if it is not running."""
+        """Stop the broker as SIGTERM does, until `start`; do nothing if it is not running."""
         await asyncio.to_thread(self._broker.stop)
 
     async def __aenter__(self) -> Self:
@@ -202,7 +250,7 @@ class AsyncBroker:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.stop()
+        await asyncio.to_thread(self._broker.__exit__, kind, error, trace)
 
 
 def _import_broker() -> None:

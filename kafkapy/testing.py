@@ -31,8 +31,8 @@ _SETTING = "kafka_broker_scope"
 class _BrokerModules:
     """Finds the broker's modules before pytest does, which would rewrite their asserts.
 
-    pytest rewrites all of a package with a plugin. For the broker's modules that takes two seconds, at the first
-    broker of each run that has no cache of an earlier one, such as every run in CI.
+    pytest rewrites all of a package with a plugin. For the broker's modules that takes two seconds, at the
+    first broker of each run that has no cache of an earlier one, such as every run in CI.
     """
 
     @staticmethod

@@ -223,7 +223,7 @@ def require_alone(config: Mapping[str, Any]) -> None:
             continue
         raise ConfigError(
             f"{name}: {found}, and this broker does not speak KRaft: it would be a cluster of its own."
-            " Brokers form a cluster with zookeeper.connect (docs/cluster.md). If this one is to be alone, add"
+            " Brokers form a cluster with zookeeper.connect (docs/cluster.md). If this one is alone, add"
             f" {' '.join(f'--set {each}=' for each in _QUORUM if config[each])}"
         )
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import socket
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -10,8 +12,6 @@ from pathlib import Path
 import pytest
 
 import kafkapy
-from kafkapy.broker.core import StartError
-from kafkapy.configs.keys import ConfigError
 from kafkapy.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kafkapy.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkapy.protocol.messages.metadata import MetadataRequest
@@ -67,6 +67,53 @@ def test_a_data_directory_that_is_named_keeps_its_data(tmp_path: Path) -> None:
             create(client, f"t{len(expected)}")
 
 
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_a_broker_that_has_an_outage_comes_back_with_its_data_at_its_port(end: str) -> None:
+    with kafkapy.Broker(
+        config={
+            "listeners": "PLAINTEXT://127.0.0.1:0,OTHER://127.0.0.1:0",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OTHER:PLAINTEXT",
+        }
+    ) as broker:
+        address, listening = broker.bootstrap_servers, broker.core.server.listening
+        directory = broker.core.config.log_dirs[0]
+        with RawClient(address) as client:
+            create(client, "t")
+        getattr(broker, end)()
+        assert broker.bootstrap_servers == address
+        with pytest.raises(OSError, match="refused"):
+            socket.create_connection(address.split(":"))
+        broker.start()
+        assert broker.core.server.listening == listening
+        with RawClient(address) as client:
+            assert topics(client) == ["t"]
+    assert not directory.exists()
+    with broker, RawClient(broker.bootstrap_servers) as client:
+        assert topics(client) == []
+
+
+def test_a_broker_without_a_with_statement_leaves_nothing_behind_either() -> None:
+    broker = kafkapy.Broker()
+    broker.start()
+    directory = broker.core.config.log_dirs[0]
+    broker.stop()
+    assert directory.exists()
+    del broker
+    gc.collect()
+    assert not directory.exists()
+
+
+def test_a_broker_that_cannot_start_leaves_nothing_behind(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        broker = kafkapy.Broker(config={"listeners": f"PLAINTEXT://127.0.0.1:{taken.getsockname()[1]}"})
+        with pytest.raises(kafkapy.StartError, match="the port is in use"):
+            broker.start()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_settings_are_given_as_python_values() -> None:
     config = {"num.partitions": 3, "auto.create.topics.enable": False}
     with kafkapy.Broker(config=config) as broker:
@@ -76,7 +123,9 @@ def test_settings_are_given_as_python_values() -> None:
 
 
 def test_a_wrong_setting_is_raised_where_the_broker_is_started() -> None:
-    with pytest.raises(ConfigError, match=r"^unknown setting num.partition: did you mean num.partitions\?$"):
+    with pytest.raises(
+        kafkapy.ConfigError, match=r"^unknown setting num.partition: did you mean num.partitions\?$"
+    ):
         kafkapy.Broker(config={"num.partition": 3}).start()
 
 
@@ -84,7 +133,7 @@ def test_a_port_in_use_is_raised_where_the_broker_is_started() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         config = {"listeners": f"PLAINTEXT://127.0.0.1:{taken.getsockname()[1]}"}
         broker = kafkapy.Broker(config=config)
-        with pytest.raises(StartError, match="the port is in use"):
+        with pytest.raises(kafkapy.StartError, match="the port is in use"):
             broker.start()
     # The same object starts once the port is free.
     with broker, RawClient(broker.bootstrap_servers) as client:

@@ -336,6 +336,33 @@ def test_a_topic_is_deleted_on_all_brokers(cluster: kafkapy.Cluster) -> None:
     create(cluster, "orders", 1)
 
 
+def test_a_cluster_that_has_an_outage_comes_back_with_its_data_at_its_ports() -> None:
+    with kafkapy.Cluster(brokers=2) as cluster:
+        servers = cluster.bootstrap_servers
+        create(cluster, "t", 1, replicas=2)
+        cluster.stop()
+        assert list(cluster) == []
+        cluster.start()
+        assert cluster.bootstrap_servers == servers
+        assert set(partitions(cluster, "t")) == {0}
+
+
+def test_ids_begin_where_they_are_told_to() -> None:
+    with kafkapy.Cluster(brokers=2, first_id=0) as cluster:
+        assert list(cluster) == [0, 1]
+        assert set(admin(cluster).list_topics(timeout=10).brokers) == {0, 1}
+        cluster.kill(0)
+        assert list(cluster) == [1]
+        with pytest.raises(ValueError, match="no broker 2: expected 0 to 1"):
+            cluster.stop(2)
+
+
+def test_ports_that_make_no_sense_are_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "ports.json").write_text("[9092]")
+    with pytest.raises(kafkapy.ConfigError, match=r"ports\.json: expected the ports of brokers, such as"):
+        kafkapy.Cluster(brokers=2, data_dir=tmp_path).start()
+
+
 @pytest.mark.parametrize(("call", "broker"), [("start", 4), ("stop", 0), ("kill", -1)])
 def test_a_broker_that_the_cluster_does_not_have_is_refused(call: str, broker: int) -> None:
     with pytest.raises(ValueError, match=f"no broker {broker}: expected 1 to 3"):

@@ -17,9 +17,10 @@ COMMAND = (sys.executable, "-m", "kafkapy", "cluster")
 
 
 def test_brokers_replicate_until_they_are_told_to_stop(tmp_path: Path) -> None:
+    addresses = set()
     for run in range(2):
         with subprocess.Popen(
-            [*COMMAND, "--brokers", "3", "--data", str(tmp_path)],
+            [*COMMAND, "--brokers", "3", "--first-id", "0", "--data", str(tmp_path)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -28,8 +29,9 @@ def test_brokers_replicate_until_they_are_told_to_stop(tmp_path: Path) -> None:
             assert process.stderr is not None
             try:
                 servers = process.stdout.readline().removeprefix("Listening on ").strip()
+                addresses.add(servers)
                 client = AdminClient({"bootstrap.servers": servers, **QUIET})
-                assert len(client.list_topics(timeout=10).brokers) == 3
+                assert set(client.list_topics(timeout=10).brokers) == {0, 1, 2}
                 if run == 0:
                     client.create_topics([NewTopic("t", 1)])["t"].result()
                 assert len(client.list_topics("t", timeout=10).topics["t"].partitions[0].replicas) == 3
@@ -41,6 +43,7 @@ def test_brokers_replicate_until_they_are_told_to_stop(tmp_path: Path) -> None:
                 process.terminate()
                 left, _ = process.communicate(timeout=60)
             assert (process.returncode, left) == (0, "Stopping\n")
+    assert len(addresses) == 1  # with --data, its brokers come back to their ports
 
 
 @pytest.mark.parametrize(
