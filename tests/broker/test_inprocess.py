@@ -82,7 +82,7 @@ def test_a_broker_that_has_an_outage_comes_back_with_its_data_at_its_port(end: s
         getattr(broker, end)()
         assert broker.bootstrap_servers == address
         with pytest.raises(OSError, match="refused"):
-            socket.create_connection(address.split(":"))
+            socket.create_connection(("127.0.0.1", listening[0].port))
         broker.start()
         assert broker.core.server.listening == listening
         with RawClient(address) as client:
