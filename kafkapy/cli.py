@@ -71,7 +71,7 @@ class _Commands(click.Group):
         except ModuleNotFoundError as error:
             if extra is None or not error.name or error.name.startswith("kafkapy"):
                 raise
-            _fail(f"{error.name} is not installed: pip install 'kafkapy-broker[{extra}]'", code=1)
+            _fail(f"{error.name} is not installed: pip install '.[{extra}]' in a checkout", code=1)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -128,18 +128,28 @@ def serve(
     log_level: str,
     log_format: str,
 ) -> None:
-    """Run a broker until SIGTERM or SIGINT.
+    """Run a broker until SIGTERM, SIGINT or SIGHUP.
 
     Without options it listens on 127.0.0.1:9092 and keeps its data in ./kafkapy-data.
     """
     from kafkapy.configs.config import BrokerConfig
 
+    errors, output = setup_logging(log_level, log_format), LineWriter(sys.stdout)
+
+    def fail(message: str, code: int) -> NoReturn:
+        # A program that reads JSON cannot read anything else.
+        if log_format == "json":
+            logger.error(message)
+        else:
+            errors.write(f"kafkapy: {message}")
+        errors.flush(EXIT_SECONDS)
+        sys.exit(code)
+
     try:
         overrides = _overrides(data, listen, settings)
         config = BrokerConfig.from_properties(config_file, overrides)
     except ConfigError as error:
-        _fail(str(error), code=2)
-    errors, output = setup_logging(log_level, log_format), LineWriter(sys.stdout)
+        fail(str(error), 2)
     _raise_open_files_limit()
     from kafkapy.loop.event_loop import new_event_loop
 
@@ -147,8 +157,7 @@ def serve(
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             failure = runner.run(_serve(config, output, errors))
         if failure is not None:
-            errors.write(f"kafkapy: {failure}")
-            sys.exit(1)
+            fail(failure, 1)
     finally:
         output.flush(EXIT_SECONDS)
         errors.flush(EXIT_SECONDS)
@@ -165,8 +174,9 @@ def serve(
 def cluster(brokers: int, first_id: int, data: str | None, settings: tuple[str, ...], log_level: str) -> None:
     """Run a cluster in one process, to try things out.
 
-    It ends with SIGTERM or SIGINT. Without --data, its data is deleted at the end, and it takes free ports at
-    each start. Brokers on machines of their own use `kafkapy serve` with --set zookeeper.connect=HOST:PORT.
+    It ends with SIGTERM, SIGINT or SIGHUP. Without --data, its data is deleted at the end, and it takes free
+    ports at each start. Brokers on machines of their own use `kafkapy serve` with --set
+    zookeeper.connect=HOST:PORT.
     """
     from kafkapy.broker.core import StartError
     from kafkapy.cluster import Cluster
@@ -174,7 +184,7 @@ def cluster(brokers: int, first_id: int, data: str | None, settings: tuple[str, 
     errors, output = setup_logging(log_level, "text"), LineWriter(sys.stdout)
     _raise_open_files_limit()
     stopping = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in _stop_signals():
         signal.signal(number, lambda *_: stopping.set())
     try:
         config = _overrides(None, None, settings)
@@ -198,7 +208,7 @@ async def _serve(config: BrokerConfig, output: LineWriter, errors: LineWriter) -
 
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in _stop_signals():
         loop.add_signal_handler(number, stopping.set)
     broker = BrokerCore(config)
     started = loop.time()
@@ -236,6 +246,17 @@ async def _serve(config: BrokerConfig, output: LineWriter, errors: LineWriter) -
     if broker.failed.is_set():
         return "no log directory can be used any more. Check the disks, then start the broker again."
     return None
+
+
+def _stop_signals() -> list[signal.Signals]:
+    """The signals that stop a broker, as they stop Apache Kafka: those of the JVM's shutdown.
+
+    SIGHUP, which a closed terminal sends, stays ignored if it is at the start, as after nohup.
+    """
+    numbers = [signal.SIGTERM, signal.SIGINT]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    return numbers
 
 
 def _overrides(data: str | None, listen: str | None, settings: tuple[str, ...]) -> dict[str, str]:

@@ -311,6 +311,8 @@ class BrokerCore:
         policies = await self.blocking(Policies.load, self.config.originals)
         self._started.push_async_callback(policies.close)
         start_warnings.settings(self.config)
+        start_warnings.compiled_parts()
+        start_warnings.open_listeners(self.config)
         start_warnings.descriptors(self.config)
         image = await self._open_data()
         self.group_commit = GroupCommit(self._machine.flush_threads)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 
 from kafkapy.configs.brokers import MIN_INSYNC_REPLICAS, hints
 from kafkapy.configs.config import REBALANCE_PROTOCOLS, BrokerConfig
+from kafkapy.configs.listeners import format_address
+from kafkapy.protocol.compiled import missing_parts
 from kafkapy.storage.disk.open_files import share_descriptors
 from kafkapy.storage.log.log_config import NEVER
 
@@ -33,6 +36,34 @@ def settings(config: BrokerConfig) -> None:
                 " acknowledged and not synced yet.",
                 *(name, config[name]),
             )
+
+
+def compiled_parts() -> None:
+    """Say if the parts in C are missing, since their twins in Python are slow."""
+    if missing := missing_parts(("kafkapy.storage.disk._sync_queue", "kafkapy.storage.cleaning._compactor")):
+        logger.warning(
+            "The compiled parts are missing (%s): producing takes three times the CPU. Install a C compiler,"
+            " then kafkapy again.",
+            ", ".join(missing),
+        )
+
+
+def open_listeners(config: BrokerConfig) -> None:
+    """Name the listeners that other machines reach: nothing protects the broker from them."""
+    for listener in config.listeners:
+        if not _is_of_this_machine(listener.host):
+            logger.warning(
+                "%s://%s takes clients from other machines, and there is no access control: each of them may"
+                " read, change and delete everything. Let only trusted networks reach it.",
+                *(listener.name, format_address(listener.host, listener.port)),
+            )
+
+
+def _is_of_this_machine(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def descriptors(config: BrokerConfig) -> None:

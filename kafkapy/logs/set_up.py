@@ -1,6 +1,6 @@
 """Sets up logging on standard error: as text for people, or as JSON for machines.
 
-text: `2026-05-01 10:00:00.123 WARNING kafkapy.network.server: Closing the connection of 10.0.0.7:51234: idle`
+text: `2026-05-01 10:00:00.123+0200 WARNING kafkapy.network.server: Cannot accept connections: …`, local time
 json: one object per line with time (ISO 8601, UTC), level, logger, message, and exception if there is one.
 
 Control characters in messages are escaped, so that text from a client cannot forge a log line.
@@ -65,9 +65,10 @@ def _about_dropped(count: int) -> logging.LogRecord:
 
 class _TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record.created))
+        local = time.localtime(record.created)
+        moment, zone = time.strftime("%Y-%m-%d %H:%M:%S", local), time.strftime("%z", local)
         message = record.getMessage().translate(_CONTROL)
-        line = f"{moment}.{int(record.msecs):03d} {record.levelname} {record.name}: {message}"
+        line = f"{moment}.{int(record.msecs):03d}{zone} {record.levelname} {record.name}: {message}"
         if record.exc_info:
             line = f"{line}\n{self.formatException(record.exc_info)}"
         return line

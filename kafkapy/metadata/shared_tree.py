@@ -28,7 +28,10 @@ async def open_zookeeper(settings: Mapping[str, Any]) -> MetadataStore:
     except ModuleNotFoundError as error:
         if error.name != "kazoo":
             raise
-        raise MetadataStoreError("kazoo is not installed: pip install 'kafkapy-broker[zookeeper]'") from None
+        raise MetadataStoreError(
+            "zookeeper.connect is set, and kazoo is not installed: pip install '.[zookeeper]' in a checkout."
+            " To run the broker alone, without ZooKeeper, add --set zookeeper.connect="
+        ) from None
     session_ms: int = settings["zookeeper.session.timeout.ms"]
     connection_ms: int | None = settings["zookeeper.connection.timeout.ms"]
     return await ZooKeeperStore.open(

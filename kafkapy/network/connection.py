@@ -29,6 +29,7 @@ from kafkapy.network.in_flight import RequestsInFlight
 from kafkapy.network.outbound import OutboundQueue
 from kafkapy.network.receive_buffer import ReceiveBuffer
 from kafkapy.network.shared import Shared
+from kafkapy.network.unknown_protocols import protocol_of
 from kafkapy.protocol.types import Part
 
 if TYPE_CHECKING:
@@ -267,7 +268,7 @@ class Connection:
         while end - start >= 4 and outbound.nbytes <= OUTBOUND_MARK and may_handle():
             (size,) = _SIZE.unpack_from(view, start)
             if not 0 <= size <= self.max_frame_bytes:
-                self.close(f"a request of {size} bytes (socket.request.max.bytes={self.max_frame_bytes})")
+                self._refuse(bytes(view[start : start + 4]), size)
                 break
             body = start + 4
             if end - body < size:
@@ -297,6 +298,15 @@ class Connection:
         if began:
             rounds.spend(now() - began)
         return start
+
+    def _refuse(self, first_bytes: bytes, size: int) -> None:
+        """Close, since these bytes are not the size of a request that is allowed."""
+        protocol = protocol_of(first_bytes)
+        if protocol is None:
+            why = f"a request of {size} bytes (socket.request.max.bytes={self.max_frame_bytes})"
+        else:
+            why = f"the client speaks {protocol}, and this listener only Kafka's protocol, unencrypted"
+        self.close(why, level=self._shared.complaints.level(self.peer_host, self._shared.now))
 
     def _is_muted(self) -> bool:
         return self._outbound.nbytes > OUTBOUND_MARK or not self._requests.may_handle()

@@ -14,6 +14,7 @@ from kafkapy.loop.cold_reads import ColdReads
 from kafkapy.loop.validation import Validation
 from kafkapy.network.dispatcher import Dispatcher
 from kafkapy.network.rounds import Rounds
+from kafkapy.network.unknown_protocols import Complaints
 
 SHARED_BUFFER: Final = 256 << 10
 _RETAINED_FRACTION: Final = 4
@@ -47,6 +48,8 @@ class Shared:
         """The time for connections that send many requests at once."""
         self.now = loop.time()
         """The time of the last sweep: a coarse clock that costs nothing to read."""
+        self.complaints = Complaints()
+        """The clients that the log has named because they do not speak Kafka's protocol."""
         self.max_frame_bytes = 0
         """The frame limit with which connections begin: socket.request.max.bytes."""
         self.max_buffered = 0

@@ -40,8 +40,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from kafkapy.metadata.topic_names import why_invalid
 from kafkapy.pipeline.client_options import misspelt
 from kafkapy.pipeline.fields import Fields, seconds, shown, timestamp_ms, within
@@ -318,17 +316,9 @@ class PipelineDefinition:
 
         Messages call it `source`.
         """
-        try:
-            mapping = yaml.load(text, _Loader)
-        except yaml.YAMLError as error:
-            mark = getattr(error, "problem_mark", None)
-            where = f"{source}, line {mark.line + 1}" if mark else source
-            problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-            if re.search(
-                r"\b(alias|tag)\b", problem
-            ):  # PyYAML's message quotes the value: perhaps a password
-                problem = "a value that begins with '*', '&' or '!' must be quoted"
-            raise PipelineError(f"{where}: not YAML: {problem}") from None
+        from kafkapy.pipeline.yaml_text import load
+
+        mapping = load(text, source)
         return cls.from_mapping(mapping, source=source, folder=folder)
 
     @classmethod
@@ -378,23 +368,9 @@ class PipelineDefinition:
         return values
 
     def to_yaml(self) -> str:
-        return yaml.safe_dump(self.to_mapping(), sort_keys=False, allow_unicode=True)
+        from kafkapy.pipeline.yaml_text import dump
 
-
-class _Loader(yaml.SafeLoader):
-    """Refuses a duplicate key.
-
-    PyYAML would take the last one.
-    """
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[Any] = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value in seen:
-                problem = f"'{key.value}' is given twice; keep one"
-                raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
-            seen.add(key.value if isinstance(key, yaml.ScalarNode) else key)
-        return super().construct_mapping(node, deep)
+        return dump(self.to_mapping())
 
 
 def is_schema_file(schema: str) -> bool:

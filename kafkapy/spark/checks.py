@@ -153,7 +153,9 @@ def _libraries() -> str:
         except PackageNotFoundError:
             found.append(distribution)
     if missing:
-        raise SparkSetupError(f"{' and '.join(missing)} not installed", "pip install 'kafkapy-broker[spark]'")
+        raise SparkSetupError(
+            f"{' and '.join(missing)} not installed", "pip install '.[spark]' in a checkout"
+        )
     return ", ".join(found)
 
 

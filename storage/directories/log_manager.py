@@ -157,13 +157,18 @@ class LogManager:
             StorageError: no directory can be used.
         """
         self.files.open_files.keep_reserve()
+        failures: dict[LogDirectory, OSError] = {}
         for directory in self.directories:
             directory.on_failure = self._directory_failed
             directory.before_truncation = self.checkpoints.before_truncation
             try:
                 directory.open()
             except OSError as error:
-                _require_offline(directory, directory.failed("opening it", error))
+                failures[directory] = error
+        # If none is left, the start ends with the reasons: most often a path is wrong, and no disk is lost.
+        level = logging.DEBUG if len(failures) == len(self.directories) else logging.CRITICAL
+        for directory, cause in failures.items():
+            _require_offline(directory, directory.failed("opening it", cause, level=level))
         identity = identity_of(each for each in self.directories if each.error is None)
         try:
             self.were_empty = are_empty(self.directories)

@@ -293,8 +293,8 @@ class LogDirectory:
                 )
         return StuckError(self.path, f"The log directory {self.path} takes no writes at present.")
 
-    def failed(self, what: str, cause: Exception) -> StorageError:
-        """Take the directory offline because `what` failed; return the error to raise.
+    def failed(self, what: str, cause: Exception, *, level: int = logging.CRITICAL) -> StorageError:
+        """Take the directory offline because `what` failed, and log it; return the error to raise.
 
         If only a resource of the process is lacking, or `cause` is a TransientStorageError, the directory
         stays online, and a TransientStorageError is returned.
@@ -306,7 +306,8 @@ class LogDirectory:
         error = cause if isinstance(cause, StorageError) else StorageError(self.path, f"{what}: {cause}")
         if self.error is None:
             self.error = error
-            logger.critical(
+            logger.log(
+                level,
                 "The log directory %s is offline from now on: %s. Its partitions answer KAFKA_STORAGE_ERROR. "
                 "Check the disk, then restart the broker; nothing that was acknowledged is given up.",
                 *(self.path, error.message),

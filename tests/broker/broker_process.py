@@ -37,18 +37,40 @@ class BrokerProcess:
 
 
 @contextmanager
-def running(directory: Path, *settings: str, prefix: Sequence[str] = ()) -> Iterator[BrokerProcess]:
-    """Run `kafkapy serve` on a free port, with its data in `directory`.
+def running(
+    directory: Path,
+    *settings: str,
+    prefix: Sequence[str] = (),
+    listen: str = "127.0.0.1:0",
+    data: bool = True,
+    config: str | None = None,
+    lacking: str | None = None,
+) -> Iterator[BrokerProcess]:
+    """Run `kafkapy serve`, with its data in `directory`.
 
-    `settings` are KEY=VALUE. `prefix` is a command that replaces itself by the broker, such as `prlimit`.
+    Args:
+        settings: KEY=VALUE.
+        prefix: a command that replaces itself by the broker, such as `prlimit`.
+        data: whether --data is given; `log.dirs` may be among the settings instead.
+        config: the text of a server.properties.
+        lacking: a module that cannot be imported.
     """
     directory.mkdir(exist_ok=True)
     log = directory / "stderr"
-    options = [option for setting in settings for option in ("--set", setting)]
-    command = [*prefix, sys.executable, "-m", "kafkapy", "serve", "--listen", "127.0.0.1:0"]
+    options = ["--listen", listen]
+    options += [option for setting in settings for option in ("--set", setting)]
+    if data:
+        options += ["--data", str(directory / "data")]
+    if config is not None:
+        (directory / "server.properties").write_text(config)
+        options += ["--config", str(directory / "server.properties")]
+    program = ["-m", "kafkapy"]
+    if lacking is not None:
+        absent = f"import sys; sys.modules[{lacking!r}] = None\n"
+        program = ["-c", f"{absent}from kafkapy.cli import main; main()"]
     with log.open("a") as stderr:
         process = subprocess.Popen(
-            [*command, "--data", str(directory / "data"), *options],
+            [*prefix, sys.executable, *program, "serve", *options],
             stdout=subprocess.PIPE,
             stderr=stderr,
             text=True,

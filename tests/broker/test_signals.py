@@ -54,7 +54,7 @@ def serve_options(directory: Path, *more: str) -> tuple[str, ...]:
     return ("serve", "--listen", "127.0.0.1:0", "--data", str(directory / "data"), *more)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_a_broker_that_recovers_its_logs(tmp_path: Path, number: int) -> None:
     with running(tmp_path) as broker, RawClient(broker.address) as client:
         create_topic(client, "events")
@@ -108,3 +108,12 @@ def test_the_last_words_of_a_broker_are_read(tmp_path: Path) -> None:
         assert process.wait(PROMPT) == 0
         assert process.stdout.read().endswith(b"Stopping\n")
         assert b"started in" in process.stderr.read()
+
+
+def test_a_broker_after_nohup_outlives_its_terminal(tmp_path: Path) -> None:
+    with running(tmp_path, prefix=("nohup",)) as broker, RawClient(broker.address) as client:
+        broker.process.send_signal(signal.SIGHUP)
+        client.send(api_versions())
+        assert correlation_ids(client, 1) == [7]
+        assert broker.terminate() == 0
+        assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()

@@ -53,6 +53,22 @@ def test_asking_for_help_imports_neither_spark_nor_arrow() -> None:
     assert done.stdout.split()[1:] == ["set()"], done.stderr
 
 
+def test_the_help_needs_no_extra() -> None:
+    program = (
+        "import sys; sys.modules |= dict.fromkeys(sys.argv.pop(1).split(','))\n"
+        "from kafkapy.cli import main; main()"
+    )
+    extras = "yaml,numpy,pyspark,pyarrow,confluent_kafka,google.protobuf"
+    for name in COMMANDS:
+        done = subprocess.run(
+            [sys.executable, "-c", program, extras, "pipeline", name, "--help"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, ""), name
+
+
 @pytest.mark.parametrize("module", ["yaml", "confluent_kafka"])
 def test_a_missing_package_is_named_with_the_extra_that_brings_it(module: str, tmp_path: Path) -> None:
     (tmp_path / "orders.yaml").write_text("topic: orders\ntable: delta:x\n")
@@ -64,7 +80,7 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(module: str, t
         cwd=tmp_path,
         check=False,
     )
-    assert done.stderr == f"kafkapy: {module} is not installed: pip install 'kafkapy-broker[spark]'\n"
+    assert done.stderr == f"kafkapy: {module} is not installed: pip install '.[spark]' in a checkout\n"
     assert done.returncode == 1
 
 

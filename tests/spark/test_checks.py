@@ -159,7 +159,7 @@ def test_libraries_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
     assert failed("Python libraries") == (
         "pyarrow and confluent-kafka not installed",
-        "pip install 'kafkapy-broker[spark]'",
+        "pip install '.[spark]' in a checkout",
     )
 
 

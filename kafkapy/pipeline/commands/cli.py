@@ -41,7 +41,7 @@ class _Commands(click.Group):
             if not error.name or error.name.startswith("kafkapy"):
                 raise
             raise PipelineError(
-                f"{error.name} is not installed: pip install 'kafkapy-broker[spark]'"
+                f"{error.name} is not installed: pip install '.[spark]' in a checkout"
             ) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -65,7 +65,7 @@ def connected(address: str) -> Iterator[Any]:
         from kazoo.exceptions import KazooException
         from kazoo.handlers.threading import KazooTimeoutError
     except ModuleNotFoundError:
-        raise MigrationError("kazoo is not installed: pip install 'kafkapy-broker[zookeeper]'") from None
+        raise MigrationError("kazoo is not installed: pip install '.[zookeeper]' in a checkout") from None
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # the error says what matters
     hosts, _, chroot = address.partition("/")
     try:

@@ -1,0 +1,52 @@
+"""Clients that do not speak Kafka's protocol are named as such, and do not fill the log."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from kafkapy.network.unknown_protocols import MOST, SECONDS, Complaints
+from tests.broker.broker_process import running
+from tests.network.raw_client import RawClient
+
+TLS_HELLO = bytes.fromhex("16030100050100000100")
+
+
+@pytest.mark.parametrize(
+    ("first_bytes", "said"),
+    [
+        (TLS_HELLO, "the client speaks TLS, and"),
+        (b"GET / HTTP/1.1\r\n\r\n", "the client speaks HTTP, and"),
+        (b"PRI * HTTP/2.0\r\n\r\n", "the client speaks HTTP, and"),
+        (b"\x7f\xff\xff\xff", "a request of 2147483647 bytes"),
+    ],
+    ids=["TLS", "HTTP", "HTTP/2", "too large"],
+)
+def test_a_client_of_another_protocol_is_named_once(tmp_path: Path, first_bytes: bytes, said: str) -> None:
+    with running(tmp_path) as broker:
+        for _ in range(10):
+            with RawClient(broker.address) as client:
+                client.send(first_bytes)
+                assert client.is_closed()
+        assert broker.terminate() == 0
+        lines = [line for line in broker.log.read_text().splitlines() if "Closing the connection" in line]
+        assert len(lines) == 1
+        assert said in lines[0]
+
+
+def test_each_address_is_named_once_a_minute() -> None:
+    complaints = Complaints()
+    assert complaints.level("10.0.0.1", 0) == logging.WARNING
+    assert complaints.level("10.0.0.1", SECONDS - 1) == logging.DEBUG
+    assert complaints.level("10.0.0.2", SECONDS - 1) == logging.WARNING
+    assert complaints.level("10.0.0.1", SECONDS) == logging.WARNING
+
+
+def test_the_addresses_that_are_remembered_are_limited() -> None:
+    complaints = Complaints()
+    for number in range(MOST + 1):
+        complaints.level(str(number), 0)
+    assert complaints.level(str(MOST), 1) == logging.DEBUG
+    assert complaints.level("0", 1) == logging.WARNING
