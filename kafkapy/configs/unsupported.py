@@ -64,12 +64,9 @@ REFUSED_IN_A_CLUSTER: Final = {
 
 IGNORED_NAMES: Final = frozenset(
     {
-        # Kafka's own tests set these, which no release knew.
-        "default.min.insync.replicas",
+        # Kafka's own tests set these, which are internal or no release knew.
         "group.share.enable",
         "internal.metadata.log.segment.bytes",
-        "log.delete.retention.ms",
-        "log.min.insync.replicas",
         "log.unclean.leader.election.enable",
         # Kafka 0.7 to 3.9 and early forms of share groups.
         "brokerid",
@@ -81,7 +78,6 @@ IGNORED_NAMES: Final = frozenset(
         "log.retention.size",
         "metadata.log.segment.min.bytes",
         "num.threads",
-        "replica.lag.max.bytes",
         "replica.lag.max.messages",
         "socket.receive.buffer",
         "socket.send.buffer",
