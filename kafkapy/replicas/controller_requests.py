@@ -276,7 +276,7 @@ class ControllerRequests:
         await self._replicas.settle()
 
     def _assign(self, wanted: _Wanted, topic: Topic | None, written: PartitionState | None) -> ErrorCode:
-        """Give a partition its role; `written` is the latest state that the metadata is known to have."""
+        """Give a partition its role; `written` is the latest state in the metadata."""
         key, state = wanted.key, wanted.state
         if topic is None or not _has(topic, key):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
