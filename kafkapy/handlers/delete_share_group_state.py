@@ -5,6 +5,7 @@ Versions: 0.
 Behaviour:
 
 - A group coordinator asks this of a share coordinator (`kafkapy.share.share_coordinator`).
+- A broker alone refuses it to clients: CLUSTER_AUTHORIZATION_FAILED for each share partition.
 - A state that does not exist is not an error.
 """
 
@@ -32,5 +33,5 @@ async def handle(
         await broker.shares.coordinator.delete(key)
 
     response = DeleteShareGroupStateResponse()
-    await answer_each(broker, request, response.results, DeleteStateResult, PartitionResult, answer)
+    await answer_each(context, request, response.results, DeleteStateResult, PartitionResult, answer)
     return response

@@ -5,6 +5,7 @@ Versions: 0.
 Behaviour:
 
 - A group coordinator asks this of a share coordinator (`kafkapy.share.share_coordinator`).
+- A broker alone refuses it to clients: CLUSTER_AUTHORIZATION_FAILED for each share partition.
 - What was known of the share partition before is forgotten. A lower state epoch is FENCED_STATE_EPOCH.
 """
 
@@ -32,5 +33,5 @@ async def handle(
         await broker.shares.coordinator.initialize(key, data)
 
     response = InitializeShareGroupStateResponse()
-    await answer_each(broker, request, response.results, InitializeStateResult, PartitionResult, answer)
+    await answer_each(context, request, response.results, InitializeStateResult, PartitionResult, answer)
     return response

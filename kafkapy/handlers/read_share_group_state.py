@@ -5,6 +5,7 @@ Versions: 0.
 Behaviour:
 
 - The leader of a partition asks this of a share coordinator (`kafkapy.share.share_coordinator`).
+- A broker alone refuses it to clients: CLUSTER_AUTHORIZATION_FAILED for each share partition.
 - Its leader epoch is noted, so that earlier leaders are fenced. A lower one is FENCED_LEADER_EPOCH.
 - A share partition that is named twice is answered once.
 """
@@ -37,5 +38,7 @@ async def handle(context: RequestContext, request: ReadShareGroupStateRequest) -
         ]
 
     response = ReadShareGroupStateResponse()
-    await answer_each(broker, request, response.results, ReadStateResult, PartitionResult, answer, reads=True)
+    await answer_each(
+        context, request, response.results, ReadStateResult, PartitionResult, answer, reads=True
+    )
     return response

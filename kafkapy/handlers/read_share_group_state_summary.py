@@ -5,6 +5,7 @@ Versions: 0-1.
 Behaviour:
 
 - A group coordinator asks this of a share coordinator (`kafkapy.share.share_coordinator`).
+- A broker alone refuses it to clients: CLUSTER_AUTHORIZATION_FAILED for each share partition.
 - A state that does not exist has the start offset -1.
 - A share partition that is named twice is answered once.
 
@@ -42,6 +43,6 @@ async def handle(
 
     response = ReadShareGroupStateSummaryResponse()
     await answer_each(
-        broker, request, response.results, ReadStateSummaryResult, PartitionResult, answer, reads=True
+        context, request, response.results, ReadStateSummaryResult, PartitionResult, answer, reads=True
     )
     return response

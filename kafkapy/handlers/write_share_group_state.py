@@ -5,6 +5,7 @@ Versions: 0-1.
 Behaviour:
 
 - The leader of a partition asks this of a share coordinator (`kafkapy.share.share_coordinator`).
+- A broker alone refuses it to clients: CLUSTER_AUTHORIZATION_FAILED for each share partition.
 - The answer waits until it is committed.
 - A lower leader epoch is FENCED_LEADER_EPOCH, and a lower state epoch FENCED_STATE_EPOCH.
 
@@ -37,5 +38,5 @@ async def handle(
         await broker.shares.coordinator.write(key, data)
 
     response = WriteShareGroupStateResponse()
-    await answer_each(broker, request, response.results, WriteStateResult, PartitionResult, answer)
+    await answer_each(context, request, response.results, WriteStateResult, PartitionResult, answer)
     return response

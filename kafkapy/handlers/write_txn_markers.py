@@ -7,6 +7,9 @@ Behaviour:
 - A marker is appended to each partition, and answered when all in-sync replicas have it.
 - Transaction coordinators send markers for the transactions that they end. An administrator's tool may end a
   transaction that no coordinator knows.
+- A broker alone takes nothing else from clients than the end of such a transaction (hanging_transactions.py),
+  as aborted. Other markers are CLUSTER_AUTHORIZATION_FAILED. While the transactions are being loaded, they
+  are NOT_LEADER_OR_FOLLOWER, so that the tool asks again.
 - A marker with a smaller epoch than the producer's is INVALID_PRODUCER_EPOCH: a later transaction continues
   in the partition. One of a former coordinator is TRANSACTION_COORDINATOR_FENCED.
 - A marker that is written again changes nothing but the end of the log.
@@ -21,9 +24,12 @@ Version notes:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
+from kafkapy.handlers.broker_requests import refusal_of
 from kafkapy.handlers.context import BrokerParts, RequestContext
+from kafkapy.handlers.hanging_transactions import HangingTransactions
 from kafkapy.handlers.per_partition import answer_partitions
 from kafkapy.loop.turns import Steps
 from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC
@@ -37,6 +43,7 @@ from kafkapy.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from kafkapy.protocol.types import TopicPartition
 from kafkapy.replicas.partition import Partition
 from kafkapy.replicas.replication import ALL_REPLICAS
 from kafkapy.storage.log.marker_batch import prepare_marker
@@ -45,13 +52,17 @@ from kafkapy.storage.log.validate import AppendOrigin
 
 FIRST_TRANSACTION_VERSION_WITH_EPOCHS: Final = 2
 
+Refused = Callable[[WritableTxnMarker, TopicPartition], ErrorCode]
+"""The error for a marker in a partition that its sender may not write; otherwise NONE."""
+
 
 async def handle(context: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
     """Answer when all markers are written."""
     broker = context.broker
     response = WriteTxnMarkersResponse()
     waiting: list[_MarkerWrite] = []
-    await broker.turns.finish(_append_all(broker, request, response, waiting))
+    refused = await _refused(broker, request, refusal_of(context))
+    await broker.turns.finish(_append_all(broker, request, response, waiting, refused))
 
     def all_written() -> bool:
         while waiting and waiting[-1].is_written():
@@ -66,11 +77,28 @@ async def handle(context: RequestContext, request: WriteTxnMarkersRequest) -> Wr
     return response
 
 
+async def _refused(broker: BrokerParts, request: WriteTxnMarkersRequest, refusal: ErrorCode) -> Refused:
+    """Which markers are refused; a `refusal` is that of all that do not end a transaction that hangs."""
+    if not refusal:
+        return lambda marker, partition: ErrorCode.NONE
+    if broker.transactions.runtime.is_loading:
+        refusal = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    hanging = HangingTransactions(broker)
+    await broker.turns.finish(hanging.find(request.markers))
+
+    def refused(marker: WritableTxnMarker, partition: TopicPartition) -> ErrorCode:
+        ends = not marker.transaction_result and hanging.has(marker.producer_id, partition)
+        return ErrorCode.NONE if ends and not broker.transactions.runtime.is_loading else refusal
+
+    return refused
+
+
 def _append_all(
     broker: BrokerParts,
     request: WriteTxnMarkersRequest,
     response: WriteTxnMarkersResponse,
     waiting: list[_MarkerWrite],
+    refused: Refused,
 ) -> Steps[None]:
     for marker in request.markers:
         yield
@@ -80,7 +108,7 @@ def _append_all(
         ) -> WritableTxnMarkerPartitionResult:
             result = WritableTxnMarkerPartitionResult(partition_index=index)
             try:
-                waiting.append(_append(broker, marker, topic.name, result))
+                waiting.append(_append(broker, marker, topic.name, result, refused))
             except KafkaError as error:
                 result.error_code = error.code
             return result
@@ -95,9 +123,15 @@ def _append_all(
 
 
 def _append(
-    broker: BrokerParts, marker: WritableTxnMarker, topic: str, result: WritableTxnMarkerPartitionResult
+    broker: BrokerParts,
+    marker: WritableTxnMarker,
+    topic: str,
+    result: WritableTxnMarkerPartitionResult,
+    refused: Refused,
 ) -> _MarkerWrite:
     partition = broker.replicas.partition(topic, result.partition_index)
+    if refusal := refused(marker, partition.topic_partition):
+        raise KafkaError(refusal)
     end = TransactionMarker(
         aborted=not marker.transaction_result,
         coordinator_epoch=marker.coordinator_epoch,

@@ -24,6 +24,7 @@ from kafkapy.broker.core import BrokerCore
 from kafkapy.groups.coordinator import GroupCoordinator
 from kafkapy.groups.offsets.writes import OffsetWrites
 from kafkapy.loop.turns import Turns
+from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import encode_request
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.messages import (
@@ -467,6 +468,27 @@ def test_a_hostile_request_does_not_hold_the_event_loop(
                 sending.join()
                 find(connected, "any")  # the callback before has ended
             watch.check()
+
+
+@pytest.mark.parametrize(("request_", "version"), SHARE_STATES, ids=lambda each: type(each).__name__)
+def test_states_of_many_share_partitions_do_not_hold_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request_: TopMessage, version: int
+) -> None:
+    """This broker asks itself."""
+    watch = LoopWatch(monkeypatch)
+    with watch.broker(tmp_path) as broker, RawClient(broker.bootstrap_servers) as connected:
+        find(connected, "g:AAAAAAAAAAAAAAAAAAAAAA:0", version=6, key_type=2)
+
+        async def ask(core: BrokerCore) -> Any:
+            return await core.inter_broker.ask(core.node_id, request_, seconds=300)
+
+        for _ in range(2):
+            with watch.watching():
+                response = broker.call(ask)
+                find(connected, "any")  # the callback before has ended
+            watch.check()
+        ((partition, *_),) = [result.partitions for result in response.results]
+        assert partition.error_code != ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
 def test_deleting_a_topic_with_many_offsets_does_not_hold_the_event_loop(

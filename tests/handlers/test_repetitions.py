@@ -157,32 +157,26 @@ def test_the_producers_of_a_partition_are_described_once(client: RawClient) -> N
     assert len(partition.active_producers) == PRODUCERS
 
 
-def test_the_state_of_a_share_partition_is_read_once(client: RawClient) -> None:
+def test_the_state_of_a_share_partition_is_read_once(kafka_broker: kafkapy.Broker, client: RawClient) -> None:
     topic_id = topic_id_of(client)
     states, summaries = read_share_group_state, read_share_group_state_summary
-    read = client.ask(
-        states.ReadShareGroupStateRequest(
-            group_id="g",
-            topics=[
-                states.ReadStateData(
-                    topic_id=topic_id, partitions=[states.PartitionData(leader_epoch=-1)] * (TIMES // 10)
-                )
-                for _ in range(10)
-            ],
-        ),
-        0,
+    read_request = states.ReadShareGroupStateRequest(
+        group_id="g",
+        topics=[
+            states.ReadStateData(
+                topic_id=topic_id, partitions=[states.PartitionData(leader_epoch=-1)] * (TIMES // 10)
+            )
+            for _ in range(10)
+        ],
     )
+    read = kafka_broker.call(lambda core: core.inter_broker.ask(core.node_id, read_request, seconds=60))
     ((result,),) = [topic.partitions for topic in read.results]
     assert (result.error_code, len(result.state_batches)) == (0, BATCHES)
-    summary = client.ask(
-        summaries.ReadShareGroupStateSummaryRequest(
-            group_id="g",
-            topics=[
-                summaries.ReadStateSummaryData(
-                    topic_id=topic_id, partitions=[summaries.PartitionData()] * TIMES
-                )
-            ],
-        ),
-        1,
+    summary_request = summaries.ReadShareGroupStateSummaryRequest(
+        group_id="g",
+        topics=[
+            summaries.ReadStateSummaryData(topic_id=topic_id, partitions=[summaries.PartitionData()] * TIMES)
+        ],
     )
+    summary = kafka_broker.call(lambda core: core.inter_broker.ask(core.node_id, summary_request, seconds=60))
     assert [len(topic.partitions) for topic in summary.results] == [1]

@@ -8,11 +8,19 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import kafkapy
 from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.messages import (
+    delete_share_group_state,
+    initialize_share_group_state,
+    read_share_group_state,
+    read_share_group_state_summary,
+    write_share_group_state,
+)
 from kafkapy.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestPartition,
@@ -90,8 +98,14 @@ def other(broker: kafkapy.Broker) -> Iterator[RawClient]:
 
 
 @pytest.fixture
-def unverified() -> Iterator[RawClient]:
-    with kafkapy.Broker(config=UNVERIFIED) as broker, RawClient(broker.bootstrap_servers) as connected:
+def unverified_broker() -> Iterator[kafkapy.Broker]:
+    with kafkapy.Broker(config=UNVERIFIED) as started:
+        yield started
+
+
+@pytest.fixture
+def unverified(unverified_broker: kafkapy.Broker) -> Iterator[RawClient]:
+    with RawClient(unverified_broker.bootstrap_servers) as connected:
         connected.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
         configure(connected, "g", {"share.auto.offset.reset": "earliest"})
         yield connected
@@ -109,7 +123,8 @@ def member(unverified: RawClient) -> ShareMember:
 class Transaction:
     """The transaction of a producer, which no coordinator knows."""
 
-    def __init__(self, client: RawClient, producer_id: int) -> None:
+    def __init__(self, broker: kafkapy.Broker, client: RawClient, producer_id: int) -> None:
+        self._broker = broker
         self._client = client
         self._producer_id = producer_id
         self._sequence = 0
@@ -127,7 +142,9 @@ class Transaction:
         marker = WritableTxnMarker(
             producer_id=self._producer_id, producer_epoch=0, transaction_result=commit, topics=[topic]
         )
-        (answer,) = self._client.ask(WriteTxnMarkersRequest(markers=[marker]), 1).markers
+        request = WriteTxnMarkersRequest(markers=[marker])
+        answered = self._broker.call(lambda core: core.inter_broker.ask(core.node_id, request, seconds=60))
+        (answer,) = answered.markers
         assert answer.topics[0].partitions[0].error_code == 0, answer
 
 
@@ -348,10 +365,10 @@ def test_a_group_begins_with_the_records_of_the_last_hour(client: RawClient) -> 
 
 
 def test_an_open_transaction_is_not_delivered_to_who_reads_committed(
-    unverified: RawClient, member: ShareMember
+    unverified_broker: kafkapy.Broker, unverified: RawClient, member: ShareMember
 ) -> None:
     produce(unverified, "t", b"before")
-    transaction = Transaction(unverified, 7)
+    transaction = Transaction(unverified_broker, unverified, 7)
     transaction.write(b"open", b"as well")
     produce(unverified, "t", b"after")
     assert member.fetch().ranges == [(0, 0, 1)]
@@ -361,9 +378,9 @@ def test_an_open_transaction_is_not_delivered_to_who_reads_committed(
 
 
 def test_an_aborted_transaction_is_not_delivered_to_who_reads_committed(
-    unverified: RawClient, member: ShareMember
+    unverified_broker: kafkapy.Broker, unverified: RawClient, member: ShareMember
 ) -> None:
-    aborted, committed = Transaction(unverified, 7), Transaction(unverified, 8)
+    aborted, committed = (Transaction(unverified_broker, unverified, each) for each in (7, 8))
     aborted.write(b"aborted 0", b"aborted 1")
     committed.write(b"committed 2")
     produce(unverified, "t", b"plain 3")
@@ -386,10 +403,10 @@ def test_an_aborted_transaction_is_not_delivered_to_who_reads_committed(
 
 
 def test_what_was_given_back_is_checked_for_aborted_transactions_again(
-    unverified: RawClient, member: ShareMember
+    unverified_broker: kafkapy.Broker, unverified: RawClient, member: ShareMember
 ) -> None:
     configure(unverified, "g", {"share.isolation.level": "read_uncommitted"})
-    transaction = Transaction(unverified, 7)
+    transaction = Transaction(unverified_broker, unverified, 7)
     transaction.write(b"open")
     produce(unverified, "t", b"after")
     assert member.fetch().values == [b"open", b"after"]
@@ -572,3 +589,52 @@ def test_the_coordinator_of_a_share_partition_is_found_by_its_key(client: RawCli
     good, *bad = client.ask(find, 6).coordinators
     assert (good.error_code, good.node_id) == (ErrorCode.NONE, 1)
     assert [each.error_code for each in bad] == [ErrorCode.INVALID_REQUEST] * 2
+
+
+@pytest.mark.parametrize(
+    ("request_type", "topic_type", "module"),
+    [
+        (
+            delete_share_group_state.DeleteShareGroupStateRequest,
+            delete_share_group_state.DeleteStateData,
+            delete_share_group_state,
+        ),
+        (
+            initialize_share_group_state.InitializeShareGroupStateRequest,
+            initialize_share_group_state.InitializeStateData,
+            initialize_share_group_state,
+        ),
+        (
+            read_share_group_state.ReadShareGroupStateRequest,
+            read_share_group_state.ReadStateData,
+            read_share_group_state,
+        ),
+        (
+            read_share_group_state_summary.ReadShareGroupStateSummaryRequest,
+            read_share_group_state_summary.ReadStateSummaryData,
+            read_share_group_state_summary,
+        ),
+        (
+            write_share_group_state.WriteShareGroupStateRequest,
+            write_share_group_state.WriteStateData,
+            write_share_group_state,
+        ),
+    ],
+    ids=["delete", "initialize", "read", "summary", "write"],
+)
+def test_states_of_share_partitions_are_for_brokers_alone(
+    client: RawClient, request_type: Any, topic_type: Any, module: Any
+) -> None:
+    topic_id = create_topic(client, "t")
+    member = ShareMember(client, "t", topic_id)
+    member.join()
+    produce(client, "t", b"a")
+    partitions = [module.PartitionData(partition=number) for number in (0, 1)]
+    request = request_type(group_id="g", topics=[topic_type(topic_id=topic_id, partitions=partitions)])
+    for version in range(request.VERSIONS[0], request.VERSIONS[-1] + 1):
+        (topic,) = client.ask(request, version).results
+        assert [(each.partition, each.error_code) for each in topic.partitions] == [
+            (0, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+            (1, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+        ]
+    assert member.fetch().values == [b"a"], "the broker asks itself"

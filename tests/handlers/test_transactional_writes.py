@@ -261,35 +261,93 @@ def test_offsets_need_the_name_of_a_group(client: RawClient) -> None:
         assert transaction.commit_offset(5, version, group="") is ErrorCode.INVALID_GROUP_ID
 
 
-def test_an_administrator_ends_a_transaction_that_hangs(client: RawClient) -> None:
-    transaction = Transaction(client)
-    transaction.add(0)
-    assert transaction.write(0) is ErrorCode.NONE
+def hang(client: RawClient, producer_id: int, *, epoch: int = 3, partition: int = 0) -> None:
+    """Begin a transaction that no coordinator has."""
+    records = batch(b"v", base_sequence=0, transactional=True, producer_id=producer_id, producer_epoch=epoch)
+    request = produce_request("t", records, partitions=[partition])
+    request.transactional_id = "nobody's"
+    (answer,) = client.ask(request, 9).responses[0].partition_responses
+    assert answer.error_code == ErrorCode.NONE
+
+
+def mark(client: RawClient, producer_id: int, epoch: int, *partitions: int, **fields: Any) -> list[ErrorCode]:
+    marker = WritableTxnMarker(
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        topics=[WritableTxnMarkerTopic(name="t", partition_indexes=list(partitions))],
+        **fields,
+    )
+    (result,) = client.ask(WriteTxnMarkersRequest(markers=[marker]), 1).markers
+    return [ErrorCode(each.error_code) for each in result.topics[0].partitions]
+
+
+@pytest.fixture
+def unverified() -> Iterator[RawClient]:
+    config = {"transaction.partition.verification.enable": False}
+    with kafkapy.Broker(config=config) as broker, RawClient(broker.bootstrap_servers) as connected:
+        connected.ask(FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=["x"]), 4)
+        create_topic(connected, "t", 2)
+        yield connected
+
+
+def test_an_administrator_ends_a_transaction_that_hangs(unverified: RawClient) -> None:
+    client, other = unverified, Transaction(unverified)
+    other.add(1)  # another transaction is open
+    hang(client, 777)
     request = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0, 1, 9])])
     first, second, unknown = client.ask(request, 0).topics[0].partitions
     (producer,) = first.active_producers
-    assert (producer.producer_id, producer.producer_epoch) == (transaction.producer_id, transaction.epoch)
+    assert (producer.producer_id, producer.producer_epoch) == (777, 3)
     assert (producer.last_sequence, producer.current_txn_start_offset) == (0, 0)
     assert (second.error_code, second.active_producers) == (ErrorCode.NONE, [])
     assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    unknown_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert mark(client, 777, 2, 0, 9) == [ErrorCode.INVALID_PRODUCER_EPOCH, unknown_code]
+    assert mark(client, 777, 3, 0, 9, coordinator_epoch=5) == [ErrorCode.NONE, unknown_code]
+    assert end_offset(client) == 2
+    assert client.ask(request, 0).topics[0].partitions[0].active_producers[0].current_txn_start_offset == -1
 
-    def abort(coordinator_epoch: int, epoch: int = transaction.epoch) -> list[int]:
+
+def test_no_client_ends_anything_else_by_a_marker(unverified: RawClient) -> None:
+    client, transaction = unverified, Transaction(unverified)
+    transaction.add(0)
+    assert transaction.write(0) is ErrorCode.NONE
+    hang(client, 777, partition=1)
+    refused = [ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
+    for result in (True, False):
+        known = mark(client, transaction.producer_id, transaction.epoch, 0, transaction_result=result)
+        assert known == refused, "its coordinator has it"
+        assert mark(client, 778, 0, 0, transaction_result=result) == refused, "there is none"
+    assert mark(client, 777, 3, 1, transaction_result=True) == refused, "it is not known to be complete"
+    assert end_offset(client) == 0
+    transaction.end(commit=True)
+    eventually(lambda: end_offset(client) == 2, "the coordinator ends it")
+    assert mark(client, 777, 3, 1) == [ErrorCode.NONE]
+    assert mark(client, 777, 3, 1) == refused, "it has ended"
+
+
+def test_a_marker_of_an_earlier_coordinator_is_fenced(
+    kafka_broker: kafkapy.Broker, client: RawClient
+) -> None:
+    transaction = Transaction(client)
+    transaction.add(0)
+    assert transaction.write(0) is ErrorCode.NONE
+
+    def abort(coordinator_epoch: int) -> ErrorCode:
         marker = WritableTxnMarker(
             producer_id=transaction.producer_id,
-            producer_epoch=epoch,
-            transaction_result=False,
+            producer_epoch=transaction.epoch,
             coordinator_epoch=coordinator_epoch,
-            topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[0, 9])],
+            topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[0])],
         )
-        (result,) = client.ask(WriteTxnMarkersRequest(markers=[marker]), 1).markers
-        return [each.error_code for each in result.topics[0].partitions]
+        request = WriteTxnMarkersRequest(markers=[marker])
+        (result,) = kafka_broker.call(
+            lambda core: core.inter_broker.ask(core.node_id, request, seconds=60)
+        ).markers
+        return ErrorCode(result.topics[0].partitions[0].error_code)
 
-    unknown_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert abort(0, transaction.epoch - 1) == [ErrorCode.INVALID_PRODUCER_EPOCH, unknown_code]
-    assert abort(5) == [ErrorCode.NONE, unknown_code]
-    assert end_offset(client) == 2
-    assert abort(4) == [ErrorCode.TRANSACTION_COORDINATOR_FENCED, unknown_code]
-    assert client.ask(request, 0).topics[0].partitions[0].active_producers[0].current_txn_start_offset == -1
+    assert abort(5) is ErrorCode.NONE
+    assert abort(4) is ErrorCode.TRANSACTION_COORDINATOR_FENCED
 
 
 @pytest.mark.parametrize("kind", [consumer_world, streams_world], ids=["consumer", "streams"])
