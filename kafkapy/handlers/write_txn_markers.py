@@ -78,7 +78,10 @@ async def handle(context: RequestContext, request: WriteTxnMarkersRequest) -> Wr
 
 
 async def _refused(broker: BrokerParts, request: WriteTxnMarkersRequest, refusal: ErrorCode) -> Refused:
-    """Which markers are refused; a `refusal` is that of all that do not end a transaction that hangs."""
+    """Which markers are refused.
+
+    A `refusal` is the error of all that do not end a transaction that hangs.
+    """
     if not refusal:
         return lambda marker, partition: ErrorCode.NONE
     if broker.transactions.runtime.is_loading:
