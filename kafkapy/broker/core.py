@@ -66,15 +66,15 @@ from kafkapy.metadata.metadata_file import metadata_file, require_no_metadata
 from kafkapy.metadata.registration import require_known_name, require_own_place, require_reachable
 from kafkapy.metadata.shared_tree import choose_broker_id, open_zookeeper, require_others_in_sync
 from kafkapy.metadata.store import MetadataStore, MetadataStoreError
-from kafkapy.metadata.topic_names import (
-    GROUP_METADATA_TOPIC,
-    SHARE_GROUP_STATE_TOPIC,
-    TRANSACTION_STATE_TOPIC,
-)
 from kafkapy.metadata.tree_changes import TreeChanges
 from kafkapy.metadata.znodes import Endpoint
 from kafkapy.network.server import ListenError, Server
 from kafkapy.policies.calls import Policies, PolicyError
+from kafkapy.protocol.topic_names import (
+    GROUP_METADATA_TOPIC,
+    SHARE_GROUP_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+)
 from kafkapy.protocol.types import TopicPartition, Uuid
 from kafkapy.replicas.controller_requests import ControllerRequests
 from kafkapy.replicas.group_commit import GroupCommit

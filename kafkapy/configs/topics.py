@@ -14,8 +14,8 @@ from kafkapy.configs.values import check_topic_configs
 from kafkapy.logs.text import listed
 from kafkapy.metadata import znodes
 from kafkapy.metadata.image import NO_NODE, MetadataImage
-from kafkapy.metadata.topic_names import why_invalid
 from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.topic_names import why_invalid
 
 logger = logging.getLogger(__name__)
 

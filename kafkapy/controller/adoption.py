@@ -21,7 +21,7 @@ from typing import NamedTuple
 from kafkapy.configs.topics import guessed_settings
 from kafkapy.controller.topic_plans import TopicPlanner
 from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
-from kafkapy.metadata.topic_names import is_internal
+from kafkapy.protocol.topic_names import is_internal
 from kafkapy.protocol.types import TopicPartition, Uuid, random_uuid
 from kafkapy.storage.log.partition_log import PartitionLog
 

@@ -14,15 +14,15 @@ from kafkapy.configs.config import BrokerConfig
 from kafkapy.configs.values import check_topic_configs
 from kafkapy.controller.assignment import assign_replicas, check_manual_replicas
 from kafkapy.metadata.image import NO_LEADER, NO_NODE, MetadataImage, PartitionState, Topic
-from kafkapy.metadata.topic_names import (
+from kafkapy.policies import TopicRequest
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.topic_names import (
     GROUP_METADATA_TOPIC,
     SHARE_GROUP_STATE_TOPIC,
     TRANSACTION_STATE_TOPIC,
     collision_key,
     why_invalid,
 )
-from kafkapy.policies import TopicRequest
-from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import random_uuid
 
 DEFAULT = -1

@@ -50,11 +50,11 @@ from kafkapy.metadata.store import (
     Operation,
     SetData,
 )
-from kafkapy.metadata.topic_names import collision_key
 from kafkapy.metadata.writer import MetadataWriter
 from kafkapy.metadata.znodes import GAP, DamagedNodeError, LeaderAndIsr
 from kafkapy.policies.calls import PolicyCalls
 from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.topic_names import collision_key
 from kafkapy.protocol.types import TopicPartition, Uuid, random_uuid
 
 logger = logging.getLogger(__name__)

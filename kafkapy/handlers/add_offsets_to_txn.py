@@ -21,9 +21,9 @@ from typing import Final
 from kafkapy.coordination.answer import Answer
 from kafkapy.coordination.partitioning import partition_of
 from kafkapy.handlers.context import RequestContext
-from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from kafkapy.protocol.topic_names import GROUP_METADATA_TOPIC
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.transactions.state_machine import Producer
 

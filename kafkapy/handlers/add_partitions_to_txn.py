@@ -28,7 +28,6 @@ from typing import Final
 from kafkapy.coordination.answer import Answer
 from kafkapy.handlers.context import BrokerParts, RequestContext
 from kafkapy.loop.turns import Steps
-from kafkapy.metadata.topic_names import is_internal
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -38,6 +37,7 @@ from kafkapy.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
+from kafkapy.protocol.topic_names import is_internal
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.transactions.metadata import EPOCH_AT_EACH_END
 from kafkapy.transactions.state_machine import Producer

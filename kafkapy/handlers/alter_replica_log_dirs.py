@@ -27,7 +27,6 @@ import asyncio
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.per_partition import visit_partitions
 from kafkapy.loop.turns import Steps
-from kafkapy.metadata.topic_names import is_valid
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -36,6 +35,7 @@ from kafkapy.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopic,
     AlterReplicaLogDirTopicResult,
 )
+from kafkapy.protocol.topic_names import is_valid
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.disk.directory_names import future_name
 

@@ -31,7 +31,6 @@ from kafkapy.controller.topic_plans import NewTopic
 from kafkapy.handlers.context import RequestContext
 from kafkapy.loop.turns import Steps
 from kafkapy.metadata.image import Topic
-from kafkapy.metadata.topic_names import CLUSTER_METADATA_TOPIC
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.create_topics import (
     CreatableTopic,
@@ -40,6 +39,7 @@ from kafkapy.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from kafkapy.protocol.topic_names import CLUSTER_METADATA_TOPIC
 
 FIRST_VERSION_WITH_CONFIGS = 5
 

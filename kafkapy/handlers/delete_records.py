@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.per_partition import answer_each
 from kafkapy.loop.turns import Steps
-from kafkapy.metadata.topic_names import is_internal
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -36,6 +35,7 @@ from kafkapy.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from kafkapy.protocol.topic_names import is_internal
 
 if TYPE_CHECKING:
     from kafkapy.replicas.partition import Partition

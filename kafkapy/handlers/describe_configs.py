@@ -39,7 +39,6 @@ from kafkapy.configs.keys import UNKNOWN
 from kafkapy.configs.kind import ALL_BROKERS, ResourceType
 from kafkapy.handlers.context import RequestContext
 from kafkapy.loop.turns import Steps
-from kafkapy.metadata.topic_names import why_invalid
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -49,6 +48,7 @@ from kafkapy.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from kafkapy.protocol.topic_names import why_invalid
 
 MOST_WITHOUT_SETTINGS: Final = 1_000
 """The groups and subscriptions to metrics that one answer describes though they set nothing, at most.

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from kafkapy.handlers.context import RequestContext
 from kafkapy.loop.turns import Steps
-from kafkapy.metadata.topic_names import why_invalid
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -23,6 +22,7 @@ from kafkapy.protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
+from kafkapy.protocol.topic_names import why_invalid
 from kafkapy.replicas.replication import Unassigned
 
 

@@ -22,7 +22,6 @@ from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.offline_replicas import OfflineReplicas
 from kafkapy.loop.turns import Steps, counted
 from kafkapy.metadata.image import Topic
-from kafkapy.metadata.topic_names import is_internal, is_valid
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.describe_topic_partitions import (
     Cursor,
@@ -31,6 +30,7 @@ from kafkapy.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
+from kafkapy.protocol.topic_names import is_internal, is_valid
 
 
 def handle(

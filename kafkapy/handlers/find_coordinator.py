@@ -32,16 +32,16 @@ from kafkapy.coordination.partitioning import partition_of
 from kafkapy.handlers.context import Node, RequestContext
 from kafkapy.handlers.per_partition import answer_each
 from kafkapy.loop.turns import Steps, counted
-from kafkapy.metadata.topic_names import (
-    GROUP_METADATA_TOPIC,
-    SHARE_GROUP_STATE_TOPIC,
-    TRANSACTION_STATE_TOPIC,
-)
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
+)
+from kafkapy.protocol.topic_names import (
+    GROUP_METADATA_TOPIC,
+    SHARE_GROUP_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
 )
 from kafkapy.protocol.types import uuid_from_text
 

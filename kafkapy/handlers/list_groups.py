@@ -29,9 +29,9 @@ from kafkapy.groups.streams.group import StreamsGroupState
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.hash_order import names_in_hash_order, partitions_in_hash_order
 from kafkapy.loop.turns import Steps
-from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from kafkapy.protocol.topic_names import GROUP_METADATA_TOPIC
 
 STATES: Final = frozenset(
     state.value.lower() for state in (*GroupState, *ConsumerGroupState, *ShareGroupState, *StreamsGroupState)

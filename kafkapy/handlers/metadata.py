@@ -41,7 +41,6 @@ from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.offline_replicas import OfflineReplicas
 from kafkapy.loop.turns import VALUES_AT_ONCE, Steps
 from kafkapy.metadata.image import Topic
-from kafkapy.metadata.topic_names import is_internal, is_valid
 from kafkapy.protocol.codec import encode, holds_more
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.frames import shared_response
@@ -53,6 +52,7 @@ from kafkapy.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from kafkapy.protocol.topic_names import is_internal, is_valid
 from kafkapy.protocol.types import ZERO_UUID, Part, Uuid
 
 FIRST_VERSION_WITH_NULL_FOR_ALL = 1

@@ -59,7 +59,6 @@ from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.leader_hints import current_leader, endpoints
 from kafkapy.loop.turns import Steps
 from kafkapy.loop.validation import TURN_SECONDS
-from kafkapy.metadata.topic_names import INTERNAL_TOPICS
 from kafkapy.network.answers import Pipelined
 from kafkapy.protocol.compression import Compression
 from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
@@ -75,6 +74,7 @@ from kafkapy.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from kafkapy.protocol.records import read_header
+from kafkapy.protocol.topic_names import INTERNAL_TOPICS
 from kafkapy.protocol.types import ZERO_UUID, TopicPartition
 from kafkapy.replicas.partition import Partition
 from kafkapy.replicas.refused_batches import Place

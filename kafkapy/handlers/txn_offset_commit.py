@@ -34,7 +34,6 @@ from kafkapy.groups.offsets.offsets import partitions_of
 from kafkapy.groups.offsets.writes import OFFSETS_AT_ONCE
 from kafkapy.handlers.context import RequestContext
 from kafkapy.loop.turns import Steps
-from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -43,6 +42,7 @@ from kafkapy.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from kafkapy.protocol.records import NO_SEQUENCE
+from kafkapy.protocol.topic_names import GROUP_METADATA_TOPIC
 from kafkapy.protocol.types import TopicPartition, Uuid
 from kafkapy.storage.log.verification import Verification
 from kafkapy.transactions.verifier import Participation

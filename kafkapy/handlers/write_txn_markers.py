@@ -32,7 +32,6 @@ from kafkapy.handlers.context import BrokerParts, RequestContext
 from kafkapy.handlers.hanging_transactions import HangingTransactions
 from kafkapy.handlers.per_partition import answer_partitions
 from kafkapy.loop.turns import Steps
-from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -43,6 +42,7 @@ from kafkapy.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from kafkapy.protocol.topic_names import GROUP_METADATA_TOPIC
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.replicas.partition import Partition
 from kafkapy.replicas.replication import ALL_REPLICAS

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from kafkapy.metadata import znodes
 from kafkapy.metadata.quotas import ClientQuotas, read_quotas
 from kafkapy.metadata.store import MetadataStore, Node, NoNodeError
-from kafkapy.metadata.topic_names import collision_key, why_invalid
 from kafkapy.metadata.znodes import DamagedNodeError, Endpoint, ReplicaAssignment
+from kafkapy.protocol.topic_names import collision_key, why_invalid
 from kafkapy.protocol.types import Uuid
 
 logger = logging.getLogger(__name__)

@@ -42,8 +42,8 @@ from kafkapy.metadata.store import (
     Node,
     WatchEvent,
 )
-from kafkapy.metadata.topic_names import why_invalid
 from kafkapy.metadata.znodes import DamagedNodeError, ReplicaAssignment
+from kafkapy.protocol.topic_names import why_invalid
 
 logger = logging.getLogger(__name__)
 

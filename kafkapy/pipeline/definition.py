@@ -40,7 +40,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from kafkapy.metadata.topic_names import why_invalid
 from kafkapy.pipeline.client_options import misspelt
 from kafkapy.pipeline.fields import Fields, seconds, shown, timestamp_ms, within
 from kafkapy.pipeline.pipeline_error import PipelineError, did_you_mean
@@ -58,6 +57,7 @@ from kafkapy.pipeline.secret_options import (
 from kafkapy.pipeline.state_folder import StateFolder
 from kafkapy.pipeline.table_target import TABLE_FORMATS, TableTarget, absolute
 from kafkapy.pipeline.tables.partitioning import Partitioning
+from kafkapy.protocol.topic_names import why_invalid
 
 DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
 FORMAT_KINDS: Final = ("raw", "json", "avro", "protobuf")

@@ -52,7 +52,6 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
-from kafkapy.metadata.topic_names import is_valid
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,
@@ -71,6 +70,7 @@ from kafkapy.protocol.messages.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
+from kafkapy.protocol.topic_names import is_valid
 from kafkapy.protocol.types import ZERO_UUID, TopicPartition, Uuid
 from kafkapy.replicas.fetchers import Fetchers
 from kafkapy.replicas.follower import Follower

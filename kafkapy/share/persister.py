@@ -17,7 +17,6 @@ from kafkapy.groups.share.persister import SharePartitionErrors, StateSummary
 from kafkapy.inter_broker.peers import PeerError
 from kafkapy.loop.turns import Turns
 from kafkapy.metadata.cache import MetadataCache
-from kafkapy.metadata.topic_names import SHARE_GROUP_STATE_TOPIC
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages import (
     delete_share_group_state,
@@ -28,6 +27,7 @@ from kafkapy.protocol.messages import (
     write_share_group_state,
 )
 from kafkapy.protocol.special_timestamps import LATEST
+from kafkapy.protocol.topic_names import SHARE_GROUP_STATE_TOPIC
 from kafkapy.protocol.types import TopicPartition, Uuid
 from kafkapy.share.share_partition import StoredBatch
 from kafkapy.share.state import UNKNOWN

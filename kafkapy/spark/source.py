@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kafkapy.errors import UserError
-from kafkapy.metadata.topic_names import why_invalid
+from kafkapy.protocol.topic_names import why_invalid
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -21,13 +21,13 @@ from kafkapy.coordination.partitioning import partition_of
 from kafkapy.inter_broker.inter_broker import InterBroker
 from kafkapy.inter_broker.peers import PeerError
 from kafkapy.metadata.cache import MetadataCache
-from kafkapy.metadata.topic_names import TRANSACTION_STATE_TOPIC
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
+from kafkapy.protocol.topic_names import TRANSACTION_STATE_TOPIC
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.transactions.coordinator import TransactionCoordinator
 from kafkapy.transactions.metadata import EPOCH_AT_EACH_END

@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 
 from kafkapy.protocol.compression import DecompressedSizeError
 from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
+from kafkapy.protocol.topic_names import is_internal
 from kafkapy.protocol.types import TopicPartition, Uuid
 from kafkapy.storage.disk.errors import DiskFullError, is_disk_full
 from kafkapy.storage.disk.log_directory import LogDirectory
@@ -26,9 +27,6 @@ from kafkapy.storage.log.segments import Segments
 from kafkapy.storage.log.txn_index import CorruptTransactionIndexError
 
 logger = logging.getLogger(__name__)
-
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
-"""The internal topics, whose records are written even below the free-space limit."""
 
 DAMAGE = (BadBatchError, CorruptIndexError, CorruptTransactionIndexError, DecodeError)
 """The errors that reading a damaged file raises."""
@@ -118,7 +116,8 @@ class LogState:
         self.flushed_offset = flushed_offset
         self.high_watermark = log_start_offset
         self.last_flush_ms = log_directory.clock.now_ms()
-        self.privileged = topic_partition.topic in INTERNAL_TOPICS
+        self.privileged = is_internal(topic_partition.topic)
+        """Whether its records are written even below the free-space limit."""
         self.reader = LogReader(segments, leader_epochs)
         self.unsynced = UnsyncedFiles()
         self.new_files: FilesToMake | None = None

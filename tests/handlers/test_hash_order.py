@@ -10,7 +10,6 @@ import kafkapy
 from kafkapy.coordination.partitioning import java_hash
 from kafkapy.handlers.hash_order import in_hash_order, names_in_hash_order, partitions_in_hash_order
 from kafkapy.loop.turns import at_once
-from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafkapy.protocol.messages.list_groups import ListGroupsRequest
@@ -20,6 +19,7 @@ from kafkapy.protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+from kafkapy.protocol.topic_names import GROUP_METADATA_TOPIC
 from kafkapy.protocol.types import random_uuid
 from tests.groups.consumer.consumer_world import join
 from tests.handlers.group_client import commit, fetch_offsets, find_coordinator

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from kafkapy.inter_broker.peers import Peer, PeerAddress, PeerError, TcpPeers
-from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.create_topics import (
     CreatableTopic,
@@ -42,6 +41,7 @@ from kafkapy.protocol.messages.offset_fetch import (
 from kafkapy.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafkapy.protocol.records import Record, build_batch, decode_records
 from kafkapy.protocol.special_timestamps import LATEST
+from kafkapy.protocol.topic_names import GROUP_METADATA_TOPIC
 from kafkapy.protocol.types import ZERO_UUID
 from tests.simulation.determinism import START_MS
 from tests.simulation.promises import Partition, Promises, Sent

@@ -21,7 +21,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from kafkapy.inter_broker.peers import PeerAddress, PeerError
-from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest
 from kafkapy.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -37,6 +36,7 @@ from kafkapy.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from kafkapy.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kafkapy.protocol.topic_names import GROUP_METADATA_TOPIC
 from tests.simulation.clients import BACKOFF, GroupClient
 from tests.simulation.promises import Partition
 from tests.simulation.world import World

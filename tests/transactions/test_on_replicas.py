@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from kafkapy.loop.clock import Clock
-from kafkapy.metadata.topic_names import TRANSACTION_STATE_TOPIC
 from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.topic_names import TRANSACTION_STATE_TOPIC
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.transactions.config import TransactionConfig
 from kafkapy.transactions.coordinator import TransactionCoordinator

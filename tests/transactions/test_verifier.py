@@ -14,7 +14,6 @@ from kafkapy.coordination.topic_log import Done
 from kafkapy.inter_broker.peers import PeerError
 from kafkapy.metadata.cache import MetadataCache
 from kafkapy.metadata.image import Broker, MetadataImage, PartitionState, Topic
-from kafkapy.metadata.topic_names import TRANSACTION_STATE_TOPIC
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -23,6 +22,7 @@ from kafkapy.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTopicResult,
 )
+from kafkapy.protocol.topic_names import TRANSACTION_STATE_TOPIC
 from kafkapy.protocol.types import TopicPartition, random_uuid
 from kafkapy.transactions.state_machine import Producer
 from kafkapy.transactions.verifier import Participation, Refusals, Verifier

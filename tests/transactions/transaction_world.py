@@ -12,7 +12,6 @@ from typing import Any
 
 from kafkapy.inter_broker.peers import PeerError
 from kafkapy.metadata.image import NO_LEADER, MetadataImage, Topic
-from kafkapy.metadata.topic_names import TRANSACTION_STATE_TOPIC
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.write_txn_markers import (
     WritableTxnMarkerPartitionResult,
@@ -21,6 +20,7 @@ from kafkapy.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from kafkapy.protocol.topic_names import TRANSACTION_STATE_TOPIC
 from kafkapy.protocol.types import TopicPartition, random_uuid
 from kafkapy.transactions.config import TransactionConfig
 from kafkapy.transactions.coordinator import TransactionCoordinator

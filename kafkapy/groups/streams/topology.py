@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from kafkapy.groups.member_total import text_bytes
 from kafkapy.logs.text import listed
-from kafkapy.metadata.topic_names import is_internal, is_valid
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages import streams_group_records as stored
+from kafkapy.protocol.topic_names import is_internal, is_valid
 
 LARGEST: Final = 5_000
 """The most names, expressions, settings and copartitioned topics of a topology.

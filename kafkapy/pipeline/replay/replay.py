@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as f
 
-from kafkapy.metadata.topic_names import why_invalid
 from kafkapy.pipeline.client_options import librdkafka_options
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.formats.schema_text import schema_bytes
@@ -38,6 +37,7 @@ from kafkapy.pipeline.spark_failures import first_line, spark_failures
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.tables import open_table
 from kafkapy.pipeline.topics import Topics
+from kafkapy.protocol.topic_names import why_invalid
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

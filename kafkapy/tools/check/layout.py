@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from kafkapy.errors import UserError
-from kafkapy.metadata.topic_names import CLUSTER_METADATA_TOPIC
+from kafkapy.protocol.topic_names import CLUSTER_METADATA_TOPIC
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.disk.checkpoints import (
     CLEAN_SHUTDOWN,

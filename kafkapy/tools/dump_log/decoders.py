@@ -18,12 +18,6 @@ from functools import cache
 from importlib import import_module
 from typing import Any, TypeAlias
 
-from kafkapy.metadata.topic_names import (
-    CLUSTER_METADATA_TOPIC,
-    GROUP_METADATA_TOPIC,
-    SHARE_GROUP_STATE_TOPIC,
-    TRANSACTION_STATE_TOPIC,
-)
 from kafkapy.protocol import schema
 from kafkapy.protocol.codec import decode, decode_from
 from kafkapy.protocol.errors import DecodeError
@@ -34,6 +28,12 @@ from kafkapy.protocol.messages.consumer_protocol import (
 )
 from kafkapy.protocol.messages.group_records import GroupMetadataValue
 from kafkapy.protocol.records import Record
+from kafkapy.protocol.topic_names import (
+    CLUSTER_METADATA_TOPIC,
+    GROUP_METADATA_TOPIC,
+    SHARE_GROUP_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+)
 from kafkapy.tools.dump_log.message_json import message_json
 
 Decoder: TypeAlias = Callable[[Record], tuple[Any, Any]]

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kafkapy.metadata.topic_names import CLUSTER_METADATA_TOPIC
+from kafkapy.protocol.topic_names import CLUSTER_METADATA_TOPIC
 from kafkapy.storage.disk.file_names import parse_kraft_snapshot_name
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
 from kafkapy.tools.dump_log.batches import ALL, Offsets, What, dump_log

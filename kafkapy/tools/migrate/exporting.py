@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from kafkapy.metadata.sqlite_tree import WAL_SUFFIX
-from kafkapy.metadata.topic_names import CLUSTER_METADATA_TOPIC
+from kafkapy.protocol.topic_names import CLUSTER_METADATA_TOPIC
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.disk.checkpoints import (
     META_PROPERTIES,

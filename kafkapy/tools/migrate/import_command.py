@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkapy.metadata.topic_names import is_internal
+from kafkapy.protocol.topic_names import is_internal
 from kafkapy.terminal.progress_bar import ProgressBar
 from kafkapy.tools.migrate.command_line import (
     cost,

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from kafkapy.metadata.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from kafkapy.protocol.codec import decode_from
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.messages.transaction_records import TransactionLogKey, TransactionLogValue
 from kafkapy.protocol.records import MAGIC, Record, decode_records, read_header
+from kafkapy.protocol.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from kafkapy.storage.disk.file_names import find_logs, snapshot_offset
 from kafkapy.storage.log.batches import BadBatchError, iter_batches
 from kafkapy.storage.log.producer_snapshots import CorruptSnapshotError, decode_snapshot

@@ -27,7 +27,7 @@ from kafkapy.configs.topics import guessed_settings
 from kafkapy.configs.unsupported import check_supported
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.metadata.quotas import ClientQuotas, QuotaEntity, user_above
-from kafkapy.metadata.topic_names import is_internal
+from kafkapy.protocol.topic_names import is_internal
 
 _TIERED: Final = "remote.storage.enable"
 _INTERNAL: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 << 20)}

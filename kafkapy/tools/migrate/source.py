@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
-from kafkapy.metadata.topic_names import CLUSTER_METADATA_TOPIC
+from kafkapy.protocol.topic_names import CLUSTER_METADATA_TOPIC
 from kafkapy.protocol.types import TopicPartition, Uuid, uuid_to_text
 from kafkapy.storage.directories.identity import DIRECTORY_KEY, SHARED_KEY
 from kafkapy.storage.disk.checkpoints import (
