@@ -17,6 +17,7 @@ from kafkapy.loop.turns import Steps
 from kafkapy.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
+    ListPartitionReassignmentsTopics,
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
@@ -31,18 +32,19 @@ def handle(
     if context.broker.admin.controller is None:
         return response
     moving = context.broker.admin.active_controller().moving()
-    asked: set[TopicPartition] = set()
-    yield from visit_partitions(
-        request.topics or (),
-        lambda topic: topic.partition_indexes,
-        lambda topic, index: asked.add(TopicPartition(topic.name, index)),
-    )
+    found = moving
+    if request.topics is not None:
+        found = {}
+
+        def look(topic: ListPartitionReassignmentsTopics, index: int) -> None:
+            partition = TopicPartition(topic.name, index)
+            if partition in moving:
+                found[partition] = moving[partition]
+
+        yield from visit_partitions(request.topics, lambda topic: topic.partition_indexes, look)
     topics: dict[str, OngoingTopicReassignment] = {}
-    for partition, state in moving.items():
+    for (name, index), state in found.items():
         yield
-        if request.topics is not None and partition not in asked:
-            continue
-        name, index = partition
         if name not in topics:
             topics[name] = OngoingTopicReassignment(name=name)
         topics[name].partitions.append(
