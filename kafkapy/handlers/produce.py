@@ -136,6 +136,8 @@ Outcome = Answer | Pipelined
 
 def handle(context: RequestContext, request: ProduceRequest) -> Steps[Outcome | Awaitable[Outcome]]:
     """Append the batches, and answer when the requested acknowledgement is due."""
+    # The loops over batches are written out, without a step or a call for the first: most requests have no
+    # other one, and clients wait for each of these requests.
     writes: list[PartitionWrite] = []
     slow, heavy = 0, False
     for topic in request.topic_data:
