@@ -45,6 +45,10 @@ CLASSIC: Final = 0
 CONSUMER: Final = 1
 
 
+TOPIC_VALUES: Final = 4
+"""The values of a topic in the description of a member: it has an id and a name, which is a text."""
+
+
 def handle(
     context: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> Steps[ConsumerGroupDescribeResponse]:
@@ -63,9 +67,15 @@ def _describe(
         if not group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         groups.runtime.require_active(group_id)
-        group = groups.consumers.require_group(group_id)
+        return (yield from _described(context, request, groups.consumers.require_group(group_id)))
     except KafkaError as error:
         return DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message)
+
+
+def _described(
+    context: RequestContext, request: ConsumerGroupDescribeRequest, group: ConsumerGroup
+) -> Steps[DescribedGroup]:
+    groups = context.broker.groups
     described = DescribedGroup(
         group_id=group.group_id,
         group_state=group.state_name,
@@ -74,10 +84,16 @@ def _describe(
         assignor_name=group.preferred_assignor() or groups.consumers.default_assignor,
     )
     members = dict(group.members)
-    described.members = yield from answer_each(
-        (yield from names_in_hash_order(members)),
-        lambda member_id: _member(group, members[member_id], groups.consumers.topics),
-    )
+
+    def describe(member_id: str) -> Member:
+        member = members[member_id]
+        topics = (*member.assigned.values(), *member.revoking.values(), *group.target(member_id).values())
+        values = sum(TOPIC_VALUES + len(numbers) for numbers in topics)
+        values += TOPIC_VALUES * len(member.topic_names)
+        context.charge(values, member.nbytes, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return _member(group, member, groups.consumers.topics)
+
+    described.members = yield from answer_each((yield from names_in_hash_order(members)), describe)
     if request.include_authorized_operations:
         described.authorized_operations = authorized_operations.GROUP
     return described

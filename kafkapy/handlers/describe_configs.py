@@ -30,7 +30,7 @@ Version notes:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import Final
 
 from kafkapy.configs import loggers as broker_loggers
@@ -133,13 +133,26 @@ def _result(
 ) -> DescribeConfigsResult:
     result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
     try:
-        entries = _entries(context, resource)
+        keys = set(resource.configuration_keys or ())
+        entries = [entry for entry in _entries(context, resource) if not keys or entry.name in keys]
+        _charge(context, request, entries)
+        result.configs = [_config(entry, request) for entry in entries]
     except KafkaError as error:
         result.error_code, result.error_message = error.code, error.message or ""
-        return result
-    keys = set(resource.configuration_keys or ())
-    result.configs = [_config(entry, request) for entry in entries if not keys or entry.name in keys]
     return result
+
+
+def _charge(context: RequestContext, request: DescribeConfigsRequest, entries: Sequence[ConfigEntry]) -> None:
+    values = nbytes = 0
+    for entry in entries:
+        values += 8
+        nbytes += len(entry.value or "")
+        if request.include_synonyms:
+            values += 3 * len(entry.synonyms)
+            nbytes += sum(len(synonym.value or "") for synonym in entry.synonyms)
+        if request.include_documentation:
+            nbytes += len(entry.documentation or "")
+    context.charge(values, nbytes, ErrorCode.REQUEST_TIMED_OUT)
 
 
 def _entries(context: RequestContext, resource: DescribeConfigsResource) -> list[ConfigEntry]:

@@ -13,6 +13,7 @@ Behaviour:
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.per_partition import answer_each, answer_in_steps, visit_each, visit_partitions
@@ -28,6 +29,9 @@ from kafkapy.protocol.messages.describe_producers import (
 from kafkapy.protocol.topic_names import why_invalid
 from kafkapy.replicas.replication import Unassigned
 from kafkapy.storage.log.producers import ProducerEntry
+
+VALUES: Final = 6
+"""The values of a producer."""
 
 
 def handle(context: RequestContext, request: DescribeProducersRequest) -> Steps[DescribeProducersResponse]:
@@ -56,11 +60,11 @@ def _describe(context: RequestContext, topic: str, index: int) -> Steps[Partitio
         partition.require_online()
         if isinstance(partition.replication, Unassigned):
             partition.replication.require_leader()
+        found = partition.log.producers.copy_producers()
+        context.charge(VALUES * len(found), 0, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     except KafkaError as error:
         return PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)
-    producers = yield from answer_each(
-        partition.log.producers.copy_producers().items(), lambda found: _producer(*found)
-    )
+    producers = yield from answer_each(found.items(), lambda known: _producer(*known))
     return PartitionResponse(partition_index=index, active_producers=producers)
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.per_partition import answer_by_topic, answer_in_steps
 from kafkapy.loop.turns import Steps, counted
-from kafkapy.protocol.errors import KafkaError
+from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
@@ -36,6 +36,7 @@ def handle(
 def _describe(context: RequestContext, transactional_id: str) -> Steps[TransactionState]:
     try:
         found = context.broker.transactions.describe(transactional_id)
+        context.charge(2 * len(found.partitions), 0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     except KafkaError as error:
         return TransactionState(transactional_id=transactional_id, error_code=error.code)
     topics = yield from answer_by_topic(

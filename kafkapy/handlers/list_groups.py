@@ -30,7 +30,7 @@ from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.hash_order import names_in_hash_order, partitions_in_hash_order
 from kafkapy.handlers.per_partition import answer_each, visit_each
 from kafkapy.loop.turns import Steps
-from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from kafkapy.protocol.topic_names import GROUP_METADATA_TOPIC
 
@@ -63,6 +63,7 @@ def handle(context: RequestContext, request: ListGroupsRequest) -> Steps[ListGro
         group = groups.groups.get(group_id)
         if group is None or group.state_name.lower() not in states or group.type.value not in types:
             return None
+        context.charge(4, len(group_id), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return ListedGroup(
             group_id=group.group_id,
             protocol_type=group.protocol_type or "",
@@ -70,7 +71,10 @@ def handle(context: RequestContext, request: ListGroupsRequest) -> Steps[ListGro
             group_type=group.type.value,
         )
 
-    return ListGroupsResponse(groups=(yield from answer_each(ids, listed)))
+    try:
+        return ListGroupsResponse(groups=(yield from answer_each(ids, listed)))
+    except KafkaError as error:
+        return ListGroupsResponse(error_code=error.code)
 
 
 def _known(names: Sequence[str], known: frozenset[str]) -> Steps[Collection[str]]:

@@ -26,7 +26,7 @@ from kafkapy.groups.consumer.patterns import Pattern, PatternError, compile_patt
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.per_partition import answer_each
 from kafkapy.loop.turns import Steps
-from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
@@ -94,13 +94,18 @@ def _list(context: RequestContext, request: ListTransactionsRequest) -> Steps[Li
             or (request.duration_filter >= 0 and now_ms - found.start_ms <= request.duration_filter)
         ):
             return None
+        context.charge(3, len(found.transactional_id), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return TransactionState(
             transactional_id=found.transactional_id,
             producer_id=found.producer_id,
             transaction_state=found.state.label,
         )
 
-    return ListTransactionsResponse(
-        unknown_state_filters=[name for name in request.state_filters if name not in BY_LABEL],
-        transaction_states=(yield from answer_each(transactions.listed(), listed)),
+    response = ListTransactionsResponse(
+        unknown_state_filters=[name for name in request.state_filters if name not in BY_LABEL]
     )
+    try:
+        response.transaction_states = yield from answer_each(transactions.listed(), listed)
+    except KafkaError as error:
+        response.error_code = error.code
+    return response

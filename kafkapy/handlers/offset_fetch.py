@@ -41,7 +41,6 @@ from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.hash_order import in_hash_order, names_in_hash_order
 from kafkapy.handlers.per_partition import answer_by_topic, answer_partitions, visit_each
 from kafkapy.loop.turns import Steps
-from kafkapy.metadata.image import MetadataImage
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -60,6 +59,8 @@ FIRST_VERSION_WITH_GROUP_ERROR: Final = 2
 FIRST_VERSION_WITH_GROUPS: Final = 8
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
 NO_OFFSET: Final = -1
+VALUES: Final = 5
+"""The values of a partition in an answer."""
 
 Committed = Mapping[TopicPartition, EncodedOffset]
 
@@ -163,47 +164,53 @@ def _group(
     context: RequestContext, asked: OffsetFetchRequestGroup, *, require_stable: bool
 ) -> Steps[OffsetFetchResponseGroup]:
     yield
+    try:
+        topics = yield from _topics(context, asked, require_stable=require_stable)
+    except KafkaError as error:
+        return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error.code)
+    return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics)
+
+
+def _topics(
+    context: RequestContext, asked: OffsetFetchRequestGroup, *, require_stable: bool
+) -> Steps[list[OffsetFetchResponseTopics]]:
     groups = context.broker.groups
     image = context.broker.metadata.image
     by_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
-    try:
-        groups.runtime.require_active(asked.group_id)
-        group = groups.groups.get(asked.group_id)
-        if group is not None:
-            group.validate_offset_fetch(asked.member_id, asked.member_epoch)
-    except KafkaError as error:
-        return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error.code)
+    groups.runtime.require_active(asked.group_id)
+    group = groups.groups.get(asked.group_id)
+    if group is not None:
+        group.validate_offset_fetch(asked.member_id, asked.member_epoch)
     committed = groups.offsets.of_group(asked.group_id)
     if require_stable:
         undecided = frozenset(groups.offsets.pending.keys(asked.group_id))
     else:
         undecided = frozenset()
     if asked.topics is None:
-        topics = yield from _all_topics(image, dict(committed), undecided, by_id)
-    else:
-        topics = []
-        unknown: list[OffsetFetchResponseTopics] = []
-        answered_before: dict[tuple[str, Uuid], set[int]] = {}
-        for topic in asked.topics:
-            yield
-            seen = answered_before.setdefault((topic.name, topic.topic_id), set())
-            answered = yield from _topic(image, committed, undecided, topic, by_id, seen)
-            is_unknown = by_id and image.topic_name(topic.topic_id) is None
-            (unknown if is_unknown else topics).append(answered)
-        topics += unknown
-    return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics)
+        return (yield from _all_topics(context, dict(committed), undecided, by_id))
+    topics: list[OffsetFetchResponseTopics] = []
+    unknown: list[OffsetFetchResponseTopics] = []
+    answered_before: dict[tuple[str, Uuid], set[int]] = {}
+    for topic in asked.topics:
+        yield
+        seen = answered_before.setdefault((topic.name, topic.topic_id), set())
+        answered = yield from _topic(context, committed, undecided, topic, by_id, seen)
+        is_unknown = by_id and image.topic_name(topic.topic_id) is None
+        (unknown if is_unknown else topics).append(answered)
+    return topics + unknown
 
 
 def _topic(
-    image: MetadataImage,
+    context: RequestContext,
     committed: Committed,
     undecided: Set[TopicPartition],
     asked: OffsetFetchRequestTopics,
     by_id: bool,
     seen: set[int],
 ) -> Steps[OffsetFetchResponseTopics]:
-    name = image.topic_name(asked.topic_id) if by_id else asked.name
+    name = context.broker.metadata.image.topic_name(asked.topic_id) if by_id else asked.name
     partitions = []
+    nbytes = 0
     for index in asked.partition_indexes:
         yield
         if index in seen:
@@ -217,16 +224,21 @@ def _topic(
             partitions.append(_partition(index, None, ErrorCode.UNSTABLE_OFFSET_COMMIT))
             continue
         encoded = committed.get(key)
-        offset = None if encoded is None else decode_offset(encoded)
+        offset = None
+        if encoded is not None:
+            offset = decode_offset(encoded)
+            nbytes += len(encoded)
         if offset is not None and by_id and not offset.is_of_topic(asked.topic_id):
             offset = None
         partitions.append(_partition(index, offset))
+    context.charge(VALUES * len(partitions), nbytes, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     return OffsetFetchResponseTopics(name=asked.name, topic_id=asked.topic_id, partitions=partitions)
 
 
 def _all_topics(
-    image: MetadataImage, committed: Committed, undecided: Set[TopicPartition], by_id: bool
+    context: RequestContext, committed: Committed, undecided: Set[TopicPartition], by_id: bool
 ) -> Steps[list[OffsetFetchResponseTopics]]:
+    image = context.broker.metadata.image
     by_topic: dict[str, list[int]] = {}
     yield from visit_each(committed, lambda key: by_topic.setdefault(key.topic, []).append(key.partition))
     keys: list[TopicPartition] = []
@@ -236,6 +248,7 @@ def _all_topics(
 
     def answer(key: TopicPartition) -> tuple[str, OffsetFetchResponsePartitions] | None:
         name, index = key
+        context.charge(VALUES, len(committed[key]), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         offset = decode_offset(committed[key])
         known = image.topics.get(name)
         if by_id and (known is None or not offset.is_of_topic(known.id)):

@@ -60,9 +60,14 @@ def _describe(
         if not group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         groups.runtime.require_active(group_id)
-        group = groups.streams.require_group(group_id)
+        return (yield from _described(context, request, groups.streams.require_group(group_id)))
     except KafkaError as error:
         return DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message)
+
+
+def _described(
+    context: RequestContext, request: StreamsGroupDescribeRequest, group: StreamsGroup
+) -> Steps[DescribedGroup]:
     described = DescribedGroup(
         group_id=group.group_id,
         group_state=group.state_name,
@@ -71,10 +76,19 @@ def _describe(
         topology=_topology(group),
     )
     members = dict(group.members)
-    described.members = yield from answer_each(
-        (yield from names_in_hash_order(members)),
-        lambda member_id: _member(members[member_id], group.target(member_id)),
-    )
+
+    def describe(member_id: str) -> Member:
+        member, target = members[member_id], group.target(member_id)
+        values = sum(
+            1 + len(numbers)
+            for tasks in (member.assigned, target)
+            for kind in (tasks.active, tasks.standby, tasks.warmup)
+            for numbers in kind.values()
+        )
+        context.charge(values, member.nbytes, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return _member(member, target)
+
+    described.members = yield from answer_each((yield from names_in_hash_order(members)), describe)
     if request.include_authorized_operations:
         described.authorized_operations = authorized_operations.GROUP
     return described
