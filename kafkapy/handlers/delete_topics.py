@@ -21,8 +21,6 @@ Version notes:
 
 from __future__ import annotations
 
-from collections import Counter
-
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.per_partition import answer_each, visit_each
 from kafkapy.loop.turns import Steps
@@ -85,17 +83,17 @@ def _resolve(
     Source: Kafka's ControllerApis.
     """
     image = context.broker.metadata.image
-    names: Counter[str] = Counter()
-    ids: Counter[Uuid] = Counter()
+    names: dict[str, int] = {}
+    ids: dict[Uuid, int] = {}
     responses: list[DeletableTopicResult] = []
 
     def sort(state: DeleteTopicState) -> None:
         if state.name is None and state.topic_id == ZERO_UUID:
             responses.append(_refused(None, ZERO_UUID, "Neither topic name nor id were specified."))
         elif state.name is None:
-            ids[state.topic_id] += 1
+            ids[state.topic_id] = ids.get(state.topic_id, 0) + 1
         elif state.topic_id == ZERO_UUID:
-            names[state.name] += 1
+            names[state.name] = names.get(state.name, 0) + 1
         else:
             responses.append(
                 _refused(state.name, state.topic_id, "You may not specify both topic name and topic id.")

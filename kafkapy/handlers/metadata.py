@@ -75,16 +75,15 @@ def handle(context: RequestContext, request: MetadataRequest) -> Answer:
     image = context.broker.shown_image
     if wanted is None or (version < FIRST_VERSION_WITH_NULL_FOR_ALL and not wanted):
         return _about_existing(context, request, image.topics.values(), is_all=True)
-    by_id = any(topic.topic_id != ZERO_UUID for topic in wanted)
-    nameless = any(topic.name is None and topic.topic_id == ZERO_UUID for topic in wanted)
-    if nameless or (by_id and version < FIRST_VERSION_BY_TOPIC_ID):
+    nameless = [topic for topic in wanted if topic.name is None and topic.topic_id == ZERO_UUID]
+    ids = dict.fromkeys([topic.topic_id for topic in wanted if topic.topic_id != ZERO_UUID])
+    if nameless or (ids and version < FIRST_VERSION_BY_TOPIC_ID):
         return _Answer(context, request).refusing(wanted)
-    if by_id:
-        ids = dict.fromkeys(topic.topic_id for topic in wanted if topic.topic_id != ZERO_UUID)
+    if ids:
         if len(ids) <= MOST_NAMES and ids.keys() <= image.topics_by_id.keys():
             return _about_existing(context, request, [image.topics_by_id[each] for each in ids])
         return _Answer(context, request).about_ids(ids)
-    names = dict.fromkeys(topic.name for topic in wanted if topic.name is not None)
+    names = dict.fromkeys([topic.name for topic in wanted if topic.name is not None])
     if len(names) <= MOST_NAMES and names.keys() <= image.topics.keys():
         return _about_existing(context, request, [image.topics[each] for each in names])
     may_create = request.allow_auto_topic_creation and context.broker.config["auto.create.topics.enable"]

@@ -1,4 +1,4 @@
-"""The answers to all clients together have a budget of memory; clients that do not read keep none for long."""
+"""The answers to all clients together have a budget of memory, which clients must read to keep."""
 
 from __future__ import annotations
 

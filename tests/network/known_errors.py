@@ -114,7 +114,7 @@ KNOWN: Final[Mapping[str, Mapping[ErrorCode, int]]] = {
         "UNKNOWN_TOPIC_OR_PARTITION NOT_LEADER_OR_FOLLOWER LEADER_NOT_AVAILABLE KAFKA_STORAGE_ERROR "
         "REPLICA_NOT_AVAILABLE UNSUPPORTED_FOR_MESSAGE_FORMAT INVALID_REQUEST UNSUPPORTED_VERSION "
         "REQUEST_TIMED_OUT TOPIC_AUTHORIZATION_FAILED OFFSET_OUT_OF_RANGE "
-        "MESSAGE_TOO_LARGE",  # of max.decompressed.message.bytes, which Apache Kafka has not: an admin fails at once
+        "MESSAGE_TOO_LARGE",  # of max.decompressed.message.bytes: Apache Kafka has no such limit
         FENCED_LEADER_EPOCH=4,
         UNKNOWN_LEADER_EPOCH=4,
         OFFSET_NOT_AVAILABLE=5,
