@@ -97,7 +97,10 @@ def _add_all(
 def _add(
     broker: BrokerParts, transaction: AddPartitionsToTxnTransaction, api_version: int, join: Join
 ) -> Steps[AddPartitionsToTxnResult]:
-    """Add the partitions of one transaction, or verify them; `join` waits until the result is complete."""
+    """Add the partitions of one transaction, or verify them.
+
+    `join` waits until the result is complete.
+    """
     image, from_client = broker.metadata.image, api_version < FIRST_VERSION_OF_BROKERS
     partitions: set[TopicPartition] = set()
     is_refused = False

@@ -38,6 +38,7 @@ from kafkapy.configs.entries import TYPES, ConfigEntry, Source
 from kafkapy.configs.keys import UNKNOWN
 from kafkapy.configs.kind import ALL_BROKERS, ResourceType
 from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.per_partition import answer_each, visit_each
 from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.describe_configs import (
@@ -70,12 +71,14 @@ def handle(
     read, shown = context.broker.metadata.image.topics, context.broker.shown_image.topics
     resources: Resources = {}
     unread: set[str] = set()
-    for resource in request.resources:
-        yield
+
+    def want(resource: DescribeConfigsResource) -> None:
         kind, name = resource.resource_type, resource.resource_name
         resources.setdefault((kind, name), resource)
         if kind == ResourceType.TOPIC and name not in read and name in shown:
             unread.add(name)
+
+    yield from visit_each(request.resources, want)
     if unread:
         return _describe_when_read(context, request, resources, unread)
     return (yield from _describe(context, request, resources))
@@ -95,18 +98,17 @@ async def _describe_when_read(
 def _describe(
     context: RequestContext, request: DescribeConfigsRequest, resources: Resources
 ) -> Steps[DescribeConfigsResponse]:
-    results = []
     without_settings = 0
-    for resource in resources.values():
-        yield
-        if not _may_be_unknown(context, resource):
-            results.append(_result(context, request, resource))
-        elif without_settings < MOST_WITHOUT_SETTINGS:
+
+    def answer(resource: DescribeConfigsResource) -> DescribeConfigsResult:
+        nonlocal without_settings
+        if _may_be_unknown(context, resource):
+            if without_settings >= MOST_WITHOUT_SETTINGS:
+                return _one_too_many(resource)
             without_settings += 1
-            results.append(_result(context, request, resource))
-        else:
-            results.append(_one_too_many(resource))
-    return DescribeConfigsResponse(results=results)
+        return _result(context, request, resource)
+
+    return DescribeConfigsResponse(results=(yield from answer_each(resources.values(), answer)))
 
 
 def _may_be_unknown(context: RequestContext, resource: DescribeConfigsResource) -> bool:

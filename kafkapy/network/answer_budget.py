@@ -1,4 +1,6 @@
-"""The memory of all answers together that are being made or are not read yet, counted in values.
+"""A budget for the memory of all answers that are being made or are not read yet.
+
+Memory is counted in values.
 
 A request of some bytes may ask for a million values: all producers of partitions, all members of groups. Its
 handler charges them to the connection before it makes them (`RequestContext.charge`), part by part. They stay

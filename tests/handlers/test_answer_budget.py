@@ -1,4 +1,4 @@
-"""The answers to all clients together have a budget of memory, which clients must read to keep."""
+"""The answers to all clients together have a budget of memory."""
 
 from __future__ import annotations
 
