@@ -12,8 +12,9 @@ Behaviour:
 from __future__ import annotations
 
 from kafkapy.handlers.context import RequestContext
-from kafkapy.handlers.per_partition import visit_partitions
+from kafkapy.handlers.per_partition import answer_by_topic, visit_partitions
 from kafkapy.loop.turns import Steps
+from kafkapy.metadata.image import PartitionState
 from kafkapy.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
@@ -42,18 +43,21 @@ def handle(
                 found[partition] = moving[partition]
 
         yield from visit_partitions(request.topics, lambda topic: topic.partition_indexes, look)
-    topics: dict[str, OngoingTopicReassignment] = {}
-    for (name, index), state in found.items():
-        yield
-        if name not in topics:
-            topics[name] = OngoingTopicReassignment(name=name)
-        topics[name].partitions.append(
-            OngoingPartitionReassignment(
-                partition_index=index,
-                replicas=list(state.replicas),
-                adding_replicas=list(state.adding),
-                removing_replicas=list(state.removing),
-            )
+
+    def answer(
+        moves: tuple[TopicPartition, PartitionState],
+    ) -> tuple[str, OngoingPartitionReassignment]:
+        (name, index), state = moves
+        return name, OngoingPartitionReassignment(
+            partition_index=index,
+            replicas=list(state.replicas),
+            adding_replicas=list(state.adding),
+            removing_replicas=list(state.removing),
         )
-    response.topics = list(topics.values())
+
+    response.topics = yield from answer_by_topic(
+        found.items(),
+        answer,
+        lambda name, answers: OngoingTopicReassignment(name=name, partitions=answers),
+    )
     return response
