@@ -387,7 +387,6 @@ class BrokerCore:
             blocking=self.blocking,
             costly=self.costly,
             share_state=self.shares.persister,
-            clustered=self.clustered,
         )
         self.config.on_change(lambda: self.groups.configure(GroupConfig.from_broker(self.config)))
         self.transactions = self._transaction_coordinator()
@@ -402,11 +401,11 @@ class BrokerCore:
             most_retry_seconds=self.config["add.partitions.to.txn.retry.backoff.max.ms"] / 1000,
         )
         self._started.push_async_callback(self.verifier.stop)
+        self.replicas.on_leadership(self.groups.leadership_changed)
+        self.replicas.on_leadership(self.transactions.leadership_changed)
+        self.replicas.on_leadership(self.shares.leadership_changed)
         if member is not None:
             self.zookeeper_offsets = ZooKeeperOffsets(self._store)
-            self.replicas.on_leadership(self.groups.leadership_changed)
-            self.replicas.on_leadership(self.transactions.leadership_changed)
-            self.replicas.on_leadership(self.shares.leadership_changed)
             member.start(self.admin)
             self._started.push_async_callback(member.stop)
         self.metadata.follow(self.replicas.apply)
@@ -499,7 +498,6 @@ class BrokerCore:
             image=lambda: self.metadata.image,
             find_partition=self.replicas.partition,
             blocking=self.blocking,
-            clustered=self.clustered,
         )
 
     def _transaction_coordinator(self) -> TransactionCoordinator:
@@ -518,7 +516,6 @@ class BrokerCore:
             new_producer_id=self.producer_ids.next_producer_id,
             blocking=self.blocking,
             version=0 if self.clustered else EPOCH_AT_EACH_END,
-            clustered=self.clustered,
         )
 
     def _leader_of(self, partition: TopicPartition) -> int | None:

@@ -443,6 +443,7 @@ class ReplicaManager:
             if partition is not None:
                 if partition.leader_epoch != state.leader_epoch:
                     partition.replicate(SoleReplica(state.leader_epoch))
+                    self.tell_leadership(partition, leads=True)
             elif self._node_id in state.replicas:
                 self._open(topic, index, state.leader_epoch, config, new=index >= new_from)
         if before is not None and before.configs != topic.configs:
@@ -451,7 +452,7 @@ class ReplicaManager:
     def _open(self, topic: Topic, index: int, leader_epoch: int, config: LogConfig, *, new: bool) -> None:
         topic_partition = TopicPartition(topic.name, index)
         try:
-            self._add(topic_partition, topic.id, config, SoleReplica(leader_epoch), new=new)
+            partition = self._add(topic_partition, topic.id, config, SoleReplica(leader_epoch), new=new)
         except TransientStorageError as error:
             if not self._to_reopen:
                 logger.error(
@@ -465,6 +466,8 @@ class ReplicaManager:
             logger.error("%s-%d stays offline: %s", topic.name, index, error)
             self._unavailable[topic_partition] = ErrorCode.KAFKA_STORAGE_ERROR
             self._to_reopen.pop(topic_partition, None)
+        else:
+            self.tell_leadership(partition, leads=True)
 
     def _add(
         self,
@@ -525,6 +528,7 @@ class ReplicaManager:
             partition = self._partitions.pop(key, None)
             if partition is not None:
                 partition.close(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                self.tell_leadership(partition, leads=False)
             self._mover.deleted(key)
             self._to_delete.append(key)
 

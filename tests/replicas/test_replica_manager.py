@@ -60,6 +60,9 @@ class World:
             defaults={},
             sync=True,
         )
+        self.told: list[tuple[str, int, bool, int]] = []
+        """The changes of leadership, each with its leader epoch."""
+        self.replicas.on_leadership(lambda *change: self.told.append(change))
         self.image = EMPTY
         self.apply(JOINED)
 
@@ -119,6 +122,30 @@ def append(partition: Partition) -> int:
         memoryview(batch(b"a")), config=partition.log.config, origin=AppendOrigin.CLIENT, now_ms=START_MS
     )
     return partition.append(prepared, origin=AppendOrigin.CLIENT, now_ms=START_MS).last_offset + 1
+
+
+async def test_a_broker_alone_tells_of_what_it_leads_and_leads_no_more(
+    tmp_path: Path, worlds: list[World]
+) -> None:
+    world = World(tmp_path)
+    worlds.append(world)
+    world.create(topic("t", 2))
+    assert world.told == [("t", 0, True, 0), ("t", 1, True, 0)]
+    state = PartitionState(NODE, 3, (NODE,), (NODE,))
+    world.create(Topic("t", topic("t", 2).id, (state, *topic("t", 1).partitions)))
+    assert world.told[2:] == [("t", 0, True, 3)]
+    world.delete("t")
+    assert world.told[3:] == [("t", 0, False, 3), ("t", 1, False, 0)]
+
+
+async def test_a_topic_that_is_made_anew_in_one_image_is_led_anew(
+    tmp_path: Path, worlds: list[World]
+) -> None:
+    world = World(tmp_path)
+    worlds.append(world)
+    world.create(topic("t", 1))
+    world.create(topic("t", 1, number=2))
+    assert world.told == [("t", 0, True, 0), ("t", 0, False, 0), ("t", 0, True, 0)]
 
 
 async def test_deleting_a_topic_continues_after_a_partition_whose_disk_failed(
@@ -338,6 +365,7 @@ async def test_a_partition_that_could_not_be_made_is_made_when_there_is_room(
     assert world.error_of("events", 0) is ErrorCode.NONE
     assert not world.replicas.any_offline
     assert append(world.replicas.partition("events", 0)) == 1
+    assert world.told[-2:] == [("events", 0, False, 0), ("events", 0, True, 0)], "the former one, this one"
 
 
 async def test_a_deleted_partition_is_not_made_when_there_is_room(
