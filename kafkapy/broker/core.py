@@ -85,6 +85,7 @@ from kafkapy.replicas.log_start_saves import LogStartSaves
 from kafkapy.replicas.refused_batches import RefusedBatches
 from kafkapy.replicas.replica_manager import ReplicaManager
 from kafkapy.replicas.replication_quota import QuotaParts, ReplicationQuotas
+from kafkapy.replicas.sole_roles import SoleRoles
 from kafkapy.replicas.write_gate import WriteGate
 from kafkapy.share.persister import Persister
 from kafkapy.share.share_parts import ShareParts
@@ -335,7 +336,6 @@ class BrokerCore:
             node_id=self.node_id,
             defaults=self.config.topic_defaults(),
             sync=self._durable,
-            clustered=self.clustered,
             quotas=ReplicationQuotas(
                 self.config["replication.quota.window.num"],
                 self.config["replication.quota.window.size.seconds"],
@@ -409,15 +409,18 @@ class BrokerCore:
             member.start(self.admin)
             self._started.push_async_callback(member.stop)
         self.metadata.follow(self.replicas.apply)
-        self.metadata.prepare_with(self.replicas.prepare)
-        self.metadata.settle_with(self.replicas.settle)
+        sole = None if self.clustered else SoleRoles(self.replicas, self.log_mover, node_id=self.node_id)
+        if sole is not None:
+            self.metadata.follow(sole.apply)
+            self.metadata.prepare_with(sole.prepare)
+            self.metadata.settle_with(sole.settle)
         self._started.push_async_callback(self.admin.stop)
         await self.admin.start(image, self._endpoints(), found_logs(self.logs.logs))
         if self.clustered:
             self.producer_ids.reserve_ahead()
-        self.replicas.drop_stray_copies()
-        self.replicas.report_orphans()
-        if not self.clustered:
+        if sole is not None:
+            sole.drop_stray_copies()
+            sole.report_orphans()
             start_warnings.sole_broker(self.config)
         self.config.on_change(self._apply_topic_defaults)
         self._apply_topic_defaults()
@@ -449,6 +452,7 @@ class BrokerCore:
             metadata=self.metadata,
             blocking=self.blocking,
             provide=self.cold_reads.provide,
+            sole=sole,
         )
         housekeeping.start()
         self._started.push_async_callback(housekeeping.stop)

@@ -20,6 +20,7 @@ from kafkapy.replicas.group_commit import GroupCommit
 from kafkapy.replicas.log_mover import LogMover
 from kafkapy.replicas.partition import Partition
 from kafkapy.replicas.replica_manager import ReplicaManager
+from kafkapy.replicas.sole_roles import SoleRoles
 from kafkapy.storage.disk.log_directory import LogDirectory
 from kafkapy.storage.log.validate import AppendOrigin, prepare_batches
 from tests.replicas.held_files import HeldFiles
@@ -60,6 +61,7 @@ class World:
             defaults={},
             sync=True,
         )
+        self.sole = SoleRoles(self.replicas, self.mover, node_id=NODE)
         self.told: list[tuple[str, int, bool, int]] = []
         """The changes of leadership, each with its leader epoch."""
         self.replicas.on_leadership(lambda *change: self.told.append(change))
@@ -71,6 +73,7 @@ class World:
 
     def apply(self, image: MetadataImage) -> None:
         self.replicas.apply(self.image, image)
+        self.sole.apply(self.image, image)
         self.image = image
 
     def create(self, *topics: Topic) -> None:
@@ -172,10 +175,10 @@ async def test_deletions_are_on_disk_before_the_metadata_forgets_the_topic(
     await world.group_commit.drain()
     world.files.synced.clear()
     world.delete("events")
-    await world.replicas.settle()
+    await world.sole.settle()
     assert str(tmp_path / "one") in world.files.synced
     world.files.synced.clear()
-    await world.replicas.settle()
+    await world.sole.settle()
     assert world.files.synced == []
 
 
@@ -184,10 +187,10 @@ async def test_logs_of_no_topic_are_named_with_what_becomes_of_them(
 ) -> None:
     worlds.append(world := World(tmp_path, dirs=("one",)))
     world.create(topic("events", 1))
-    world.replicas.report_orphans()
+    world.sole.report_orphans()
     assert "events-0" not in caplog.text
     world.logs.manager.create(TopicPartition("gone", 0), bytes([9]) * 16, world.logs.config, new=True)
-    world.replicas.report_orphans()
+    world.sole.report_orphans()
     assert f"{tmp_path}/one/gone-0" in caplog.text
     assert "are not served" in caplog.text
 
@@ -257,7 +260,7 @@ async def test_a_large_topic_is_created_and_deleted_in_steps(tmp_path: Path, wor
     worlds.append(world := World(tmp_path))
     large = topic("large", 120)
     new = world.image.with_topics([large])
-    await world.replicas.prepare(world.image, new)
+    await world.sole.prepare(world.image, new)
     made = dict(world.logs.manager.logs)
     assert len(made) == 120
     world.apply(new)
@@ -266,7 +269,7 @@ async def test_a_large_topic_is_created_and_deleted_in_steps(tmp_path: Path, wor
     assert counts == [60, 60]
     world.delete("large")
     assert world.error_of("large", 3) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    await world.replicas.settle()
+    await world.sole.settle()
     assert not world.logs.manager.logs
     assert [directory.log_count for directory in world.logs.manager.directories] == [0, 0]
 
@@ -354,13 +357,13 @@ async def test_a_partition_that_could_not_be_made_is_made_when_there_is_room(
     worlds.append(world := World(tmp_path))
     make_creation_fail(world, code)
     image = world.image.with_topics([topic("events", 1, 2)])
-    await world.replicas.prepare(world.image, image)
+    await world.sole.prepare(world.image, image)
     world.apply(image)
     assert world.error_of("events", 0) is ErrorCode.KAFKA_STORAGE_ERROR
     assert world.replicas.is_offline("events", 0)
-    assert not world.replicas.reopen(world.image)
+    assert not world.sole.reopen(world.image)
     world.logs.files.faults.clear()
-    while world.replicas.reopen(world.image):
+    while world.sole.reopen(world.image):
         pass
     assert world.error_of("events", 0) is ErrorCode.NONE
     assert not world.replicas.any_offline
@@ -376,7 +379,7 @@ async def test_a_deleted_partition_is_not_made_when_there_is_room(
     world.create(topic("events", 1, 2))
     world.delete("events")
     world.logs.files.faults.clear()
-    assert not world.replicas.reopen(world.image)
+    assert not world.sole.reopen(world.image)
     assert world.error_of("events", 0) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
