@@ -409,8 +409,9 @@ class BrokerCore:
             member.start(self.admin)
             self._started.push_async_callback(member.stop)
         self.metadata.follow(self.replicas.apply)
-        sole = None if self.clustered else SoleRoles(self.replicas, self.log_mover, node_id=self.node_id)
-        if sole is not None:
+        sole = None
+        if not self.clustered:
+            sole = SoleRoles(self.replicas, self.log_mover, node_id=self.node_id, now=loop.time)
             self.metadata.follow(sole.apply)
             self.metadata.prepare_with(sole.prepare)
             self.metadata.settle_with(sole.settle)
