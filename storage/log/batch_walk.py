@@ -1,4 +1,4 @@
-"""A walk over the batches of a segment file, which ends at the first that cannot be the next one.
+"""A walk over the batches of a segment file, up to the first bad one.
 
 A batch is the next one if its length and header are possible, its CRC is right, and its offsets follow those
 before it. Recovery and `kafkapy check` walk; a survey (storage/damage/survey.py) then looks for good batches
@@ -89,5 +89,8 @@ def walk(
 
 
 def has_old_crc(batch: memoryview) -> bool:
-    """Whether bytes have the CRC of a message of format 0 or 1, as neither zeros nor torn writes do."""
+    """Whether bytes have the CRC of a message of format 0 or 1.
+
+    Neither zeros nor torn writes have it.
+    """
     return zlib.crc32(batch[CRC_FROM:]) == int.from_bytes(batch[CRC_AT:CRC_FROM], "big")

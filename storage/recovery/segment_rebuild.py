@@ -1,4 +1,4 @@
-"""Rebuilds what is known about a segment's batches: indexes, leader epochs, producer states."""
+"""Rebuilds indexes, leader epochs and producer states from the batches of a segment."""
 
 from __future__ import annotations
 
