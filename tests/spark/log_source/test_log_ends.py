@@ -19,8 +19,8 @@ from kafkapy.storage.disk.files import File, FileSystem
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.offline.offline_error import LogSourceError
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
-from tests.pipeline.log_source.reading import offsets
 from tests.protocol.record_strategies import fix_crc
+from tests.spark.log_source.reading import offsets
 from tests.storage.descriptors import open_below
 from tests.storage.log_harness import START_MS, TP, Logs, append, batch, fill
 
