@@ -21,10 +21,10 @@ from interop.support.cluster_server import ClusterServer
 from interop.support.jars_or_skip import skipped_without_jars
 from interop.support.kafka_jars import kafka_jars
 from interop.support.kafka_process import KafkaProcess
-from interop.support.kafkapy_process import KafkapyProcess
 from interop.support.known_topics import create_topics
-from interop.support.server_process import ServerProcess
 from interop.support.zookeeper_process import RELEASE, ZooKeeperProcess
+from tests.servers.kafkapy_process import KafkapyProcess
+from tests.servers.server_process import ServerProcess
 
 ServerFactory = Callable[[Path], ServerProcess]
 MakeTopic = Callable[..., str]

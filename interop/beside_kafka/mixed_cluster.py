@@ -24,13 +24,13 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from interop.support.cluster_processes import SETTINGS
-from interop.support.kafkapy_process import KafkapyProcess
-from interop.support.server_process import ServerProcess
 from interop.support.waiting import wait_until
 from interop.support.zookeeper_process import ZooKeeperKafkaProcess, ZooKeeperProcess
 from kafkapy.inter_broker.peers import PeerAddress, PeerError, TcpPeers
 from kafkapy.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponsePartition
 from tests.ports import free_ports
+from tests.servers.kafkapy_process import KafkapyProcess
+from tests.servers.server_process import ServerProcess
 
 KAFKA: Final = "Apache Kafka"
 KAFKAPY: Final = "kafkapy"

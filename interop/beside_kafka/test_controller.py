@@ -13,10 +13,10 @@ from interop.beside_kafka.conftest import StartMixed
 from interop.beside_kafka.mixed_cluster import KAFKA, KAFKAPY, MixedCluster
 from interop.beside_kafka.moves import move_from_and_to
 from interop.beside_kafka.records import numbered, read, wait_until_equal, write
-from interop.support.server_process import ServerProcess
 from interop.support.waiting import wait_until
 from kafkapy.inter_broker.peers import PeerAddress, TcpPeers
 from kafkapy.protocol.messages.init_producer_id import InitProducerIdRequest
+from tests.servers.server_process import ServerProcess
 
 pytestmark = pytest.mark.slow
 

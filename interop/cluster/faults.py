@@ -15,7 +15,7 @@ from typing import Final
 
 from interop.cluster.scene import BROKERS, Scene, broker_name
 from interop.support.network_namespaces import CLIENTS, NetworkNamespaces
-from interop.support.server_process import ServerProcess
+from tests.servers.server_process import ServerProcess
 
 STOP_SECONDS: Final = 30.0
 """How long a broker may take to stop before it is killed."""

@@ -21,12 +21,12 @@ from kazoo.client import KazooClient
 
 from interop.support.cluster_processes import ClusterProcesses
 from interop.support.host import LOCAL, Host
-from interop.support.kafkapy_process import KafkapyProcess
 from interop.support.network_namespaces import NetworkNamespaces, why_not
-from interop.support.server_process import ServerProcess
 from interop.support.wall_clock import WallClock
 from interop.support.zookeeper_client import looking_at
 from interop.support.zookeeper_ensemble import ZooKeeperEnsemble
+from tests.servers.kafkapy_process import KafkapyProcess
+from tests.servers.server_process import ServerProcess
 
 BROKERS: Final = (1, 2, 3)
 
@@ -110,10 +110,12 @@ class Scene:
 
     def _make(self, folder: Path, properties: Mapping[str, str]) -> KafkapyProcess:
         number = int(properties["broker.id"])
+        host = self._host(broker_name(number))
         self.brokers[number] = KafkapyProcess(
             folder,
             properties=properties,
-            host=self._host(broker_name(number)),
+            address=host.address,
+            prefix=host.enter,
             program=self.clocks[number].program,
         )
         return self.brokers[number]

@@ -25,15 +25,14 @@ from confluent_kafka.admin import (
 
 from interop.cluster.conftest import StartCluster
 from interop.support.cluster_processes import ClusterProcesses
-from interop.support.kafkapy_process import KafkapyProcess
-from interop.support.server_process import ServerProcess
 from interop.support.waiting import wait_until
-from tests.crash.broker_process import freeze
 from tests.crash.history import Acked, Anomaly, History, check
 from tests.crash.load import RecordingProducer, random_value, read_pass
 from tests.crash.loop_disk import LoopDisk, why_not
 from tests.crash.power_scenes import lose_power
 from tests.crash.results import note
+from tests.servers.kafkapy_process import KafkapyProcess
+from tests.servers.server_process import ServerProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not() or "")]
 
@@ -45,13 +44,6 @@ PLACE = (TOPIC, 0)
 UNCLEAN = "unclean.leader.election.enable"
 
 
-class Machine(KafkapyProcess):
-    """A broker that stops with its machine."""
-
-    def freeze(self) -> None:
-        freeze(self.pid)
-
-
 class Machines:
     """Three brokers, each on a disk of its own, and what a producer of theirs knows."""
 
@@ -59,7 +51,7 @@ class Machines:
         self.history = History()
         self._disks = disks
         self._chance = random.Random(SEED)
-        self.brokers: dict[int, Machine] = {}
+        self.brokers: dict[int, KafkapyProcess] = {}
         self.cluster: ClusterProcesses = start_cluster(
             len(BROKERS), make=self._make, auto_leader_rebalance_enable="false", **properties
         )
@@ -73,9 +65,9 @@ class Machines:
 
     def _make(self, folder: Path, properties: Mapping[str, str]) -> ServerProcess:
         number = int(properties["broker.id"])
-        broker = self.brokers[number] = Machine(folder, properties=properties)
-        broker.data = self._disks[number].path / "data"
-        return broker
+        data = self._disks[number].path / "data"
+        self.brokers[number] = KafkapyProcess(folder, properties=properties, data=data)
+        return self.brokers[number]
 
     def admin(self) -> AdminClient:
         """A client that knows the present controller."""

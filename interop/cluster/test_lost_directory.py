@@ -17,13 +17,13 @@ from kazoo.client import KazooClient
 
 from interop.cluster.conftest import StartCluster
 from interop.support.cluster_processes import ClusterProcesses
-from interop.support.kafkapy_process import KafkapyProcess
-from interop.support.server_process import ServerProcess
 from interop.support.waiting import wait_until
 from interop.support.zookeeper_client import looking_at
 from tests.crash.history import Acked, History, check
 from tests.crash.load import RecordingProducer, read_pass
 from tests.crash.loop_disk import LoopDisk, why_not
+from tests.servers.kafkapy_process import KafkapyProcess
+from tests.servers.server_process import ServerProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not() or "")]
 

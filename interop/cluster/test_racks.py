@@ -12,9 +12,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from interop.cluster.conftest import StartCluster
 from interop.support.cluster_processes import ClusterProcesses
-from interop.support.kafkapy_process import KafkapyProcess
-from interop.support.server_process import ServerProcess
 from interop.support.waiting import wait_until
+from tests.servers.kafkapy_process import KafkapyProcess
+from tests.servers.server_process import ServerProcess
 
 pytestmark = pytest.mark.slow
 

@@ -21,9 +21,9 @@ from interop.java_tools import tools as java
 from interop.kafka_python import client as kafka_python
 from interop.support.jars_or_skip import skipped_without_jars
 from interop.support.kafka_jars import kafka_jars
-from interop.support.kafkapy_process import KafkapyProcess
 from interop.support.records import Record
 from interop.support.waiting import wait_until
+from tests.servers.kafkapy_process import KafkapyProcess
 
 TOPIC = "keys"
 SEGMENTS = 16

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 from interop.confluent_kafka.client import as_received, consume, poll, produce
 from interop.conftest import ServerFactory
 from interop.support.records import check_one_partition, text_records
-from interop.support.server_process import ServerProcess
+from tests.servers.server_process import ServerProcess
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from interop.conftest import ServerFactory
 from interop.connect.worker import RestError, Worker
 from interop.support.jars_or_skip import skipped_without_jars
 from interop.support.kafka_jars import connect_jars
-from interop.support.server_process import ServerProcess
+from tests.servers.server_process import ServerProcess
 
 
 class ConnectCluster:

@@ -10,7 +10,7 @@ from interop.differential.brokers import Pair
 from interop.support.jars_or_skip import skipped_without_jars
 from interop.support.kafka_jars import kafka_jars
 from interop.support.kafka_process import KafkaProcess
-from interop.support.kafkapy_process import KafkapyProcess
+from tests.servers.kafkapy_process import KafkapyProcess
 
 _SETTINGS = {
     "offsets.topic.num.partitions": "5",

@@ -10,9 +10,9 @@ import pytest
 from interop.differential.brokers import Broker, Differs, Pair
 from interop.differential.configs import NODE, shown
 from interop.support.kafka_process import KafkaProcess
-from interop.support.kafkapy_process import KafkapyProcess
 from kafkapy.configs.keys import broker_keys
 from kafkapy.configs.kind import ResourceType
+from tests.servers.kafkapy_process import KafkapyProcess
 
 pytestmark = pytest.mark.jvm
 

@@ -8,9 +8,9 @@ import pytest
 
 from interop.dump_log.kafka_directories import KafkaDirectories
 from interop.dump_log.topics import create_topics, fill
-from interop.support.kafkapy_process import KafkapyProcess
 from kafkapy.tools.check.check import Check
 from kafkapy.tools.check.finding import Finding, Severity
+from tests.servers.kafkapy_process import KafkapyProcess
 
 pytestmark = pytest.mark.jvm
 

@@ -11,8 +11,8 @@ import pytest
 
 from interop.exactly_once.stage import Stage, cluster, one_broker
 from interop.support.kafka_process import KafkaProcess
-from interop.support.kafkapy_process import KafkapyProcess
 from interop.support.maven import JarsUnavailableError
+from tests.servers.kafkapy_process import KafkapyProcess
 
 SEED: Final = int(os.environ.get("KAFKAPY_SEED", "2026"))
 

@@ -16,12 +16,12 @@ from typing import Final, NamedTuple
 from interop.exactly_once.frame_proxy import FrameProxy
 from interop.support.cluster_processes import ClusterProcesses
 from interop.support.kafka_process import KafkaProcess
-from interop.support.kafkapy_process import KafkapyProcess
-from interop.support.probe import brokers_alive
-from interop.support.server_process import ServerProcess
 from interop.support.waiting import wait_until
 from interop.support.zookeeper_process import ZooKeeperProcess
 from tests.ports import free_ports
+from tests.servers.kafkapy_process import KafkapyProcess
+from tests.servers.probe import brokers_alive
+from tests.servers.server_process import ServerProcess
 
 SETTINGS: Final = {
     "group.min.session.timeout.ms": "1000",

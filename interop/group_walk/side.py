@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from interop.support.probe import parse_address
 from kafkapy.protocol.frames import decode_response, encode_request
 from kafkapy.protocol.message import TopMessage
+from tests.servers.probe import parse_address
 
 
 class Shown(NamedTuple):

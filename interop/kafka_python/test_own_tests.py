@@ -12,8 +12,8 @@ from typing import Final
 import pytest
 
 from interop.kafka_python.source_release import own_tests
-from interop.support.kafkapy_process import KafkapyProcess
-from interop.support.server_process import ServerProcess
+from tests.servers.kafkapy_process import KafkapyProcess
+from tests.servers.server_process import ServerProcess
 
 _SETTINGS: Final = {
     # Their configuration has these.

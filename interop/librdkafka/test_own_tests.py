@@ -20,9 +20,9 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from interop.librdkafka.program import built_tests
 from interop.support.jars_or_skip import skipped_without_jars
 from interop.support.kafka_process import KafkaProcess
-from interop.support.kafkapy_process import KafkapyProcess
-from interop.support.server_process import ServerProcess
 from interop.support.waiting import wait_until
+from tests.servers.kafkapy_process import KafkapyProcess
+from tests.servers.server_process import ServerProcess
 
 _SETTINGS: Final = {"num.partitions": "4", "group.initial.rebalance.delay.ms": "1000"}
 """Some tests let members join together, and expect that one rebalance gives all of them their partitions."""

@@ -22,8 +22,8 @@ from interop.confluent_kafka.client import consume
 from interop.java_tools.tools import tool, write_json
 from interop.support.jars_or_skip import skipped_without_jars
 from interop.support.kafka_jars import kafka_jars
-from interop.support.kafkapy_process import KafkapyProcess
 from interop.support.waiting import wait_until
+from tests.servers.kafkapy_process import KafkapyProcess
 
 DIRS = ("one", "two")
 

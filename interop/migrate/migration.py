@@ -24,11 +24,11 @@ from interop.migrate.producers import (
 )
 from interop.migrate.torn_ends import tear_ends
 from interop.support.kafka_process import KafkaProcess
-from interop.support.kafkapy_process import KafkapyProcess
-from interop.support.server_process import ServerProcess
 from interop.support.waiting import wait_until
 from interop.support.zookeeper_process import ZooKeeperKafkaProcess
 from kafkapy.tools.migrate.zookeeper import connected
+from tests.servers.kafkapy_process import KafkapyProcess
+from tests.servers.server_process import ServerProcess
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
 

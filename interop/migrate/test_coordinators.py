@@ -15,12 +15,12 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from interop.migrate.migration import PROPERTIES, run_kafkapy
 from interop.support.kafka_process import KafkaProcess
-from interop.support.kafkapy_process import KafkapyProcess
 from interop.support.waiting import wait_until
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup
 from kafkapy.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from tests.network.raw_client import RawClient
+from tests.servers.kafkapy_process import KafkapyProcess
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 

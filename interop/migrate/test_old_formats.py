@@ -13,12 +13,12 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from interop.migrate.migration import run_kafkapy
-from interop.support.kafkapy_process import KafkapyProcess
 from interop.support.records import text_records
 from interop.support.waiting import wait_until
 from interop.support.zookeeper_process import ZooKeeperKafkaProcess
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
 from kafkapy.tools.migrate.old_segments import begins_with_message
+from tests.servers.kafkapy_process import KafkapyProcess
 
 pytestmark = pytest.mark.jvm
 

@@ -29,8 +29,8 @@ from interop.support.jars_or_skip import skipped_without_jars
 from interop.support.kafka_jars import connect_jars
 from interop.support.kafka_process import KafkaProcess
 from interop.support.known_topics import create_topics, wait_until_known
-from interop.support.server_process import ServerProcess
 from interop.support.waiting import wait_until
+from tests.servers.server_process import ServerProcess
 
 PARTITIONS = 2
 DIRECTIONS = [("a", "b"), ("b", "a")]

@@ -18,13 +18,13 @@ from interop.old_clients.message_sets import CODECS, good_sets, messages, wrong_
 from interop.support.jars_or_skip import skipped_without_jars
 from interop.support.kafka_jars import kafka_jars
 from interop.support.kafka_process import KafkaProcess
-from interop.support.kafkapy_process import KafkapyProcess
 from kafkapy.protocol.compression import Compression
 from kafkapy.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from tests.servers.kafkapy_process import KafkapyProcess
 
 pytestmark = pytest.mark.jvm
 

@@ -21,11 +21,12 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from interop.support.kafka_process import KafkaProcess
-from interop.support.server_process import ServerStartError
 from interop.support.waiting import wait_until
 from interop.support.watermarks import watermarks
-from tests.crash.broker_process import BrokerProcess
 from tests.crash.loop_disk import LoopDisk
+from tests.crash.power_scenes import lose_power
+from tests.servers.kafkapy_process import KafkapyProcess
+from tests.servers.server_process import ServerStartError
 
 TOPIC = "records"
 DEADLINE = 60.0
@@ -43,59 +44,36 @@ class Run(NamedTuple):
     note: str = ""
 
 
-class KafkaOnDisk:
+class KafkaOnDisk(KafkaProcess):
     """Apache Kafka with only its data on the disk."""
 
     name = "Apache Kafka 4.3.1"
 
     def __init__(self, disk: LoopDisk, folder: Path) -> None:
-        self._kafka = KafkaProcess(folder, properties={"log.dirs": str(disk.path / "data")}, heap="512m")
-        self._kafka.data = disk.path / "data"
+        data = disk.path / "data"
+        super().__init__(folder, properties={"log.dirs": str(data)}, heap="512m")
+        self.data = data
         self._formatted = False
-        self._mount = f"{disk.path}/"
 
-    @property
-    def bootstrap_servers(self) -> str:
-        return str(self._kafka.bootstrap_servers)
-
-    def start(self) -> None:
-        """Start; the storage is formatted the first time only, as an operator does."""
-        if self._formatted:
-            self._kafka._format = lambda: None  # type: ignore[method-assign]
-        self._kafka.start(timeout=DEADLINE)
+    def _format(self) -> None:
+        """Format the storage the first time only, as an operator does."""
+        if not self._formatted:
+            super()._format()
         self._formatted = True
 
-    def kill(self) -> None:
-        self._kafka.kill()
-
     def last_words(self) -> str:
-        lines = [line for line in self._kafka.output().splitlines() if "ERROR" in line or "Exception" in line]
-        return lines[-1].replace(self._mount, "")[:200] if lines else ""
+        lines = [line for line in self.output().splitlines() if "ERROR" in line or "Exception" in line]
+        return lines[-1].replace(f"{self.data.parent}/", "")[:200] if lines else ""
 
 
-class KafkapyOnDisk:
+class KafkapyOnDisk(KafkapyProcess):
     """kafkapy with only its data on the disk."""
 
-    name = "kafkapy"
-
     def __init__(self, disk: LoopDisk, folder: Path) -> None:
-        self._broker = BrokerProcess(disk.path / "data", log=folder / "broker.log")
-
-    @property
-    def bootstrap_servers(self) -> str:
-        return self._broker.bootstrap_servers
-
-    def start(self) -> None:
-        try:
-            self._broker.start()
-        except AssertionError as error:
-            raise ServerStartError(str(error)) from error
-
-    def kill(self) -> None:
-        self._broker.kill()
+        super().__init__(folder, data=disk.path / "data")
 
     def last_words(self) -> str:
-        return self._broker.log.read_text()[-200:]
+        return self.output()[-200:]
 
 
 BROKERS = (KafkaOnDisk, KafkapyOnDisk)
@@ -105,15 +83,15 @@ OnDisk = KafkaOnDisk | KafkapyOnDisk
 def cut_after_acknowledgement(kind: type[OnDisk], folder: Path, count: int) -> Run:
     """Produce, wait a second, cut, start, count."""
     with _on_disk(kind, folder) as (disk, broker):
-        broker.start()
+        broker.start(timeout=DEADLINE)
         _create_topic(broker.bootstrap_servers)
         # Everything except the records is on disk.
         subprocess.run(["sync", "-f", str(disk.path)], check=True)
         acknowledged = _produce(broker.bootstrap_servers, count)
         time.sleep(SETTLE_SECONDS)
-        _lose_power(disk, broker)
+        lose_power(disk, broker)
         try:
-            broker.start()
+            broker.start(timeout=DEADLINE)
         except ServerStartError:
             return Run(kind.name, "acknowledged", acknowledged, acknowledged, False, broker.last_words())
         left = _count(broker.bootstrap_servers)
@@ -123,11 +101,11 @@ def cut_after_acknowledgement(kind: type[OnDisk], folder: Path, count: int) -> R
 def cut_at_first_start(kind: type[OnDisk], folder: Path) -> Run:
     """Start for the first time, cut, start twice."""
     with _on_disk(kind, folder) as (disk, broker):
-        broker.start()
-        _lose_power(disk, broker)
+        broker.start(timeout=DEADLINE)
+        lose_power(disk, broker)
         for _ in range(2):
             try:
-                broker.start()
+                broker.start(timeout=DEADLINE)
             except ServerStartError:
                 continue
             return Run(kind.name, "first start", 0, 0, True)
@@ -136,18 +114,8 @@ def cut_at_first_start(kind: type[OnDisk], folder: Path) -> Run:
 
 @contextmanager
 def _on_disk(kind: type[OnDisk], folder: Path) -> Iterator[tuple[LoopDisk, OnDisk]]:
-    with LoopDisk(folder) as disk:
-        broker = kind(disk, folder)
-        try:
-            yield disk, broker
-        finally:
-            broker.kill()
-
-
-def _lose_power(disk: LoopDisk, broker: OnDisk) -> None:
-    disk.cut_power()
-    broker.kill()
-    disk.restore_power()
+    with LoopDisk(folder) as disk, kind(disk, folder).killed_at_end() as broker:
+        yield disk, broker
 
 
 def _create_topic(servers: str) -> None:

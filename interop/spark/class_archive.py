@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 
 from interop.support.class_archive import ClassArchive
-from interop.support.kafkapy_process import KafkapyProcess
 from interop.support.maven import CACHE
+from tests.servers.kafkapy_process import KafkapyProcess
 
 
 def shared_classes() -> str:

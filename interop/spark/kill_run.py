@@ -34,8 +34,8 @@ from pathlib import Path
 import psutil
 import yaml
 
-from interop.support.kafkapy_process import KafkapyProcess
 from interop.support.waiting import wait_until
+from tests.servers.kafkapy_process import KafkapyProcess
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PIPELINES = {

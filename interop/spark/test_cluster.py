@@ -19,10 +19,10 @@ from interop.conftest import MakeTopic
 from interop.spark.conftest import SHORT_LIFE, SMALL
 from interop.spark.test_runs import numbered, produce
 from interop.support.maven import java_missing
-from interop.support.server_process import ServerProcess
 from interop.support.waiting import wait_until
 from kafkapy.pipeline import Pipeline
 from tests.ports import free_ports
+from tests.servers.server_process import ServerProcess
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

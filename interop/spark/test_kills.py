@@ -26,12 +26,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from interop.conftest import MakeTopic
 from interop.spark.kill_load import Expected, Load, records
 from interop.spark.kill_run import BEFORE, BETWEEN, CHECKOUT, PIPELINES, KillRun
-from interop.support.kafkapy_process import KafkapyProcess
 from interop.support.waiting import wait_until
 from kafkapy.pipeline import PipelineDefinition, checkpoint
 from kafkapy.pipeline.audit.audit import audit
 from kafkapy.pipeline.run.run import run
 from kafkapy.pipeline.state import State
+from tests.servers.kafkapy_process import KafkapyProcess
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,12 +17,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from interop.spark.transactions import transactions_left_open, write_every_shape
 from interop.support.jars_or_skip import skipped_without_jars
 from interop.support.kafka_process import KafkaProcess
-from interop.support.kafkapy_process import KafkapyProcess
-from interop.support.server_process import ServerProcess
 from interop.support.waiting import wait_until
 from kafkapy.protocol import types
 from kafkapy.storage.disk.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, read_offsets
 from kafkapy.storage.disk.files import FileSystem
+from tests.servers.kafkapy_process import KafkapyProcess
+from tests.servers.server_process import ServerProcess
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

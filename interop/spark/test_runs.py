@@ -16,7 +16,6 @@ from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartiti
 from confluent_kafka.admin import AdminClient
 
 from interop.conftest import MakeTopic
-from interop.support.kafkapy_process import KafkapyProcess
 from interop.support.waiting import wait_until
 from kafkapy.pipeline import Pipeline, PipelineDefinition, PipelineError, checkpoint
 from kafkapy.pipeline.audit.audit import audit
@@ -26,6 +25,7 @@ from kafkapy.pipeline.run.run import RunResult, run
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.tables import open_table
 from kafkapy.pipeline.topics import Topics
+from tests.servers.kafkapy_process import KafkapyProcess
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -15,11 +15,11 @@ from typing import Final, Self
 
 from confluent_kafka.admin import AdminClient, ClusterMetadata, TopicMetadata
 
-from interop.support.kafkapy_process import KafkapyProcess
-from interop.support.server_process import ServerProcess
 from interop.support.waiting import wait_until
 from interop.support.zookeeper_ensemble import ZooKeeperEnsemble
 from interop.support.zookeeper_process import ZooKeeperProcess
+from tests.servers.kafkapy_process import KafkapyProcess
+from tests.servers.server_process import ServerProcess
 
 SETTINGS: Final = {
     "zookeeper.session.timeout.ms": "4000",

@@ -14,10 +14,10 @@ from types import TracebackType
 from typing import Self
 
 from interop.support.cluster_processes import ClusterProcesses
-from interop.support.probe import brokers_alive
-from interop.support.server_process import ServerProcess
 from interop.support.waiting import wait_until
 from interop.support.zookeeper_process import ZooKeeperProcess
+from tests.servers.probe import brokers_alive
+from tests.servers.server_process import ServerProcess
 
 BROKERS = 3
 

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Self
 
 from interop.support.kafka_jars import RELEASE, TOOL_FLAGS, class_archive, java_command, shared_classes
-from interop.support.probe import wait_until_it_answers
-from interop.support.server_process import ServerProcess, ServerStartError
 from tests.ports import free_ports
+from tests.servers.probe import wait_until_it_answers
+from tests.servers.server_process import ServerProcess, ServerStartError
 
 # kafka-run-class.sh: KAFKA_JVM_PERFORMANCE_OPTS
 PERFORMANCE_FLAGS = (

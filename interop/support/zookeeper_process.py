@@ -18,9 +18,9 @@ from typing import Self
 from interop.support.host import LOCAL, Host
 from interop.support.kafka_jars import TOOL_FLAGS, java_command, shared_classes
 from interop.support.kafka_process import KafkaProcess
-from interop.support.server_process import ServerProcess, ServerStartError
 from interop.support.waiting import wait_until
 from tests.ports import free_ports
+from tests.servers.server_process import ServerProcess, ServerStartError
 
 RELEASE = "3.9.1"
 

@@ -26,7 +26,6 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from interop.support.server_process import ServerProcess
 from interop.support.waiting import wait_until
 from kafkapy.loop.clock import Clock
 from kafkapy.protocol.records import Compression, Record, build_batch
@@ -37,6 +36,7 @@ from kafkapy.storage.log.validate import AppendOrigin
 from scripts.benchmarks.latency import patient_producer, produce_one
 from scripts.benchmarks.load import Figures
 from scripts.benchmarks.meter import Meter, Stopwatch, percentile
+from tests.servers.server_process import ServerProcess
 
 TOPIC = "compacted"
 PROBE = "probe"

@@ -8,10 +8,10 @@ import socket
 import struct
 import time
 
-from interop.support.probe import brokers_alive
 from scripts.benchmarks.load import Figures, Target
 from scripts.benchmarks.meter import percentile
 from scripts.benchmarks.wire import API_VERSIONS, receive
+from tests.servers.probe import brokers_alive
 
 _CONNECTIONS = 2_000
 

@@ -12,9 +12,9 @@ from typing import Generic, NamedTuple, TypeVar
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from interop.support.server_process import ServerProcess
 from interop.support.waiting import wait_until
 from scripts.benchmarks.meter import Meter, Stopwatch
+from tests.servers.server_process import ServerProcess
 
 Figures = dict[str, float]
 

@@ -9,11 +9,11 @@ from confluent_kafka import KafkaException
 
 from interop.support.cluster_processes import ClusterProcesses
 from interop.support.kafka_process import PERFORMANCE_FLAGS, KafkaProcess
-from interop.support.kafkapy_process import KafkapyProcess
 from interop.support.maven import JarsUnavailableError
-from interop.support.server_process import ServerProcess, ServerStartError
 from interop.support.zookeeper_process import ZooKeeperKafkaProcess, ZooKeeperProcess
 from kafkapy.errors import UserError
+from tests.servers.kafkapy_process import KafkapyProcess
+from tests.servers.server_process import ServerProcess, ServerStartError
 
 DESCRIPTIONS = {
     "kafkapy": "kafkapy, durability=os",

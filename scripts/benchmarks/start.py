@@ -17,7 +17,7 @@ _CHECKOUT = Path(__file__).resolve().parents[2]
 # Twice: the first includes what is imported on the way.
 _IN_PROCESS = """
 import json, time
-from interop.support.probe import brokers_alive, parse_address
+from tests.servers.probe import brokers_alive, parse_address
 import kafkapy
 seconds = []
 for _ in range(2):

@@ -22,10 +22,10 @@ from kafkapy.protocol.messages.fetch import FetchPartition, FetchRequest, FetchT
 from kafkapy.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest
 from kafkapy.protocol.messages.list_groups import ListGroupsRequest
-from tests.broker.broker_process import BrokerProcess, running
 from tests.handlers.group_client import commit, committed, fetch_offsets, find_coordinator, join, sync
 from tests.handlers.produce_client import batch, create_topic, fetch, produce, stored, values
 from tests.network.raw_client import RawClient, api_versions, correlation_ids, eventually
+from tests.servers.kafkapy_process import KafkapyProcess
 
 NONE, STORAGE_ERROR, TIMED_OUT = (
     ErrorCode.NONE,
@@ -36,15 +36,18 @@ HEALED = 20.0
 """Seconds: far more than the longest pause between two tries."""
 
 
+EIGHT_PARTITIONS = {"offsets.topic.num.partitions": "8"}
+
+
 def limited(soft: int, hard: int | None = None) -> tuple[str, ...]:
     """The command that starts another command with this limit of open files."""
     return ("sh", "-c", f'ulimit -Sn {soft} && ulimit -Hn {hard or soft} && exec "$@"', "sh")
 
 
 @contextlib.contextmanager
-def asking(broker: BrokerProcess) -> Iterator[RawClient]:
+def asking(broker: KafkapyProcess) -> Iterator[RawClient]:
     """A client that has sent each request once, so that the broker has loaded the code for it."""
-    with RawClient(broker.address) as client:
+    with RawClient(broker.bootstrap_servers) as client:
         fetch(client, "nothing", 0)
         produce(client, "nothing", batch(b"x"))
         commit(client, "nobody", {("t", 0): 1})
@@ -57,9 +60,9 @@ def asking(broker: BrokerProcess) -> Iterator[RawClient]:
 
 
 @contextlib.contextmanager
-def starving(broker: BrokerProcess) -> Iterator[None]:
+def starving(broker: KafkapyProcess) -> Iterator[None]:
     """Let the broker open no file at all."""
-    pid = broker.process.pid
+    pid = broker.pid
     soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, hard))
     try:
@@ -82,8 +85,8 @@ def starved_codes(client: RawClient, topic: str, *batches: bytes | None) -> set[
     return {answer.error_code for answer in produce(client, topic, *batches, timeout_ms=300)} - {TIMED_OUT}
 
 
-def connects(broker: BrokerProcess) -> bool:
-    with RawClient(broker.address) as client:
+def connects(broker: KafkapyProcess) -> bool:
+    with RawClient(broker.bootstrap_servers) as client:
         return is_served(client)
 
 
@@ -96,19 +99,19 @@ def is_served(client: RawClient) -> bool:
 
 
 def test_a_broker_takes_as_many_descriptors_as_it_may(tmp_path: Path) -> None:
-    with running(tmp_path, prefix=limited(256, 5000)) as broker:
-        assert resource.prlimit(broker.process.pid, resource.RLIMIT_NOFILE) == (5000, 5000)
-        assert "2,372 connections" in broker.log.read_text()
+    with KafkapyProcess(tmp_path, prefix=limited(256, 5000)) as broker:
+        assert resource.prlimit(broker.pid, resource.RLIMIT_NOFILE) == (5000, 5000)
+        assert "2,372 connections" in broker.log_path.read_text()
 
 
 def test_idle_connections_leave_the_broker_its_descriptors(tmp_path: Path) -> None:
     with (
-        running(tmp_path, "offsets.topic.num.partitions=8", prefix=limited(400)) as broker,
-        RawClient(broker.address) as client,
+        KafkapyProcess(tmp_path, properties=EIGHT_PARTITIONS, prefix=limited(400)) as broker,
+        RawClient(broker.bootstrap_servers) as client,
         contextlib.ExitStack() as stack,
     ):
         create_topic(client, "events", 20)
-        clients = [stack.enter_context(RawClient(broker.address)) for _ in range(400)]
+        clients = [stack.enter_context(RawClient(broker.bootstrap_servers)) for _ in range(400)]
         served = [each for each in clients if is_served(each)]
         assert len(served) == 149, "and the first one"
         assert codes(client, "events", *[batch(b"x")] * 20) == [NONE] * 20
@@ -120,17 +123,19 @@ def test_idle_connections_leave_the_broker_its_descriptors(tmp_path: Path) -> No
         member = join(client, "g")
         assert sync(client, "g", member).error_code == NONE
         assert [values(data) for data in fetch(client, "more", *[0] * 30)] == [[b"x"]] * 30
-        assert "leaves no room for more than 150 connections" in broker.log.read_text()
+        assert "leaves no room for more than 150 connections" in broker.log_path.read_text()
         for each in clients:
             each.close()
         eventually(lambda: connects(broker), "there is room")
-        assert broker.terminate() == 0
+        assert broker.stop() == 0
 
 
 def test_clients_that_do_not_read_their_answers_do_not_keep_the_files_of_all_logs(tmp_path: Path) -> None:
     with (
-        running(tmp_path, "socket.send.buffer.bytes=16384", prefix=limited(400)) as broker,
-        RawClient(broker.address) as client,
+        KafkapyProcess(
+            tmp_path, properties={"socket.send.buffer.bytes": "16384"}, prefix=limited(400)
+        ) as broker,
+        RawClient(broker.bootstrap_servers) as client,
         contextlib.ExitStack() as stack,
     ):
         create_topic(client, "large", 200)
@@ -139,10 +144,10 @@ def test_clients_that_do_not_read_their_answers_do_not_keep_the_files_of_all_log
             answers = produce(client, "large", *[batch(b"x" * 100_000)] * 40, partitions=partitions)
             assert {answer.error_code for answer in answers} == {NONE}
         for start in range(0, 200, 20):
-            hog = stack.enter_context(RawClient(broker.address))
+            hog = stack.enter_context(RawClient(broker.bootstrap_servers))
             hog.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             hog.send(encode_request(fetch_of("large", range(start, start + 20)), 12, 7, "hog"))
-        eventually(lambda: "unsent answers hold 2" in broker.log.read_text(), "one of them is sent away")
+        eventually(lambda: "unsent answers hold 2" in broker.log_path.read_text(), "one of them is sent away")
         create_topic(client, "others", 40)
         assert codes(client, "others", *[batch(b"x")] * 40) == [NONE] * 40
         missing = set(range(200))
@@ -163,25 +168,25 @@ def fetch_of(topic: str, partitions: Iterable[int]) -> FetchRequest:
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    settings = (
-        "offsets.topic.num.partitions=8",
-        "group.initial.rebalance.delay.ms=0",
-        "replica.high.watermark.checkpoint.interval.ms=100",
-        "log.segment.delete.delay.ms=0",
-    )
-    with running(tmp_path_factory.mktemp("broker"), *settings) as process:
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkapyProcess]:
+    settings = {
+        **EIGHT_PARTITIONS,
+        "group.initial.rebalance.delay.ms": "0",
+        "replica.high.watermark.checkpoint.interval.ms": "100",
+        "log.segment.delete.delay.ms": "0",
+    }
+    with KafkapyProcess(tmp_path_factory.mktemp("broker"), properties=settings) as process:
         yield process
-        assert "is offline from now on" not in process.log.read_text()
+        assert "is offline from now on" not in process.log_path.read_text()
 
 
 @pytest.fixture
-def client(broker: BrokerProcess) -> Iterator[RawClient]:
+def client(broker: KafkapyProcess) -> Iterator[RawClient]:
     with asking(broker) as connected:
         yield connected
 
 
-def test_a_produce_to_a_fresh_partition_succeeds_later(broker: BrokerProcess, client: RawClient) -> None:
+def test_a_produce_to_a_fresh_partition_succeeds_later(broker: KafkapyProcess, client: RawClient) -> None:
     create_topic(client, "fresh", 3)
     assert codes(client, "fresh", batch(b"before")) == [NONE]
     with starving(broker):
@@ -191,7 +196,7 @@ def test_a_produce_to_a_fresh_partition_succeeds_later(broker: BrokerProcess, cl
     assert [values(data)[-1] for data in fetch(client, "fresh", 0, 0, 0)] == [b"after"] * 3
 
 
-def test_a_segment_is_rolled_later(broker: BrokerProcess, client: RawClient) -> None:
+def test_a_segment_is_rolled_later(broker: KafkapyProcess, client: RawClient) -> None:
     create_topic(client, "rolls", configs={"segment.bytes": "1048576"})
     large = batch(b"x" * 700_000)
     assert codes(client, "rolls", large) == [NONE]
@@ -202,25 +207,27 @@ def test_a_segment_is_rolled_later(broker: BrokerProcess, client: RawClient) -> 
     assert data.high_watermark == 2
 
 
-def test_a_topic_created_meanwhile_can_be_produced_to_later(broker: BrokerProcess, client: RawClient) -> None:
+def test_a_topic_created_meanwhile_can_be_produced_to_later(
+    broker: KafkapyProcess, client: RawClient
+) -> None:
     with starving(broker):
         create_topic(client, "created", 60)
         assert starved_codes(client, "created", *[batch(b"x")] * 60) == {STORAGE_ERROR}
     eventually(lambda: set(codes(client, "created", *[batch(b"x")] * 60)) == {NONE}, "all are online", HEALED)
 
 
-def test_a_topic_deleted_meanwhile_leaves_no_files(broker: BrokerProcess, client: RawClient) -> None:
+def test_a_topic_deleted_meanwhile_leaves_no_files(broker: KafkapyProcess, client: RawClient) -> None:
     create_topic(client, "deleted", 60)
     assert set(codes(client, "deleted", *[batch(b"x")] * 60)) == {NONE}
     with starving(broker):
         (answer,) = client.ask(DeleteTopicsRequest(topic_names=["deleted"], timeout_ms=10_000), 5).responses
         assert answer.error_code == NONE
-    data = broker.log.parent / "data"
+    data = broker.folder / "data"
     eventually(lambda: not list(data.glob("deleted-*")), "the files are removed", HEALED)
 
 
 def test_a_commit_to_a_fresh_partition_of_the_offsets_topic_succeeds_later(
-    broker: BrokerProcess, client: RawClient
+    broker: KafkapyProcess, client: RawClient
 ) -> None:
     find_coordinator(client, "fresh")
     create_topic(client, "t")
@@ -237,49 +244,49 @@ def test_a_commit_to_a_fresh_partition_of_the_offsets_topic_succeeds_later(
     assert client.ask(ListGroupsRequest(), 4).error_code == NONE
 
 
-def test_checkpoints_are_written_later(broker: BrokerProcess, client: RawClient) -> None:
+def test_checkpoints_are_written_later(broker: KafkapyProcess, client: RawClient) -> None:
     create_topic(client, "checked")
-    checkpoint = broker.log.parent / "data" / "replication-offset-checkpoint"
+    checkpoint = broker.folder / "data" / "replication-offset-checkpoint"
     assert codes(client, "checked", batch(b"x")) == [NONE]
     eventually(lambda: "checked 0 1" in checkpoint.read_text(), "it is written")
     with starving(broker):
         starved_codes(client, "checked", batch(b"x"))
-        before = broker.log.read_text().count("replication-offset-checkpoint")
+        before = broker.log_path.read_text().count("replication-offset-checkpoint")
         eventually(
-            lambda: broker.log.read_text().count("replication-offset-checkpoint") > before, "it is tried"
+            lambda: broker.log_path.read_text().count("replication-offset-checkpoint") > before, "it is tried"
         )
         assert "checked 0 1" in checkpoint.read_text()
     assert codes(client, "checked", batch(b"x")) == [NONE]
     eventually(lambda: "checked 0 1\n" not in checkpoint.read_text(), "it is written", HEALED)
 
 
-def test_a_client_that_could_not_be_accepted_is_served_later(broker: BrokerProcess) -> None:
+def test_a_client_that_could_not_be_accepted_is_served_later(broker: KafkapyProcess) -> None:
     with contextlib.ExitStack() as stack:
-        before = broker.log.read_text().count("Cannot accept connections")
+        before = broker.log_path.read_text().count("Cannot accept connections")
         with starving(broker):
-            waiting = [stack.enter_context(RawClient(broker.address)) for _ in range(5)]
+            waiting = [stack.enter_context(RawClient(broker.bootstrap_servers)) for _ in range(5)]
             eventually(
-                lambda: broker.log.read_text().count("Cannot accept connections") > before, "it is tried"
+                lambda: broker.log_path.read_text().count("Cannot accept connections") > before, "it is tried"
             )
             for each in waiting:
                 each.send(api_versions())
         assert [correlation_ids(each, 1) for each in waiting] == [[7]] * 5
-        assert broker.log.read_text().count("Cannot accept connections") == before + 1, "once is enough"
+        assert broker.log_path.read_text().count("Cannot accept connections") == before + 1, "once is enough"
 
 
 def test_a_partition_is_read_later(tmp_path: Path) -> None:
-    with running(tmp_path) as broker, asking(broker) as client:
+    with KafkapyProcess(tmp_path) as broker, asking(broker) as client:
         create_topic(client, "read", 2)
         assert codes(client, "read", batch(b"x"), batch(b"y")) == [NONE, NONE]
-        broker.terminate()
-    with running(tmp_path) as broker, asking(broker) as client:
+        broker.stop()
+    with KafkapyProcess(tmp_path) as broker, asking(broker) as client:
         with starving(broker):
             assert [data.error_code for data in fetch(client, "read", 0, 0)] == [STORAGE_ERROR] * 2
         assert [values(data) for data in fetch(client, "read", 0, 0)] == [[b"x"], [b"y"]]
 
 
 def test_groups_whose_partitions_could_not_be_made_are_coordinated_later(tmp_path: Path) -> None:
-    with running(tmp_path, "offsets.topic.num.partitions=8") as broker, asking(broker) as client:
+    with KafkapyProcess(tmp_path, properties=EIGHT_PARTITIONS) as broker, asking(broker) as client:
         create_topic(client, "t")
         with starving(broker):
             find_coordinator(client, "g")
@@ -295,7 +302,7 @@ def test_groups_whose_partitions_could_not_be_made_are_coordinated_later(tmp_pat
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_broker_that_stops_without_descriptors_loses_nothing(tmp_path: Path, number: int) -> None:
-    with running(tmp_path) as broker, asking(broker) as client:
+    with KafkapyProcess(tmp_path) as broker, asking(broker) as client:
         create_topic(client, "kept", 10)
         with starving(broker):
             create_topic(client, "made", 2)
@@ -304,9 +311,10 @@ def test_a_broker_that_stops_without_descriptors_loses_nothing(tmp_path: Path, n
         with starving(broker):
             # The files of the first five are closed for the others, so their flushes are still to be made.
             starved_codes(client, "kept", *[batch(b"z")] * 10)
-            broker.terminate(number)
-        assert "is offline from now on" not in broker.log.read_text()
-    with running(tmp_path) as broker, asking(broker) as client:
+            broker.process.send_signal(number)
+            assert broker.wait(20) is not None
+        assert "is offline from now on" not in broker.log_path.read_text()
+    with KafkapyProcess(tmp_path) as broker, asking(broker) as client:
         for data in fetch(client, "kept", *[0] * 5):
             assert b"y" in values(data)
         assert codes(client, "made", batch(b"x"), batch(b"x")) == [NONE, NONE]

@@ -11,15 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker.broker_process import running
+from tests.servers.kafkapy_process import KafkapyProcess
+from tests.servers.piped import address_of, piped, serve_options
+
+
+def without(module: str) -> str:
+    """The program kafkapy, where a module cannot be imported."""
+    return f"import sys; sys.modules[{module!r}] = None\nfrom kafkapy.cli import main; main()"
 
 
 def serve(*options: str, lacking: str = "") -> subprocess.CompletedProcess[str]:
     """Run `kafkapy serve` to its end, without the module `lacking`."""
-    program = (
-        f"import sys\nif {lacking!r}: sys.modules[{lacking!r}] = None\nfrom kafkapy.cli import main; main()"
-    )
-    command = [sys.executable, "-c", program, "serve", "--listen", "127.0.0.1:0", *options]
+    program = ("-c", without(lacking)) if lacking else ("-m", "kafkapy")
+    command = [sys.executable, *program, "serve", "--listen", "127.0.0.1:0", *options]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -34,14 +38,14 @@ def test_a_data_directory_that_cannot_be_one_is_no_lost_disk(tmp_path: Path) -> 
 
 def test_one_of_two_directories_that_cannot_be_opened_is_offline(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
-    setting = f"log.dirs={first},{second}"
-    with running(tmp_path, setting, data=False) as broker:
-        assert broker.terminate() == 0
+    both = Path(f"{first},{second}")
+    with KafkapyProcess(tmp_path, data=both) as broker:
+        assert broker.stop() == 0
     shutil.rmtree(second)
     second.touch()
-    with running(tmp_path, setting, data=False) as broker:
+    with KafkapyProcess(tmp_path, data=both) as broker:
         assert f"CRITICAL kafkapy.storage.disk.log_directory: The log directory {second} is offline" in (
-            broker.log.read_text()
+            broker.log_path.read_text()
         )
 
 
@@ -63,9 +67,13 @@ def test_the_reason_why_a_start_fails_is_json_where_the_log_is(options: tuple[st
 
 
 def test_lines_of_text_have_a_time_zone(tmp_path: Path) -> None:
-    with running(tmp_path) as broker:
-        for line in broker.log.read_text().splitlines():
-            assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}[+-]\d{4} [A-Z]+ ", line)
+    with piped("-m", "kafkapy", *serve_options(tmp_path)) as process:
+        assert address_of(process)
+        process.terminate()
+        _, said = process.communicate(timeout=20)
+    assert said
+    for line in said.splitlines():
+        assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}[+-]\d{4} [A-Z]+ ", line)
 
 
 def test_a_file_of_zookeeper_mode_is_told_both_ways_out(tmp_path: Path) -> None:
@@ -78,27 +86,29 @@ def test_a_file_of_zookeeper_mode_is_told_both_ways_out(tmp_path: Path) -> None:
 
 
 def test_a_file_of_zookeeper_mode_serves_a_broker_alone_if_told_so(tmp_path: Path) -> None:
-    with running(tmp_path, "zookeeper.connect=", config="zookeeper.connect=127.0.0.1:1\n") as broker:
-        assert broker.terminate() == 0
+    with KafkapyProcess(
+        tmp_path, properties={"zookeeper.connect": ""}, file={"zookeeper.connect": "127.0.0.1:1"}
+    ) as broker:
+        assert broker.stop() == 0
 
 
 @pytest.mark.parametrize(
     "module", ["protocol._walker", "storage.disk._sync_queue", "storage.cleaning._compactor"]
 )
 def test_a_compiled_part_that_is_missing_is_named_once(tmp_path: Path, module: str) -> None:
-    with running(tmp_path, lacking=f"kafkapy.{module}") as broker:
-        assert broker.log.read_text().count(f"The compiled parts are missing (kafkapy.{module})") == 1
+    with KafkapyProcess(tmp_path, program=("-c", without(f"kafkapy.{module}"))) as broker:
+        assert broker.log_path.read_text().count(f"The compiled parts are missing (kafkapy.{module})") == 1
 
 
 @pytest.mark.parametrize("listener", ["0.0.0.0", "[::]"])
 def test_a_listener_that_others_reach_is_a_danger(tmp_path: Path, listener: str) -> None:
-    with running(tmp_path, listen=f"{listener}:0") as broker:
-        assert "there is no access control" in broker.log.read_text()
+    with KafkapyProcess(tmp_path, address=listener) as broker:
+        assert "there is no access control" in broker.log_path.read_text()
 
 
 @pytest.mark.parametrize("listener", ["127.0.0.1", "localhost", "[::1]"])
 def test_a_listener_of_this_machine_is_none(tmp_path: Path, listener: str) -> None:
-    with running(tmp_path, listen=f"{listener}:0") as broker:
-        said = broker.log.read_text()
+    with KafkapyProcess(tmp_path, address=listener) as broker:
+        said = broker.log_path.read_text()
         assert "there is no access control" not in said
         assert "WARNING" not in said

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kafkapy.protocol.errors import ErrorCode
-from tests.broker.broker_process import running
 from tests.handlers.produce_client import batch, create_topic, fetch, produce, values
 from tests.network.raw_client import RawClient, api_versions, correlation_ids
+from tests.servers.kafkapy_process import KafkapyProcess
+from tests.servers.piped import address_of, piped, serve_options
 
 PROMPT = 10.0
 """Seconds: an idle machine takes a tenth of one."""
@@ -34,54 +31,30 @@ main()
 """
 
 
-@contextlib.contextmanager
-def started(*command: str, merged: bool = False) -> Iterator[subprocess.Popen[bytes]]:
-    """A Python process whose output only the test reads."""
-    errors = subprocess.STDOUT if merged else subprocess.PIPE
-    process = subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, stderr=errors)
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait(20)
-        for stream in (process.stdout, process.stderr):
-            if stream is not None:
-                stream.close()
-
-
-def serve_options(directory: Path, *more: str) -> tuple[str, ...]:
-    return ("serve", "--listen", "127.0.0.1:0", "--data", str(directory / "data"), *more)
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_a_broker_that_recovers_its_logs(tmp_path: Path, number: int) -> None:
-    with running(tmp_path) as broker, RawClient(broker.address) as client:
+    with KafkapyProcess(tmp_path) as broker, RawClient(broker.bootstrap_servers) as client:
         create_topic(client, "events")
         (answer,) = produce(client, "events", batch(b"acknowledged"))
         assert answer.error_code == ErrorCode.NONE
-        broker.terminate(signal.SIGKILL)
-    with started("-c", RECOVERING_FOR_EVER, *serve_options(tmp_path)) as process:
+        broker.kill()
+    with piped("-c", RECOVERING_FOR_EVER, *serve_options(tmp_path)) as process:
         assert process.stderr is not None
-        while b"recovering\n" not in (said := process.stderr.readline()):
+        while "recovering\n" not in (said := process.stderr.readline()):
             assert said, "it ended"
         process.send_signal(number)
         assert process.wait(PROMPT) == 0
-        assert b"Stopping in the middle of the start" in process.stderr.read()
+        assert "Stopping in the middle of the start" in process.stderr.read()
     assert not (tmp_path / "data" / ".kafka_cleanshutdown").exists()
-    with running(tmp_path) as broker, RawClient(broker.address) as client:
-        assert "after an unclean stop: recovering" in broker.log.read_text()
+    with KafkapyProcess(tmp_path) as broker, RawClient(broker.bootstrap_servers) as client:
+        assert "after an unclean stop: recovering" in broker.log_path.read_text()
         assert values(fetch(client, "events", 0)[0]) == [b"acknowledged"]
 
 
 @pytest.mark.parametrize("merged", [False, True], ids=["stderr alone", "with stdout"])
 def test_a_pipe_that_nobody_reads_stops_nothing(tmp_path: Path, merged: bool) -> None:
-    with started("-m", "kafkapy", *serve_options(tmp_path, "--log-level", "debug"), merged=merged) as process:
-        assert process.stdout is not None
-        line = b""
-        while not line.startswith(b"Listening on "):
-            line = process.stdout.readline()
-        address = line.split(b"://")[1].decode().strip()
+    with piped("-m", "kafkapy", *serve_options(tmp_path, "--log-level", "debug"), merged=merged) as process:
+        address = address_of(process)
         noise = b"\x7f" * 2000
         deadline = time.monotonic() + 60
         for _ in range(1000):
@@ -100,20 +73,20 @@ def test_a_pipe_that_nobody_reads_stops_nothing(tmp_path: Path, merged: bool) ->
 
 def test_the_last_words_of_a_broker_are_read(tmp_path: Path) -> None:
     """Lines are written by a thread, and the process waits for it."""
-    with started("-m", "kafkapy", *serve_options(tmp_path)) as process:
+    with piped("-m", "kafkapy", *serve_options(tmp_path)) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        assert process.stdout.readline().startswith(b"Listening on ")
+        assert address_of(process)
         process.terminate()
         assert process.wait(PROMPT) == 0
-        assert process.stdout.read().endswith(b"Stopping\n")
-        assert b"started in" in process.stderr.read()
+        assert process.stdout.read().endswith("Stopping\n")
+        assert "started in" in process.stderr.read()
 
 
 def test_a_broker_after_nohup_outlives_its_terminal(tmp_path: Path) -> None:
-    with running(tmp_path, prefix=("nohup",)) as broker, RawClient(broker.address) as client:
+    with KafkapyProcess(tmp_path, prefix=("nohup",)) as broker, RawClient(broker.bootstrap_servers) as client:
         broker.process.send_signal(signal.SIGHUP)
         client.send(api_versions())
         assert correlation_ids(client, 1) == [7]
-        assert broker.terminate() == 0
+        assert broker.stop() == 0
         assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()

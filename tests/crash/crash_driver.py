@@ -1,6 +1,6 @@
 """`kafkapy serve` that kills itself at the n-th file change, or whose disk fails.
 
-    python -m tests.crash.crash_driver [options of kafkapy serve]
+    python -m tests.crash.crash_driver serve [options of kafkapy serve]
 
 KAFKAPY_CRASH_AT is "before:rename:17" or "after:write:17", of the operations in hooked_files.py, or "any" of
 them; each change adds a line with its operation to the file KAFKAPY_CRASH_COUNT. Or it is "fail:sync:17":
@@ -58,7 +58,6 @@ def run() -> None:
     root = Path(sys.argv[sys.argv.index("--data") + 1]).absolute().parent
     files = DyingFiles(root, moment, operation, int(number), Path(os.environ["KAFKAPY_CRASH_COUNT"]))
     setattr(kafkapy.broker.machine, "FileSystem", lambda: files)  # noqa: B010
-    sys.argv.insert(1, "serve")
     main()
 
 

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.crash.broker_process import BrokerProcess
 from tests.crash.history import Acked, Finding, History, Partition, check
 from tests.crash.load import Committer, LoadError, RecordingProducer, create_topic, random_value, read_pass
+from tests.servers.kafkapy_process import KafkapyProcess
 
 TOPICS = {
     "plain": {},
@@ -65,7 +65,7 @@ class Result:
 
 
 def run(
-    broker: BrokerProcess, *, ends: int, seed: int, end: Callable[[], None], also_twice: bool = True
+    broker: KafkapyProcess, *, ends: int, seed: int, end: Callable[[], object], also_twice: bool = True
 ) -> Result:
     """End a broker `ends` times by calling `end`.
 
@@ -75,12 +75,11 @@ def run(
     result = Result(seed)
     began = time.monotonic()
     with broker:
-        broker.start()
         while result.ends < ends and not result.findings:
             rounds = min(ROUNDS_PER_TOPICS, ends - result.ends)
             _Campaign(broker, chance, result, end, also_twice=also_twice).run(rounds)
         if broker.stop() != 0:
-            raise LoadError(f"the broker does not stop in order:\n{broker.log.read_text()[-2000:]}")
+            raise LoadError(f"the broker does not stop in order:\n{broker.log_path.read_text()[-2000:]}")
     result.seconds = time.monotonic() - began
     return result
 
@@ -90,10 +89,10 @@ class _Campaign:
 
     def __init__(
         self,
-        broker: BrokerProcess,
+        broker: KafkapyProcess,
         chance: random.Random,
         result: Result,
-        end: Callable[[], None],
+        end: Callable[[], object],
         *,
         also_twice: bool,
     ) -> None:
@@ -145,7 +144,9 @@ class _Campaign:
     def _end_and_start(self) -> None:
         self._end()
         self._result.ends += 1
-        self._result.slowest_start = max(self._result.slowest_start, self._broker.start())
+        started = time.monotonic()
+        self._broker.start()
+        self._result.slowest_start = max(self._result.slowest_start, time.monotonic() - started)
         self._result.dearest_start = max(self._result.dearest_start, self._broker.cpu_seconds)
 
     def _at(self, deadline: float) -> Callable[[], bool]:

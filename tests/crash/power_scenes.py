@@ -9,33 +9,25 @@ import random
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.crash.broker_process import BrokerProcess
 from tests.crash.history import Acked, EndOffset, History, Partition, check
 from tests.crash.load import RECONNECT, Committer, RecordingProducer, create_topic, random_value, read_pass
 from tests.crash.loop_disk import LoopDisk
+from tests.servers.kafkapy_process import KafkapyProcess
+from tests.servers.server_process import ServerProcess
 
 Scene = Callable[[Path, random.Random], int]
 """Runs once in a folder, and returns how many records were acknowledged."""
 
 
-def broker_on(disk: LoopDisk, folder: Path, settings: dict[str, str] | None = None) -> BrokerProcess:
+def broker_on(disk: LoopDisk, folder: Path, settings: dict[str, str] | None = None) -> KafkapyProcess:
     """A broker with its data on the disk, and its output elsewhere."""
-    return BrokerProcess(disk.path / "data", settings=settings, log=folder / "broker.log")
+    return KafkapyProcess(folder, properties=settings, data=disk.path / "data")
 
 
-class Freezable(Protocol):
-    """A broker that stops, and dies, as its machine does."""
-
-    def freeze(self) -> None: ...
-
-    def kill(self) -> object: ...
-
-
-def lose_power(disk: LoopDisk, broker: Freezable) -> None:
+def lose_power(disk: LoopDisk, broker: ServerProcess) -> None:
     """The machine goes down and comes up again, without its broker.
 
     First the broker stops, as with its machine: an fdatasync that races the cut may return success for what
@@ -49,7 +41,7 @@ def lose_power(disk: LoopDisk, broker: Freezable) -> None:
 
 def first_start(folder: Path, chance: random.Random) -> int:
     """Cut while the broker starts for the first time, or right after."""
-    with LoopDisk(folder) as disk, broker_on(disk, folder) as broker:
+    with LoopDisk(folder) as disk, broker_on(disk, folder).killed_at_end() as broker:
         broker.launch()
         time.sleep(chance.uniform(0.1, 1.2))
         lose_power(disk, broker)
@@ -60,7 +52,6 @@ def first_start(folder: Path, chance: random.Random) -> int:
 def topic_creation(folder: Path, chance: random.Random) -> int:
     """Cut while a topic is created: one whose creation was acknowledged is there."""
     with LoopDisk(folder) as disk, broker_on(disk, folder) as broker:
-        broker.start()
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, **RECONNECT})
         admin.list_topics(timeout=30)
         created = admin.create_topics([NewTopic("topic", 3, 1)], request_timeout=30)["topic"]
@@ -79,7 +70,6 @@ def topic_creation(folder: Path, chance: random.Random) -> int:
 def topic_deletion(folder: Path, chance: random.Random) -> int:
     """Cut when the deletion of a topic is acknowledged: the topic and its logs stay deleted."""
     with LoopDisk(folder) as disk, broker_on(disk, folder) as broker:
-        broker.start()
         records = _use_and_judge(broker, [], "before")
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, **RECONNECT})
         admin.delete_topics(["topic"], request_timeout=30)["topic"].result(30)
@@ -93,10 +83,9 @@ def topic_deletion(folder: Path, chance: random.Random) -> int:
 def clean_shutdown(folder: Path, chance: random.Random) -> int:
     """Cut while the broker stops cleanly, or right after."""
     with LoopDisk(folder) as disk, broker_on(disk, folder) as broker:
-        broker.start()
         history: History = []
         _use_and_judge(broker, history, "before")
-        broker.terminate()
+        broker.process.terminate()
         time.sleep(chance.uniform(0.0, 0.5))
         lose_power(disk, broker)
         broker.start()
@@ -106,7 +95,6 @@ def clean_shutdown(folder: Path, chance: random.Random) -> int:
 def recovery(folder: Path, chance: random.Random) -> int:
     """Cut under load, again while the broker recovers, and again after it has served a reader."""
     with LoopDisk(folder) as disk, broker_on(disk, folder) as broker:
-        broker.start()
         history: History = []
         _use_and_judge(broker, history, "before", rest=False)
         lose_power(disk, broker)
@@ -124,7 +112,6 @@ def relaxed_flush(folder: Path, chance: random.Random) -> int:
     """Cut with flush.messages set: at most so many of the newest records may be lost."""
     window, partition = 50, ("relaxed", 0)
     with LoopDisk(folder) as disk, broker_on(disk, folder) as broker:
-        broker.start()
         history: History = []
         create_topic(broker.bootstrap_servers, "relaxed", 1, {"flush.messages": str(window)})
         producer = RecordingProducer("p", broker.bootstrap_servers, history, idempotent=False)
@@ -155,7 +142,7 @@ SCENES: dict[str, Scene] = {
 
 
 def _use_and_judge(
-    broker: BrokerProcess, history: History, name: str, *, partitions: int = 2, rest: bool = True
+    broker: KafkapyProcess, history: History, name: str, *, partitions: int = 2, rest: bool = True
 ) -> int:
     """Produce, commit, read and check everything; return how many records were acknowledged.
 

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException
 
-from tests.crash.broker_process import BrokerProcess
 from tests.crash.history import Acked, History, check
 from tests.crash.kill_harness import TOPICS
 from tests.crash.load import RecordingProducer, create_topic, random_value, read_pass
 from tests.crash.results import note
+from tests.servers.kafkapy_process import KafkapyProcess
 
 POINTS = int(os.environ.get("KAFKAPY_CRASH_POINTS", "8"))
 """Under load. The first start has one for each change it makes, up to as many."""
@@ -29,17 +29,17 @@ NEVER = "before:any:0"
 SETTINGS = {"log.cleaner.backoff.ms": "50"}
 
 
-def dying(data: Path, at: str) -> BrokerProcess:
+def dying(folder: Path, at: str) -> KafkapyProcess:
     """A broker that dies at this crash point."""
-    counter = data.with_suffix(".count")
+    counter = folder.with_suffix(".count")
     environment = {"KAFKAPY_CRASH_AT": at, "KAFKAPY_CRASH_COUNT": str(counter)}
     program = ("-m", "tests.crash.crash_driver")
-    return BrokerProcess(data, settings=SETTINGS, program=program, environment=environment)
+    return KafkapyProcess(folder, properties=SETTINGS, program=program, environment=environment)
 
 
-def changes(data: Path) -> Counter[str]:
+def changes(folder: Path) -> Counter[str]:
     """How many changes of each operation the broker has made."""
-    return Counter(data.with_suffix(".count").read_text().split())
+    return Counter(folder.with_suffix(".count").read_text().split())
 
 
 def some_points(first: Counter[str], last: Counter[str], count: int) -> list[str]:
@@ -54,18 +54,17 @@ def some_points(first: Counter[str], last: Counter[str], count: int) -> list[str
     return points
 
 
-def starts_and_serves(data: Path) -> None:
-    """A broker on this directory takes a topic and records."""
-    with BrokerProcess(data) as broker:
-        broker.start()
+def starts_and_serves(folder: Path) -> None:
+    """A broker in this folder takes a topic and records."""
+    with KafkapyProcess(folder) as broker:
         assert broker.cpu_seconds <= 3.0
         use(broker, 0.0)
 
 
-def use(broker: BrokerProcess, seconds: float) -> int:
+def use(broker: KafkapyProcess, seconds: float, *, dies: bool = False) -> int:
     """Produce until the broker is gone or the time is over; the acknowledged records.
 
-    Topics are created first, and all of it is read back.
+    Topics are created first, and all of it is read back, from one that `dies` after it was started as itself.
     """
     history: History = []
     chance = random.Random(SEED)
@@ -74,21 +73,20 @@ def use(broker: BrokerProcess, seconds: float) -> int:
     try:
         _create_topics(servers)
     except KafkaException:
-        if not broker.dies:
+        if not dies:
             raise
         # It died while it made the topics.
-        broker.kill()
+        dies = False
         broker.restart_as_itself()
         _create_topics(servers)
     producer = RecordingProducer("p", servers, history, idempotent=True)
     deadline = time.monotonic() + seconds
-    while broker.is_running and time.monotonic() < deadline:
+    while broker.running and time.monotonic() < deadline:
         for _ in range(20):
             producer.send(chance.choice(partitions), random_value(chance, 20_000))
         producer.poll()
         time.sleep(0.005)
-    if broker.dies:
-        broker.kill()
+    if dies:
         broker.restart_as_itself()
     producer.send(partitions[0], b"the last one")
     producer.flush()
@@ -106,19 +104,18 @@ def _create_topics(servers: str) -> None:
 
 @pytest.mark.slow
 def test_a_first_start_that_dies_anywhere_is_followed_by_one_that_works(tmp_path: Path) -> None:
-    data = tmp_path / "whole"
-    with dying(data, NEVER) as broker:
-        broker.start()
-    total = changes(data)
+    whole = tmp_path / "whole"
+    with dying(whole, NEVER):
+        total = changes(whole)
     assert total.total() > 3
     points = some_points(Counter(), total, POINTS)
     for at in sorted(set(points)):
-        data = tmp_path / at.replace(":", "-")
-        with dying(data, at) as broker:
+        folder = tmp_path / at.replace(":", "-")
+        with dying(folder, at).killed_at_end() as broker:
             broker.launch()
             assert broker.wait(20) is not None, f"did not die {at}"
         try:
-            starts_and_serves(data)
+            starts_and_serves(folder)
         except AssertionError as error:
             raise AssertionError(f"died {at} of {total}, KAFKAPY_SEED={SEED}: {error}") from error
     note("R1", "death at a change of a file, first start", tried=len(set(points)))
@@ -129,30 +126,26 @@ def test_a_broker_whose_syncs_fail_acknowledges_nothing_more(tmp_path: Path) -> 
     chance = random.Random(SEED)
     for turn in range(max(1, POINTS // 5)):
         at = f"fail:sync:{chance.randrange(20, 100)}"
-        with dying(tmp_path / f"data-{turn}", at) as broker:
-            broker.start()
+        with dying(tmp_path / str(turn), at) as broker:
             try:
-                use(broker, LOAD_SECONDS)
+                use(broker, LOAD_SECONDS, dies=True)
             except AssertionError as error:
                 raise AssertionError(f"{at}, KAFKAPY_SEED={SEED}: {error}") from error
 
 
 @pytest.mark.slow
 def test_a_broker_that_dies_at_a_change_under_load_has_lost_nothing(tmp_path: Path) -> None:
-    data = tmp_path / "whole"
-    with dying(data, NEVER) as broker:
-        broker.start()
-        first = changes(data)
-        broker.dies = False
+    whole = tmp_path / "whole"
+    with dying(whole, NEVER) as broker:
+        first = changes(whole)
         use(broker, LOAD_SECONDS)
-        total = changes(data)
+        total = changes(whole)
     acknowledged = 0
     points = some_points(first, total, POINTS)
     for turn, at in enumerate(points):
-        with dying(tmp_path / f"data-{turn}", at) as broker:
-            broker.start()
+        with dying(tmp_path / str(turn), at) as broker:
             try:
-                acknowledged += use(broker, LOAD_SECONDS * 3)
+                acknowledged += use(broker, LOAD_SECONDS * 3, dies=True)
             except AssertionError as error:
                 raise AssertionError(f"died {at} of {total}, KAFKAPY_SEED={SEED}: {error}") from error
     operations = sorted({at.split(":")[1] for at in points})

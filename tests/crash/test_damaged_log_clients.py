@@ -19,7 +19,7 @@ import kafka.errors
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
-from tests.crash.broker_process import BrokerProcess
+from tests.servers.kafkapy_process import KafkapyProcess
 
 RECORDS = 30
 DAMAGED = 12
@@ -27,13 +27,12 @@ DEADLINE = 30.0
 
 
 @pytest.fixture
-def damaged(tmp_path: Path) -> Iterator[BrokerProcess]:
+def damaged(tmp_path: Path) -> Iterator[KafkapyProcess]:
     """A broker with 30 batches of one record.
 
     The batch at offset 12 has rotted while it was down.
     """
-    with BrokerProcess(tmp_path / "data") as broker:
-        broker.start()
+    with KafkapyProcess(tmp_path) as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
         for number in range(RECORDS):
             producer.produce("topic", b"record %02d" % number, partition=0)
@@ -45,14 +44,14 @@ def damaged(tmp_path: Path) -> Iterator[BrokerProcess]:
         yield broker
 
 
-def check_log(broker: BrokerProcess) -> None:
-    found = re.search(r"Offsets (\d+) to (\d+) of topic-0 are damaged", broker.log.read_text())
+def check_log(broker: KafkapyProcess) -> None:
+    found = re.search(r"Offsets (\d+) to (\d+) of topic-0 are damaged", broker.log_path.read_text())
     assert found is not None
     assert (found[1], found[2]) == (str(DAMAGED), str(DAMAGED))
-    assert broker.log.read_text().count("are damaged") == 1, "the damage is reported again and again"
+    assert broker.log_path.read_text().count("are damaged") == 1, "the damage is reported again and again"
 
 
-def test_librdkafka_reports_the_damage_and_reads_on_behind_it(damaged: BrokerProcess) -> None:
+def test_librdkafka_reports_the_damage_and_reads_on_behind_it(damaged: KafkapyProcess) -> None:
     consumer = Consumer({"bootstrap.servers": damaged.bootstrap_servers, "group.id": "g"})
     consumer.assign([TopicPartition("topic", 0, 0)])
     offsets: list[int | None] = []
@@ -75,7 +74,7 @@ def test_librdkafka_reports_the_damage_and_reads_on_behind_it(damaged: BrokerPro
     check_log(damaged)
 
 
-def test_kafka_python_raises_at_the_damage_and_reads_on_behind_it(damaged: BrokerProcess) -> None:
+def test_kafka_python_raises_at_the_damage_and_reads_on_behind_it(damaged: KafkapyProcess) -> None:
     consumer = kafka.KafkaConsumer(bootstrap_servers=damaged.bootstrap_servers, auto_offset_reset="none")
     partition = kafka.TopicPartition("topic", 0)
     consumer.assign([partition])
@@ -96,7 +95,7 @@ def test_kafka_python_raises_at_the_damage_and_reads_on_behind_it(damaged: Broke
     assert offsets == [number for number in range(RECORDS) if number != DAMAGED]
 
 
-def test_aiokafka_does_not_read_past_the_damage_in_silence(damaged: BrokerProcess) -> None:
+def test_aiokafka_does_not_read_past_the_damage_in_silence(damaged: KafkapyProcess) -> None:
     partition = aiokafka.TopicPartition("topic", 0)
 
     async def read() -> list[int]:

@@ -8,15 +8,15 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.crash.broker_process import BrokerProcess
 from tests.crash.load import RECONNECT, create_topic
 from tests.crash.loop_disk import LoopDisk, why_not
 from tests.crash.power_scenes import broker_on, lose_power
+from tests.servers.kafkapy_process import KafkapyProcess
 
 SECONDS = 30
 
 
-def produce(broker: BrokerProcess, partitions: int) -> None:
+def produce(broker: KafkapyProcess, partitions: int) -> None:
     """Write ten records to each partition."""
     create_topic(broker.bootstrap_servers, "topic", partitions, {})
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, **RECONNECT})
@@ -26,14 +26,14 @@ def produce(broker: BrokerProcess, partitions: int) -> None:
     assert producer.flush(SECONDS) == 0
 
 
-def delete_records(broker: BrokerProcess, partitions: int, offset: int) -> list[int]:
+def delete_records(broker: KafkapyProcess, partitions: int, offset: int) -> list[int]:
     """The low watermarks in the answer."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, **RECONNECT})
     wanted = [TopicPartition("topic", partition, offset) for partition in range(partitions)]
     return [each.result(SECONDS).low_watermark for each in admin.delete_records(wanted).values()]
 
 
-def low_watermarks(broker: BrokerProcess, partitions: int) -> list[int]:
+def low_watermarks(broker: KafkapyProcess, partitions: int) -> list[int]:
     """What a consumer is told."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "g", **RECONNECT})
     try:
@@ -47,8 +47,7 @@ def low_watermarks(broker: BrokerProcess, partitions: int) -> list[int]:
 
 @pytest.mark.parametrize("durability", ["fsync", "os"])
 def test_a_sigkill_brings_no_deleted_records_back(tmp_path: Path, durability: str) -> None:
-    with BrokerProcess(tmp_path / "data", settings={"durability": durability}) as broker:
-        broker.start()
+    with KafkapyProcess(tmp_path, properties={"durability": durability}) as broker:
         produce(broker, 3)
         assert delete_records(broker, 3, 7) == [7] * 3
         broker.kill()
@@ -66,7 +65,6 @@ def test_a_power_cut_brings_no_deleted_records_back(tmp_path: Path) -> None:
     if reason:
         pytest.skip(reason)
     with LoopDisk(tmp_path, megabytes=64) as disk, broker_on(disk, tmp_path) as broker:
-        broker.start()
         produce(broker, 2)
         assert delete_records(broker, 2, 7) == [7] * 2
         lose_power(disk, broker)

@@ -22,7 +22,6 @@ from confluent_kafka.admin import AdminClient
 
 from kafkapy.protocol.errors import NONE, ErrorCode
 from tests.crash import tmpfs_disk
-from tests.crash.broker_process import BrokerProcess
 from tests.crash.history import Acked, History, Sent, check
 from tests.crash.load import RECONNECT, Committer, checksum_of, create_topic, read_pass
 from tests.crash.loop_disk import LoopDisk, why_not
@@ -30,6 +29,7 @@ from tests.crash.power_scenes import broker_on
 from tests.crash.results import note
 from tests.handlers.group_client import commit
 from tests.network.raw_client import RawClient, eventually
+from tests.servers.kafkapy_process import KafkapyProcess
 
 RECORDS = int(os.environ.get("KAFKAPY_FULL_DISK_RECORDS", "12000"))
 """To be acknowledged in all."""
@@ -112,7 +112,6 @@ def test_a_full_disk_refuses_records_loses_none_and_recovers_without_a_restart(
         LoopDisk(tmp_path, megabytes=max(MEGABYTES, 2 * RECORDS // 1000), file_system=file_system) as disk,
         broker_on(disk, tmp_path) as broker,
     ):
-        broker.start()
         servers = broker.bootstrap_servers
         create_topic(servers, "topic", 2, {})
         producer = OneShotProducer(servers, history)
@@ -130,7 +129,7 @@ def test_a_full_disk_refuses_records_loses_none_and_recovers_without_a_restart(
             for _ in range(max(1, RECORDS // 2 // LOOPS // 500)):
                 producer.send(500)
                 assert not producer.refused, producer.refused[0]
-        assert broker.is_running
+        assert broker.running
         committer.close()
         read_pass(servers, "before", {("topic", 0): 0, ("topic", 1): 0}, history)
         broker.kill()
@@ -166,7 +165,7 @@ def _refused_within(producer: OneShotProducer, seconds: float) -> float:
         assert time.monotonic() < deadline, "a full disk takes records"
 
 
-def _others_go_on(broker: BrokerProcess, committer: Committer, history: History, loop: int) -> None:
+def _others_go_on(broker: KafkapyProcess, committer: Committer, history: History, loop: int) -> None:
     """Fetches and offset commits are answered on a full disk; the broker lives."""
     ends = read_pass(broker.bootstrap_servers, f"full-{loop}", {("topic", 0): 0, ("topic", 1): 0}, history)
     before = len(history)
@@ -174,7 +173,7 @@ def _others_go_on(broker: BrokerProcess, committer: Committer, history: History,
         committer.commit(partition, end - loop)
         committer.fetch(partition)
     assert len(history) == before + 3 * len(ends), "an offset commit was refused on a full disk"
-    assert broker.is_running
+    assert broker.running
 
 
 def _writable_within(producer: OneShotProducer, seconds: float) -> float:
@@ -197,13 +196,8 @@ def test_a_broker_that_restarts_before_and_on_a_full_disk_loses_nothing_and_reco
     history: History = []
     partitions = {("topic", 0): 0, ("topic", 1): 0}
     with small_disk(tmp_path, file_system) as disk:
-        broker = BrokerProcess(
-            disk.path / "data",
-            settings={"log.segment.delete.delay.ms": "0", "offsets.topic.num.partitions": "2"},
-            log=tmp_path / "broker.log",
-        )
-        with broker:
-            broker.start()
+        settings = {"log.segment.delete.delay.ms": "0", "offsets.topic.num.partitions": "2"}
+        with KafkapyProcess(tmp_path, properties=settings, data=disk.path / "data") as broker:
             servers = broker.bootstrap_servers
             for topic in ("topic", "other"):
                 create_topic(servers, topic, 2, {})
@@ -226,7 +220,7 @@ def test_a_broker_that_restarts_before_and_on_a_full_disk_loses_nothing_and_reco
                 _refused_within(producer, DEADLINE)
                 fill_to_the_last_byte(disk.path / "more")
                 read_pass(servers, f"fuller-{restart}", partitions, history)
-                assert broker.is_running
+                assert broker.running
                 (disk.path / "more").unlink()
                 ballast.unlink()
                 _writable_within(producer, WRITABLE_WITHIN)
@@ -261,9 +255,7 @@ def test_commits_do_not_use_up_what_the_remedies_for_a_full_disk_need(
 ) -> None:
     with small_disk(tmp_path, file_system) as disk:
         settings = {"log.segment.delete.delay.ms": "0", "offsets.topic.num.partitions": "2"}
-        broker = BrokerProcess(disk.path / "data", settings=settings, log=tmp_path / "broker.log")
-        with broker:
-            broker.start()
+        with KafkapyProcess(tmp_path, properties=settings, data=disk.path / "data") as broker:
             servers = broker.bootstrap_servers
             for topic in ("topic", "other"):
                 create_topic(servers, topic, 1, {})
@@ -284,7 +276,9 @@ def test_commits_do_not_use_up_what_the_remedies_for_a_full_disk_need(
             (disk.path / "ballast").unlink()
             with RawClient(servers) as client:
                 eventually(lambda: _commits(client, 1, "new") == NONE, "offsets are committed again")
-        assert broker.log.read_text().count("offset commits, new members and transactions are refused") <= 2
+        assert (
+            broker.log_path.read_text().count("offset commits, new members and transactions are refused") <= 2
+        )
 
 
 def _commits(client: RawClient, count: int, topic: str = "topic") -> ErrorCode:
@@ -306,7 +300,7 @@ def small_disk(folder: Path, file_system: str) -> LoopDisk | tmpfs_disk.TmpfsDis
     return LoopDisk(folder, megabytes=MEGABYTES, file_system=file_system)
 
 
-def restart_by(end: str, broker: BrokerProcess) -> None:
+def restart_by(end: str, broker: KafkapyProcess) -> None:
     """End the broker, whatever its exit code, and start it again."""
     if end == "SIGKILL":
         broker.kill()

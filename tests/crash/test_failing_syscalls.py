@@ -20,10 +20,10 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.crash.broker_process import SERVE, BrokerProcess
 from tests.crash.history import Acked, History, check
 from tests.crash.load import RECONNECT, LoadError, RecordingProducer, create_topic, random_value, read_pass
 from tests.crash.results import note
+from tests.servers.kafkapy_process import KafkapyProcess
 
 CALLS = int(os.environ.get("KAFKAPY_FAILED_SYSCALLS", "5"))
 """In all: each with another system call, error and number."""
@@ -118,18 +118,15 @@ def _fail_and_judge(folder: Path, calls: str, fault: str, number: int, kind: str
     data, trace = folder / "data", folder / "trace"
     partitions = [("topic", 0), ("topic", 1)]
     chance = random.Random(number)
-    with BrokerProcess(data) as broker:
-        broker.start()
+    with KafkapyProcess(folder) as broker:
         create_topic(broker.bootstrap_servers, "topic", 2, {"segment.bytes": "1048576"})
-        broker.stop()
     prefix = tracer(trace, calls, fault, number, kind, log_files(data))
-    with BrokerProcess(data, prefix=prefix, log=folder / "broker.log") as broker:
-        broker.dies = True
+    with KafkapyProcess(folder, prefix=prefix).killed_at_end() as broker:
         broker.launch()
         producer = RecordingProducer("p", broker.bootstrap_servers, history, idempotent=True)
         deadline = time.monotonic() + 20
         stop_at = float("inf")
-        while broker.is_running and time.monotonic() < min(stop_at, deadline):
+        while broker.running and time.monotonic() < min(stop_at, deadline):
             for _ in range(20):
                 producer.send(chance.choice(partitions), random_value(chance, 20_000))
             producer.poll()
@@ -138,7 +135,6 @@ def _fail_and_judge(folder: Path, calls: str, fault: str, number: int, kind: str
             time.sleep(0.005)
         producer.poll()
         last_ack = producer.last_ack
-        broker.kill()
         broker.restart_as_itself()
         producer.send(partitions[0], b"the last one")
         producer.flush()
@@ -162,21 +158,18 @@ def test_one_log_directory_goes_offline_alone(tmp_path: Path) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
     data = Path(f"{one},{other}")
     history: History = []
-    with BrokerProcess(data, log=tmp_path / "broker.log") as broker:
-        broker.start()
+    with KafkapyProcess(tmp_path, data=data) as broker:
         create_topic(broker.bootstrap_servers, "topic", 2, {})
-        broker.stop()
     homes = {index: next(d for d in (one, other) if (d / f"topic-{index}").is_dir()) for index in (0, 1)}
     assert homes[0] != homes[1], "two partitions of a new broker share a directory"
     bad = next(index for index, home in homes.items() if home == other)
     trace = tmp_path / "trace"
     prefix = tracer(trace, SYNCS, "EIO", 3, "from then on", log_files(other))
-    with BrokerProcess(data, prefix=prefix, program=SERVE, log=tmp_path / "broker.log") as broker:
-        broker.start()
+    with KafkapyProcess(tmp_path, data=data, prefix=prefix) as broker:
         healthy = RecordingProducer("healthy", broker.bootstrap_servers, history, idempotent=True)
         doomed = RecordingProducer("doomed", broker.bootstrap_servers, history, idempotent=True)
         deadline = time.monotonic() + 30
-        while "is offline from now on" not in broker.log.read_text():
+        while "is offline from now on" not in broker.log_path.read_text():
             assert time.monotonic() < deadline, "the log directory does not fail"
             healthy.send(("topic", 1 - bad), b"before")
             doomed.send(("topic", bad), b"before")
@@ -195,7 +188,6 @@ def test_one_log_directory_goes_offline_alone(tmp_path: Path) -> None:
         read_pass(broker.bootstrap_servers, "healthy", {("topic", 1 - bad): 0}, history)
         with pytest.raises((LoadError, KafkaException)):
             _read_quickly(broker.bootstrap_servers, ("topic", bad))
-        broker.kill()
         broker.restart_as_itself()
         doomed.flush()
         read_pass(broker.bootstrap_servers, "after", {("topic", 0): 0, ("topic", 1): 0}, history)
@@ -229,8 +221,7 @@ def test_a_broker_whose_metadata_cannot_be_synced_commits_nothing_more(tmp_path:
     # The start takes a few syncs of its own.
     prefix = tracer(trace, SYNCS, "EIO", 12, "once", [data / "metadata.db-wal", data / "metadata.db"])
     created: list[str] = []
-    with BrokerProcess(data, prefix=prefix, program=SERVE, log=tmp_path / "broker.log") as broker:
-        broker.start()
+    with KafkapyProcess(tmp_path, prefix=prefix) as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, **RECONNECT})
         for number in range(50):
             name = f"topic-{number}"

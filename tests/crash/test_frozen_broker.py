@@ -8,15 +8,16 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from tests.crash.broker_process import FROZEN, STOPPED, BrokerProcess, thread_states
 from tests.crash.loop_disk import LoopDisk
 from tests.crash.power_scenes import lose_power
+from tests.servers.kafkapy_process import KafkapyProcess
+from tests.servers.server_process import FROZEN, STOPPED
 
 BUSY = """
 import os, sys, threading
 
 def write(number):
-    fd = os.open(f"{sys.argv[2]}-{number}", os.O_RDWR | os.O_CREAT)
+    fd = os.open(f"{sys.argv[3]}-{number}", os.O_RDWR | os.O_CREAT)
     while True:
         os.pwrite(fd, b"x" * 4096, 0)
         os.fdatasync(fd)
@@ -33,14 +34,14 @@ SECONDS = 5
 class WatchedDisk(LoopDisk):
     """No disk: notes what a broker does when the power is cut."""
 
-    def __init__(self, broker: BrokerProcess) -> None:
+    def __init__(self, broker: KafkapyProcess) -> None:
         self._broker = broker
         self.states: set[str] = set()
 
     def cut_power(self) -> None:
         """Note the states, once no thread is on its way out of a system call."""
         deadline = time.monotonic() + SECONDS
-        while (states := thread_states(self._broker.pid)) - FROZEN and time.monotonic() < deadline:
+        while (states := self._broker.thread_states()) - FROZEN and time.monotonic() < deadline:
             pass
         self.states = states
 
@@ -49,7 +50,7 @@ class WatchedDisk(LoopDisk):
 
 
 def test_no_thread_of_the_broker_computes_when_the_power_is_cut(tmp_path: Path) -> None:
-    with BrokerProcess(tmp_path / "file", program=("-c", BUSY)) as broker:
+    with KafkapyProcess(tmp_path, data=tmp_path / "file", program=("-c", BUSY)).killed_at_end() as broker:
         broker.launch()
         deadline = time.monotonic() + 30
         while not (tmp_path / "file-3").exists():
@@ -58,11 +59,11 @@ def test_no_thread_of_the_broker_computes_when_the_power_is_cut(tmp_path: Path) 
         lose_power(disk, broker)
         assert disk.states <= FROZEN, disk.states
         assert disk.states & STOPPED, disk.states  # threads that compute might all be in system calls
-        assert not broker.is_running
+        assert not broker.running
 
 
 def test_a_broker_that_has_ended_may_lose_its_power_too(tmp_path: Path) -> None:
-    with BrokerProcess(tmp_path / "file", program=("-c", "")) as broker:
+    with KafkapyProcess(tmp_path, program=("-c", "")).killed_at_end() as broker:
         broker.launch()
         assert broker.wait(30) == 0
         lose_power(WatchedDisk(broker), broker)

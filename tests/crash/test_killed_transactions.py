@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from tests.crash.broker_process import BrokerProcess
 from tests.crash.load import create_topic
+from tests.servers.kafkapy_process import KafkapyProcess
 
 KILLS = int(os.environ.get("KAFKAPY_KILLS", "6"))
 SEED = int(os.environ.get("KAFKAPY_SEED", str(random.SystemRandom().randrange(10**6))))
@@ -120,8 +120,7 @@ def test_no_transaction_is_torn_when_the_broker_is_killed(tmp_path: Path) -> Non
         "transaction.state.log.num.partitions": "2",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
     }
-    with BrokerProcess(tmp_path / "data", settings=settings) as broker:
-        broker.start()
+    with KafkapyProcess(tmp_path, properties=settings) as broker:
         create_topic(broker.bootstrap_servers, TOPIC, PARTITIONS, {})
         writers = [Writer(broker.bootstrap_servers, name, SEED + index) for index, name in enumerate("abc")]
         for writer in writers:

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.broker_process import BrokerProcess
 from tests.crash.history import Anomaly, History, check
 from tests.crash.kill_harness import SETTINGS, run
 from tests.crash.load import RecordingProducer, create_topic, read_pass
@@ -39,7 +38,7 @@ def test_nothing_acknowledged_is_lost_when_the_power_is_cut_under_load(
 ) -> None:
     skip_without(file_system)
     with LoopDisk(tmp_path, file_system=file_system) as disk:
-        broker = BrokerProcess(disk.path / "data", settings=SETTINGS, log=tmp_path / "broker.log")
+        broker = broker_on(disk, tmp_path, SETTINGS)
         result = run(broker, ends=CUTS, seed=SEED, end=lambda: lose_power(disk, broker))
     print(result)
     note("R2", f"power cuts under load, {file_system}", tried=result.ends, acknowledged=result.acked)
@@ -72,7 +71,6 @@ def test_what_a_power_cut_takes_from_a_broker_that_does_not_sync_is_noticed(tmp_
         LoopDisk(tmp_path) as disk,
         broker_on(disk, tmp_path, {"durability": "os"}) as broker,
     ):
-        broker.start()
         create_topic(broker.bootstrap_servers, partition[0], 1, {})
         producer = RecordingProducer("p", broker.bootstrap_servers, history, idempotent=True)
         for number in range(100):

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.broker_process import BrokerProcess
 from tests.crash.history import Anomaly, History, check
 from tests.crash.kill_harness import SETTINGS, run
 from tests.crash.load import RecordingProducer, create_topic, read_pass
 from tests.crash.results import note
+from tests.servers.kafkapy_process import KafkapyProcess
 
 KILLS = int(os.environ.get("KAFKAPY_KILLS", "12"))
 SEED = int(os.environ.get("KAFKAPY_SEED", str(random.SystemRandom().randrange(10**6))))
@@ -21,8 +21,7 @@ SEED = int(os.environ.get("KAFKAPY_SEED", str(random.SystemRandom().randrange(10
 def test_what_a_broker_loses_is_noticed(tmp_path: Path) -> None:
     partition = ("topic", 0)
     history: History = []
-    with BrokerProcess(tmp_path / "data", settings={"durability": "os"}) as broker:
-        broker.start()
+    with KafkapyProcess(tmp_path, properties={"durability": "os"}) as broker:
         create_topic(broker.bootstrap_servers, partition[0], 1, {})
         producer = RecordingProducer("p", broker.bootstrap_servers, history, idempotent=True)
         for number in range(100):
@@ -41,8 +40,7 @@ def test_a_topic_is_there_when_the_broker_is_killed_as_soon_as_its_creation_is_a
 ) -> None:
     partitions = [("topic", index) for index in range(300)]
     history: History = []
-    with BrokerProcess(tmp_path / "data") as broker:
-        broker.start()
+    with KafkapyProcess(tmp_path) as broker:
         create_topic(broker.bootstrap_servers, "topic", len(partitions), {})
         broker.kill()
         broker.start()
@@ -59,7 +57,7 @@ def test_a_topic_is_there_when_the_broker_is_killed_as_soon_as_its_creation_is_a
 
 @pytest.mark.slow
 def test_nothing_acknowledged_is_lost_when_the_broker_is_killed(tmp_path: Path) -> None:
-    broker = BrokerProcess(tmp_path / "data", settings=SETTINGS)
+    broker = KafkapyProcess(tmp_path, properties=SETTINGS)
     result = run(broker, ends=KILLS, seed=SEED, end=broker.kill)
     print(result)
     note(

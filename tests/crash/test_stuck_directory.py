@@ -15,10 +15,10 @@ import pytest
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient
 
-from tests.crash.broker_process import BrokerProcess
 from tests.crash.load import RECONNECT, create_topic
 from tests.crash.loop_disk import LoopDisk, why_not
 from tests.network.raw_client import eventually
+from tests.servers.kafkapy_process import KafkapyProcess
 
 PARTITIONS = 4
 PACE_SECONDS = 0.01
@@ -71,10 +71,8 @@ def test_a_frozen_directory_keeps_no_other_waiting_and_loses_nothing(tmp_path: P
     if reason:
         pytest.skip(reason)
     with LoopDisk(tmp_path / "disk", megabytes=MEGABYTES) as disk:
-        log = tmp_path / "broker.log"
         calm = tmp_path / "calm"
-        with BrokerProcess(Path(f"{calm},{disk.path}/data"), log=log) as broker:
-            broker.start()
+        with KafkapyProcess(tmp_path, data=Path(f"{calm},{disk.path}/data")) as broker:
             servers = broker.bootstrap_servers
             create_topic(servers, "topic", PARTITIONS, {})
             senders = [Sender(servers, partition) for partition in range(PARTITIONS)]
@@ -92,5 +90,5 @@ def test_a_frozen_directory_keeps_no_other_waiting_and_loses_nothing(tmp_path: P
                 sender.stop()
                 assert sender.errors == []
                 assert sender.offsets == list(range(len(sender.offsets)))
-    text = log.read_text()
+    text = broker.log_path.read_text()
     assert text.count("takes no writes at present") == text.count("takes writes again") == 1

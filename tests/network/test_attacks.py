@@ -28,19 +28,19 @@ from kafkapy.protocol.messages.fetch import FetchPartition, FetchRequest, FetchT
 from kafkapy.protocol.messages.metadata import MetadataRequest
 from kafkapy.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafkapy.protocol.records import Record, build_batch
-from tests.broker.broker_process import BrokerProcess, running
 from tests.network.raw_client import RawClient, eventually
+from tests.servers.kafkapy_process import KafkapyProcess
 
 ALLOWED_GROWTH = 64 << 20
 ALLOWED_WAIT = 0.25
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkapyProcess]:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    with running(tmp_path_factory.mktemp("broker"), "durability=os") as process:
-        with RawClient(process.address) as client:
+    with KafkapyProcess(tmp_path_factory.mktemp("broker"), properties={"durability": "os"}) as process:
+        with RawClient(process.bootstrap_servers) as client:
             client.ask(MetadataRequest(), 12)
         yield process
 
@@ -51,13 +51,13 @@ class Watch:
     It takes its memory, and how long a client's metadata request takes.
     """
 
-    def __init__(self, broker: BrokerProcess) -> None:
+    def __init__(self, broker: KafkapyProcess) -> None:
         self._before = broker.rss
-        host, _, port = broker.address.rpartition(":")
+        host, port = broker.address
         request = encode_request(MetadataRequest(), 12, 1, "probe").hex()
-        command = [sys.executable, str(Path(__file__).with_name("probe.py")), host, port]
+        command = [sys.executable, str(Path(__file__).with_name("probe.py")), host, str(port)]
         self._probe = subprocess.Popen(
-            [*command, str(broker.process.pid), request],
+            [*command, str(broker.pid), request],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -80,10 +80,10 @@ class Watch:
         assert wait <= ALLOWED_WAIT * slowdown
 
 
-def connections(stack: contextlib.ExitStack, broker: BrokerProcess, count: int) -> list[RawClient]:
+def connections(stack: contextlib.ExitStack, broker: KafkapyProcess, count: int) -> list[RawClient]:
     sources = itertools.cycle(f"127.0.0.{number}" for number in range(1, 9))
     return [
-        stack.enter_context(RawClient(broker.address, source=source))
+        stack.enter_context(RawClient(broker.bootstrap_servers, source=source))
         for source in itertools.islice(sources, count)
     ]
 
@@ -100,7 +100,7 @@ def send_all(client: RawClient, data: bytes) -> None:
         client.send(data)
 
 
-def test_connections_that_declare_100_mib_and_send_nothing(broker: BrokerProcess) -> None:
+def test_connections_that_declare_100_mib_and_send_nothing(broker: KafkapyProcess) -> None:
     with contextlib.ExitStack() as stack:
         with Watch(broker) as watch:
             for client in connections(stack, broker, 1000):
@@ -148,10 +148,10 @@ def tagged_fields(count: int) -> bytes:
         ),
     ],
 )
-def test_a_request_that_would_become_millions_of_objects(broker: BrokerProcess, attack: bytes) -> None:
+def test_a_request_that_would_become_millions_of_objects(broker: KafkapyProcess, attack: bytes) -> None:
     with contextlib.ExitStack() as stack:
         with Watch(broker) as watch:
-            client = RawClient(broker.address)
+            client = RawClient(broker.bootstrap_servers)
             stack.enter_context(client)
             send_all(client, frame(attack))
             assert client.is_closed()
@@ -159,13 +159,13 @@ def test_a_request_that_would_become_millions_of_objects(broker: BrokerProcess, 
         watch.check()
 
 
-def test_counts_nested_in_counts(broker: BrokerProcess) -> None:
+def test_counts_nested_in_counts(broker: KafkapyProcess) -> None:
     # CreateTopics v4: topics of assignments of broker ids, each array with an element too many.
     topic = struct.pack(">h1sih", 1, b"t", -1, -1)
     assignment = struct.pack(">ii", 0, 250_000) + bytes(1_000_000)
     body = struct.pack(">hhih", 19, 4, 1, -1) + struct.pack(">i", 1000)
     attack = body + topic + struct.pack(">i", 1_000_000) + assignment * 30
-    with RawClient(broker.address) as client:
+    with RawClient(broker.bootstrap_servers) as client:
         with Watch(broker) as watch:
             send_all(client, frame(attack))
             assert client.is_closed()
@@ -174,7 +174,7 @@ def test_counts_nested_in_counts(broker: BrokerProcess) -> None:
 
 
 @pytest.mark.parametrize("seed", [random.randrange(1 << 32)], ids=["seed"])
-def test_half_a_mebibyte_of_noise_from_each_of_many(broker: BrokerProcess, seed: int) -> None:
+def test_half_a_mebibyte_of_noise_from_each_of_many(broker: KafkapyProcess, seed: int) -> None:
     rng = random.Random(seed)
     with contextlib.ExitStack() as stack:
         with Watch(broker) as watch:
@@ -184,8 +184,8 @@ def test_half_a_mebibyte_of_noise_from_each_of_many(broker: BrokerProcess, seed:
         watch.check()
 
 
-def test_readers_that_never_read_what_they_fetch(broker: BrokerProcess) -> None:
-    with RawClient(broker.address) as client:
+def test_readers_that_never_read_what_they_fetch(broker: KafkapyProcess) -> None:
+    with RawClient(broker.bootstrap_servers) as client:
         wanted = CreatableTopic(name="big", num_partitions=1, replication_factor=1)
         created = client.ask(CreateTopicsRequest(topics=[wanted]), 4)
         assert created.topics[0].error_code == 0
@@ -218,6 +218,6 @@ def has_answer(client: RawClient) -> bool:
         return False
 
 
-def test_nothing_that_was_sent_made_the_broker_log_a_traceback(broker: BrokerProcess) -> None:
-    assert "Traceback" not in broker.log.read_text()
-    assert broker.process.poll() is None
+def test_nothing_that_was_sent_made_the_broker_log_a_traceback(broker: KafkapyProcess) -> None:
+    assert "Traceback" not in broker.log_path.read_text()
+    assert broker.running

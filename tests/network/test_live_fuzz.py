@@ -22,10 +22,10 @@ from kafkapy.protocol.frames import encode_request
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.messages import request_class
 from kafkapy.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from tests.broker.broker_process import BrokerProcess, running
 from tests.network.raw_client import RawClient, api_versions, correlation_ids
 from tests.network.test_attacks import Watch
 from tests.protocol.random_messages import random_message
+from tests.servers.kafkapy_process import KafkapyProcess
 
 FRAMES = int(os.environ.get("KAFKAPY_FUZZ_FRAMES", "2000"))
 
@@ -36,9 +36,10 @@ HOSTILE_NAMES = (
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    with running(tmp_path / "home", "durability=os", "offsets.topic.num.partitions=1") as process:
-        with RawClient(process.address) as client:
+def broker(tmp_path: Path) -> Iterator[KafkapyProcess]:
+    settings = {"durability": "os", "offsets.topic.num.partitions": "1"}
+    with KafkapyProcess(tmp_path / "home", properties=settings) as process:
+        with RawClient(process.bootstrap_servers) as client:
             topic = CreatableTopic(name="t", num_partitions=2, replication_factor=1)
             client.ask(CreateTopicsRequest(topics=[topic]), 5)
         yield process
@@ -84,10 +85,10 @@ def broken(frame: bytes, rng: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("seed", [random.randrange(1 << 32)], ids=["seed"])
-def test_no_request_surprises_the_broker(broker: BrokerProcess, tmp_path: Path, seed: int) -> None:
+def test_no_request_surprises_the_broker(broker: KafkapyProcess, tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     with Watch(broker) as watch:
-        client = RawClient(broker.address)
+        client = RawClient(broker.bootstrap_servers)
         for _ in range(FRAMES):
             frame = random_request(rng)
             if rng.random() < 0.5:
@@ -99,15 +100,15 @@ def test_no_request_surprises_the_broker(broker: BrokerProcess, tmp_path: Path, 
                     client.socket.recv(1 << 20)
                     continue
             client.close()
-            client = RawClient(broker.address)
+            client = RawClient(broker.bootstrap_servers)
         client.close()
     watch.check()
-    with RawClient(broker.address) as client:
+    with RawClient(broker.bootstrap_servers) as client:
         client.send(api_versions())
         client.socket.shutdown(socket.SHUT_WR)
         assert correlation_ids(client, 1) == [7]
-    log = broker.log.read_text()
+    log = broker.log_path.read_text()
     assert "Traceback" not in log, log[log.index("Traceback") - 300 :][:3000]
-    assert broker.terminate() == 0
+    assert broker.stop() == 0
     assert {path.name for path in tmp_path.iterdir()} == {"home"}
-    assert {path.name for path in (tmp_path / "home").iterdir()} == {"data", "stderr"}
+    assert {path.name for path in (tmp_path / "home").iterdir()} == {"data", "server.out"}

@@ -13,23 +13,27 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.broker.broker_process import BrokerProcess, running
 from tests.network.raw_client import RawClient, api_versions, correlation_ids, eventually
 from tests.network.test_attacks import Watch, connections, send_all
+from tests.servers.kafkapy_process import KafkapyProcess
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    settings = ("durability=os", "request.receive.timeout.ms=3000", "max.connection.creation.rate=100000")
-    with running(tmp_path, *settings) as process:
-        with RawClient(process.address) as client:
+def broker(tmp_path: Path) -> Iterator[KafkapyProcess]:
+    settings = {
+        "durability": "os",
+        "request.receive.timeout.ms": "3000",
+        "max.connection.creation.rate": "100000",
+    }
+    with KafkapyProcess(tmp_path, properties=settings) as process:
+        with RawClient(process.bootstrap_servers) as client:
             client.send(api_versions())
             correlation_ids(client, 1)
         yield process
 
 
-def test_two_thousand_idle_connections_take_little_memory_and_time(broker: BrokerProcess) -> None:
-    before, cpu = broker.rss, sum(psutil.Process(broker.process.pid).cpu_times()[:2])
+def test_two_thousand_idle_connections_take_little_memory_and_time(broker: KafkapyProcess) -> None:
+    before, cpu = broker.rss, broker.cpu_seconds
     with contextlib.ExitStack() as stack:
         clients = connections(stack, broker, 2000)
         for client in clients:
@@ -37,12 +41,12 @@ def test_two_thousand_idle_connections_take_little_memory_and_time(broker: Broke
         for client in clients:
             assert correlation_ids(client, 1) == [7]
         each = (broker.rss - before) / len(clients)
-        cpu = sum(psutil.Process(broker.process.pid).cpu_times()[:2]) - cpu
+        cpu = broker.cpu_seconds - cpu
         print(f"{each:.0f} bytes and {cpu / len(clients) * 1e6:.0f} µs a connection")
         assert each < 10_000
 
 
-def test_trickling_connections_are_held_cheaply_and_closed_in_time(broker: BrokerProcess) -> None:
+def test_trickling_connections_are_held_cheaply_and_closed_in_time(broker: KafkapyProcess) -> None:
     with contextlib.ExitStack() as stack:
         with Watch(broker) as watch:
             clients = connections(stack, broker, 2000)
@@ -62,18 +66,18 @@ def test_trickling_connections_are_held_cheaply_and_closed_in_time(broker: Broke
         assert took >= 2.9  # connections know the time of the last sweep, which may be a moment ago
 
 
-def open_connections(broker: BrokerProcess) -> int:
-    process = psutil.Process(broker.process.pid)
+def open_connections(broker: KafkapyProcess) -> int:
+    process = psutil.Process(broker.pid)
     return sum(connection.status == "ESTABLISHED" for connection in process.net_connections("tcp"))
 
 
-def test_connections_that_come_and_go_leave_nothing_behind(broker: BrokerProcess) -> None:
-    process = psutil.Process(broker.process.pid)
+def test_connections_that_come_and_go_leave_nothing_behind(broker: KafkapyProcess) -> None:
+    process = psutil.Process(broker.pid)
     eventually(lambda: open_connections(broker) == 0, "nobody is connected")
     before = process.num_fds()
     with Watch(broker) as watch:
         for number in range(3000):
-            with RawClient(broker.address, source=f"127.0.0.{number % 8 + 1}") as client:
+            with RawClient(broker.bootstrap_servers, source=f"127.0.0.{number % 8 + 1}") as client:
                 if number % 2:
                     client.send(api_versions()[: number % 20])
     watch.check()

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kafkapy.network.unknown_protocols import MOST, SECONDS, Complaints
-from tests.broker.broker_process import running
 from tests.network.raw_client import RawClient
+from tests.servers.kafkapy_process import KafkapyProcess
 
 TLS_HELLO = bytes.fromhex("16030100050100000100")
 
@@ -25,13 +25,15 @@ TLS_HELLO = bytes.fromhex("16030100050100000100")
     ids=["TLS", "HTTP", "HTTP/2", "too large"],
 )
 def test_a_client_of_another_protocol_is_named_once(tmp_path: Path, first_bytes: bytes, said: str) -> None:
-    with running(tmp_path) as broker:
+    with KafkapyProcess(tmp_path) as broker:
         for _ in range(10):
-            with RawClient(broker.address) as client:
+            with RawClient(broker.bootstrap_servers) as client:
                 client.send(first_bytes)
                 assert client.is_closed()
-        assert broker.terminate() == 0
-        lines = [line for line in broker.log.read_text().splitlines() if "Closing the connection" in line]
+        assert broker.stop() == 0
+        lines = [
+            line for line in broker.log_path.read_text().splitlines() if "Closing the connection" in line
+        ]
         assert len(lines) == 1
         assert said in lines[0]
 

@@ -13,7 +13,6 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, Final
 
-from interop.support.server_process import ServerProcess
 from interop.support.waiting import wait_until
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -28,6 +27,7 @@ from scripts.benchmarks.cluster.target import ClusterTarget
 from scripts.benchmarks.coordinators.commits import commit_request
 from scripts.benchmarks.load import Figures
 from scripts.benchmarks.wire import ask, decoded, encoded
+from tests.servers.server_process import ServerProcess
 
 _TOPIC: Final = "committed"
 _PARTITIONS: Final = 50

@@ -11,10 +11,10 @@ from typing import Final, NamedTuple
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from interop.support.server_process import ServerProcess
 from interop.support.waiting import wait_until
 from scripts.benchmarks.cluster.target import ClusterTarget, partitions_of
 from scripts.benchmarks.load import Figures
+from tests.servers.server_process import ServerProcess
 
 _TOPIC: Final = "steady"
 _PARTITIONS: Final = 6

@@ -13,7 +13,6 @@ from typing import cast
 from confluent_kafka import ElectionType
 from confluent_kafka.admin import NewTopic
 
-from interop.support.server_process import ServerProcess
 from interop.support.waiting import wait_until
 from interop.support.zookeeper_client import looking_at
 from interop.support.zookeeper_process import ZooKeeperProcess
@@ -22,6 +21,7 @@ from kafkapy.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from scripts.benchmarks.load import Target
 from scripts.benchmarks.servers import new_cluster
 from scripts.benchmarks.wire import ask
+from tests.servers.server_process import ServerProcess
 
 TICK_MS = 1000
 """Of ZooKeeper: sessions of four seconds are allowed, and end a tick late at most."""

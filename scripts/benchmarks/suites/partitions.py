@@ -18,13 +18,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from interop.support.kafkapy_process import KafkapyProcess
 from scripts.benchmarks.load import Figures
 from scripts.benchmarks.meter import Meter
 from scripts.benchmarks.options import add_dir, add_json, parser_of
 from scripts.benchmarks.partitions import create, produce_to_each, topic_sizes
 from scripts.benchmarks.probe import probing
 from scripts.benchmarks.table import columns, write_json
+from tests.servers.kafkapy_process import KafkapyProcess
 
 
 def _resident_kib(server: KafkapyProcess) -> float:

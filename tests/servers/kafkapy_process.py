@@ -1,4 +1,4 @@
-"""kafkapy of this checkout as a process (`python -m kafkapy serve`), in its own folder.
+"""kafkapy of this checkout as a process (`python -m kafkapy serve`), as an operator starts it.
 
     with KafkapyProcess(tmp_path, properties={"durability": "os"}) as kafkapy:
         Producer({"bootstrap.servers": kafkapy.bootstrap_servers})
@@ -10,6 +10,7 @@ Stopping and starting the same object again keeps the data and the address.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -17,16 +18,24 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from interop.support.host import LOCAL, Host
-from interop.support.probe import wait_until_it_answers
-from interop.support.server_process import ServerProcess, ServerStartError
 from tests.ports import free_ports
+from tests.servers.probe import wait_until_it_answers
+from tests.servers.server_process import ServerProcess, ServerStartError
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
+_KAFKAPY = ("-m", "kafkapy")
 
 
 class KafkapyProcess(ServerProcess):
-    """kafkapy in `folder` (data, output), with `properties` over its defaults."""
+    """kafkapy in `folder` (data, output), with `properties` over its defaults.
+
+    Args:
+        data: its log directory, or several with commas between them, if it is not in the folder.
+        address: the address of this machine that it listens on.
+        prefix: a command that replaces itself by the broker, such as `prlimit`.
+        program: another Python program with the same command line.
+        environment: variables for it, besides those of this process.
+    """
 
     name = "kafkapy"
     version = "this checkout"
@@ -37,16 +46,19 @@ class KafkapyProcess(ServerProcess):
         *,
         properties: Mapping[str, str] | None = None,
         file: Mapping[str, str] | None = None,
-        host: Host = LOCAL,
-        program: Sequence[str] = ("-m", "kafkapy"),
+        data: Path | None = None,
+        address: str = "127.0.0.1",
+        prefix: Sequence[str] = (),
+        program: Sequence[str] = _KAFKAPY,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
-        self._host, self._program = host, program
         self.folder, self.properties, self._file = folder, dict(properties or {}), dict(file or {})
-        self.data = folder / "data"
+        self._prefix, self._program, self._environment = prefix, program, dict(environment or {})
+        self.data = data or folder / "data"
         self.log_path = folder / "server.out"
-        self.bootstrap_servers = f"{host.address}:{free_ports(1)[0]}"
+        self.bootstrap_servers = f"{address}:{free_ports(1)[0]}"
 
-    def start(self, timeout: float = 30.0) -> Self:
+    def start(self, timeout: float = 60.0) -> Self:
         """Run, and wait for the first answer; raises ServerStartError."""
         self.launch()
         deadline = time.monotonic() + timeout
@@ -57,11 +69,17 @@ class KafkapyProcess(ServerProcess):
             raise ServerStartError(self.output())
         return self
 
+    def restart_as_itself(self) -> None:
+        """Kill it, and start it without its prefix and with the program of operators."""
+        self.kill()
+        self._prefix, self._program, self._environment = (), _KAFKAPY, {}
+        self.start()
+
     def launch(self) -> None:
         """Run, and wait for nothing."""
         self.folder.mkdir(parents=True, exist_ok=True)
         settings = [part for item in self.properties.items() for part in ("--set", "=".join(item))]
-        command = [*self._host.enter, sys.executable, *self._program, "serve", "--data", str(self.data)]
+        command = [*self._prefix, sys.executable, *self._program, "serve", "--data", str(self.data)]
         command += ["--listen", self.bootstrap_servers, *settings]
         if self._file:
             path = self.folder / "server.properties"
@@ -69,5 +87,10 @@ class KafkapyProcess(ServerProcess):
             command += ["--config", str(path)]
         with self.log_path.open("ab") as output:
             self.process = subprocess.Popen(
-                command, cwd=_CHECKOUT, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+                command,
+                cwd=_CHECKOUT,
+                env={**os.environ, **self._environment},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
             )
