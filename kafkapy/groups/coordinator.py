@@ -118,27 +118,23 @@ class GroupCoordinator:
         costly: Callable[..., Awaitable[Any]],
         new_id: Callable[[], str] = _random_id,
         share_state: StateKeeper | None = None,
-        clustered: bool = False,
     ) -> None:
         """`blocking(call, *args)` runs a long call in a worker thread.
 
         `costly(call, *args)` runs one whose cost clients choose, in a thread for such calls.
-        `share_state` keeps the states of share partitions; without it there are no share groups. If
-        `clustered`, this broker leads the partitions of which `leadership_changed` says so, and otherwise
-        all.
+        `share_state` keeps the states of share partitions; without it there are no share groups.
         """
         self.config = config
         self.groups = Groups()
         self.offsets = Offsets()
-        self.runtime = CoordinatorRuntime(self, log, clock, timers, blocking=blocking, clustered=clustered)
+        self.runtime = CoordinatorRuntime(self, log, clock, timers, blocking=blocking)
         self._topic = log.topic
         self._clock = clock
         self._timers = timers
         self._costly = costly
         self._image = MetadataImage()
         """The metadata, as of the last change."""
-        seconds = config.offsets_commit_timeout_ms / 1000 if clustered else None
-        self._deadlines = CommitDeadlines(timers, seconds)
+        self._deadlines = CommitDeadlines(timers, config.offsets_commit_timeout_ms / 1000)
         self._writes = OffsetWrites(self.offsets, self.runtime)
         self._sweeps = OffsetSweeps(
             self.groups,
@@ -216,7 +212,7 @@ class GroupCoordinator:
     def leadership_changed(self, topic: str, partition: int, leads: bool, leader_epoch: int) -> None:
         """Load or unload a partition's groups after this broker became its leader or ceased to be.
 
-        In a cluster it is called for each change, in their order.
+        It is called for each change, in their order.
         """
         if topic == self._topic:
             self.runtime.leadership_changed(partition, leads=leads, leader_epoch=leader_epoch)

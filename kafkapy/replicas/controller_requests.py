@@ -333,8 +333,7 @@ class ControllerRequests:
             *(log.log_start_offset, log.log_end_offset, log.high_watermark),
         )
         if leads:
-            partition.replicate(Leader(partition, state, self._leader_parts))
-            self._replicas.tell_leadership(partition, leads=True)
+            self._replicas.lead(partition, Leader(partition, state, self._leader_parts))
             return
         follower = Follower(state)
         partition.replicate(follower)

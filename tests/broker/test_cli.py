@@ -21,7 +21,6 @@ from tests.network.raw_client import RawClient, api_versions, correlation_ids
 from tests.servers.kafkapy_process import KafkapyProcess
 from tests.servers.piped import address_of, piped, serve_options
 
-
 STARTS_WITHIN = 10
 
 
@@ -98,7 +97,7 @@ def test_a_fetch_that_waits_is_answered_when_the_broker_stops(tmp_path: Path) ->
 
 
 def test_the_broker_starts_quickly(tmp_path: Path) -> None:
-    """By CPU time, as a multiple of that of a small program: both take more where others compute."""
+    """CPU time, as a multiple of that of a small program: both take more where others compute."""
     with KafkapyProcess(tmp_path):
         pass
     times, small = [], []

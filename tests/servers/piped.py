@@ -11,7 +11,7 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def piped(*command: str, merged: bool = False) -> Iterator[subprocess.Popen[str]]:
-    """Run a Python program, with pipes for stdout and stderr, or one for both; kill it after the block."""
+    """Run a Python program with pipes for its output, and kill it after the block."""
     errors = subprocess.STDOUT if merged else subprocess.PIPE
     process = subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, stderr=errors, text=True)
     with process:

@@ -23,7 +23,7 @@ from kafkapy.protocol.messages.share_group_heartbeat import (
 )
 from kafkapy.protocol.types import TopicPartition, Uuid, random_uuid
 from tests.groups.group_world import TurnedClock, TurnedTimers
-from tests.groups.memory_log import MemoryLog, run_here
+from tests.groups.memory_log import MemoryLog, lead_all, run_here
 
 Owned = set[tuple[Uuid, int]]
 
@@ -98,6 +98,7 @@ class ShareWorld:
             costly=run_here,
             share_state=self.states,
         )
+        lead_all(groups.runtime, self.log)
         self.log.created = lambda: self.publish(self.image.with_topics([self.log.entry()]))
         return groups
 
