@@ -382,7 +382,8 @@ class CoordinatorRuntime(Generic[T]):
             is_known = isinstance(error, (KafkaError, DecodeError, OSError)) or is_exhausted(error)
             logger.error(
                 "%s is unavailable until it can be read again: %s",
-                *(self._name(partition), why),
+                self._name(partition),
+                why,
                 exc_info=None if is_known else error,
             )
         seconds = RETRY_SECONDS if before is None else min(before.retry_seconds * 2, MAX_RETRY_SECONDS)

@@ -355,7 +355,7 @@ class GroupCoordinator:
         """About how many bytes of memory the member of a heartbeat will take."""
         nbytes = subscription_bytes(request.subscribed_topic_names or (), request.subscribed_topic_regex)
         nbytes += identity_bytes(
-            *(request.member_id, request.instance_id, request.rack_id, client.client_id, client.client_host)
+            request.member_id, request.instance_id, request.rack_id, client.client_id, client.client_host
         )
         if self.consumers.must_check_regex(request):
             # However many topics there are, one member may subscribe to them by an expression.
@@ -371,9 +371,7 @@ class GroupCoordinator:
         _require_few_names(request.subscribed_topic_names, "at most")
         if request.member_epoch >= JOIN_EPOCH:
             nbytes = subscription_bytes(request.subscribed_topic_names or ())
-            nbytes += identity_bytes(
-                *(request.member_id, request.rack_id, client.client_id, client.client_host)
-            )
+            nbytes += identity_bytes(request.member_id, request.rack_id, client.client_id, client.client_host)
             self._require_room(request.group_id, request.member_id, nbytes)
         return self.shares.heartbeat(request, client)
 
@@ -389,8 +387,11 @@ class GroupCoordinator:
             tags = [(tag.key, tag.value) for tag in (request.client_tags or ())[:MAX_TAGS]]
             nbytes = metadata_bytes(request.process_id, "" if endpoint is None else endpoint.host, tags)
             nbytes += identity_bytes(
-                *(request.member_id, request.instance_id, request.rack_id),
-                *(client.client_id, client.client_host),
+                request.member_id,
+                request.instance_id,
+                request.rack_id,
+                client.client_id,
+                client.client_host,
             )
             group = self.groups.get(request.group_id)
             if request.topology is not None and not (isinstance(group, StreamsGroup) and group.members):

@@ -383,8 +383,12 @@ class Leader:
         isr = tuple(broker for broker in self.isr if broker not in late)
         logger.info(
             "Shrinking the ISR of %s from %s to %s: %s lag (high watermark %d, log end %d)",
-            *(self.partition.topic_partition, list(self.isr), list(isr), late),
-            *(log.high_watermark, log.log_end_offset),
+            self.partition.topic_partition,
+            list(self.isr),
+            list(isr),
+            late,
+            log.high_watermark,
+            log.log_end_offset,
         )
         self._propose(isr)
 
@@ -420,7 +424,9 @@ class Leader:
             return
         logger.info(
             "The ISR of %s is %s, version %d",
-            *(self.partition.topic_partition, list(state.isr), state.version),
+            self.partition.topic_partition,
+            list(state.isr),
+            state.version,
         )
         self.partition_epoch = state.version
         self._commit_isr(state.isr)

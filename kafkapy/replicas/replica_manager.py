@@ -314,7 +314,9 @@ class ReplicaManager:
         """
         logger.info(
             "%s has moved away from this broker, which led it in epoch %d: %s",
-            *(partition.topic_partition, partition.leader_epoch, partition.log.path),
+            partition.topic_partition,
+            partition.leader_epoch,
+            partition.log.path,
         )
         self.stop_hosting(partition.topic_partition)
         self.tell_leadership(partition, leads=False)

@@ -217,6 +217,8 @@ class SoleRoles:
                 "%d logs (%s bytes) belong to no topic of this cluster and are not served: %s%s. They stay as"
                 " they are; if a topic of the name is created they are set aside (-stray). To delete them,"
                 " remove the directories.",
-                *(len(orphans), f"{sum(log.size for log in orphans):,}"),
-                *(", ".join(log.path for log in orphans[:NAMED]), ", …" * (len(orphans) > NAMED)),
+                len(orphans),
+                f"{sum(log.size for log in orphans):,}",
+                ", ".join(log.path for log in orphans[:NAMED]),
+                ", …" * (len(orphans) > NAMED),
             )

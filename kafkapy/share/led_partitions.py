@@ -244,7 +244,9 @@ class LedPartitions:
             led.error = _shown(error)
             logger.warning(
                 "Group %s: its share of %s-%d cannot be loaded: %s",
-                *(shortened(key.group_id), *led.partition.topic_partition, error),
+                shortened(key.group_id),
+                *led.partition.topic_partition,
+                error,
             )
             self._fence(led)
             return
@@ -384,7 +386,9 @@ class LedPartitions:
         except Exception as error:
             logger.warning(
                 "Group %s: its share of %s-%d cannot be stored: %s",
-                *(shortened(led.key.group_id), *led.partition.topic_partition, error),
+                shortened(led.key.group_id),
+                *led.partition.topic_partition,
+                error,
             )
             return _shown(error)
         return None

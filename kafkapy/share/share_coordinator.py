@@ -270,7 +270,9 @@ class ShareCoordinator:
             except KafkaError as error:
                 logger.info(
                     "Old records of %s-%d are not deleted now: %s",
-                    *(self._log.topic, partition, describe(error)),
+                    self._log.topic,
+                    partition,
+                    describe(error),
                 )
         self._snapshot_cold()
 

@@ -389,8 +389,14 @@ class _Loader:
         logger.warning(
             "Truncating %s at offset %d: %s at byte %d of %s. %d bytes and %d later segments are removed; "
             "none of that was known to be on disk (recovery point %d).",
-            *(self._topic_partition, end_offset, reason, good_bytes, segment.path),
-            *(segment.size - good_bytes, len(later), self._offsets.recovery_point),
+            self._topic_partition,
+            end_offset,
+            reason,
+            good_bytes,
+            segment.path,
+            segment.size - good_bytes,
+            len(later),
+            self._offsets.recovery_point,
         )
         self._listener(
             Truncated(segment.path, good_bytes, segment.size - good_bytes, end_offset, len(later), reason)
@@ -413,7 +419,11 @@ class _Loader:
         logger.warning(
             "Truncating %s at offset %d: the next segment begins at %d. %d segments are removed; none "
             "of that was known to be on disk (recovery point %d).",
-            *(self._topic_partition, end_offset, base_offset, len(later), self._offsets.recovery_point),
+            self._topic_partition,
+            end_offset,
+            base_offset,
+            len(later),
+            self._offsets.recovery_point,
         )
         self._listener(Gap(later[0].path, base_offset, end_offset, len(later)))
         self._remove(later)

@@ -71,7 +71,11 @@ class Joining:
         """About how many bytes of memory the member will take."""
         nbytes = member_bytes(
             self.protocols,
-            *(self.member_id, self.group_instance_id, self.client_id, self.client_host, self.protocol_type),
+            self.member_id,
+            self.group_instance_id,
+            self.client_id,
+            self.client_host,
+            self.protocol_type,
         )
         return nbytes if self.member_id else nbytes + NEW_ID_BYTES
 
