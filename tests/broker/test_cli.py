@@ -21,7 +21,6 @@ from tests.network.raw_client import RawClient, api_versions, correlation_ids
 from tests.servers.kafkapy_process import KafkapyProcess
 from tests.servers.piped import address_of, piped, serve_options
 
-
 STARTS_WITHIN = 10
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from kafkapy.coordination.topic_log import Done
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.coordinator import GroupCoordinator
 from kafkapy.groups.loading import GroupReplay, LoadedPartition
+from kafkapy.groups.share.persister import StateKeeper
 from kafkapy.metadata.image import MetadataImage, Topic
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.records import BatchHeader, read_header, stamp_batch
@@ -17,7 +18,7 @@ from kafkapy.protocol.types import random_uuid
 from kafkapy.storage.log.marker_batch import prepare_marker
 from kafkapy.storage.log.markers import TransactionMarker
 from kafkapy.storage.log.verification import Verification
-from tests.groups.group_world import TurnedClock, TurnedTimers
+from tests.loop.turned_clock import TurnedClock, TurnedTimers
 
 
 class MemoryLog:
@@ -152,6 +153,9 @@ class MemoryLog:
         return Topic(GROUP_METADATA_TOPIC, random_uuid(), ())
 
 
+Blocking = Callable[..., Awaitable[Any]]
+
+
 async def run_here(call: Callable[..., Any], *args: Any) -> Any:
     """Blocking work, in the test's own thread."""
     return call(*args)
@@ -164,10 +168,19 @@ def coordinator(
     config: GroupConfig | None = None,
     *,
     clustered: bool = False,
+    share_state: StateKeeper | None = None,
+    blocking: Blocking = run_here,
 ) -> GroupCoordinator:
     """A coordinator on `log`, not started."""
     groups = GroupCoordinator(
-        config or GroupConfig(), clock, timers, log, blocking=run_here, costly=run_here, clustered=clustered
+        config or GroupConfig(),
+        clock,
+        timers,
+        log,
+        blocking=blocking,
+        costly=blocking,
+        clustered=clustered,
+        share_state=share_state,
     )
     image = MetadataImage()
     log.created = lambda: groups.metadata_changed(image, image.with_topics([log.entry()]))
