@@ -1,4 +1,4 @@
-"""kafkapy of this checkout as a process (`python -m kafkapy serve`), as an operator starts it.
+"""kafkapy of this checkout as a process, as an operator starts it.
 
     with KafkapyProcess(tmp_path, properties={"durability": "os"}) as kafkapy:
         Producer({"bootstrap.servers": kafkapy.bootstrap_servers})
