@@ -14,6 +14,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from kafkapy.broker.data import Data
+from kafkapy.broker.replication import Replication
+from kafkapy.broker.start import Start
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.controller.admin import ClusterAdmin
 from kafkapy.controller.controller_link import ControllerLink
@@ -69,6 +72,7 @@ class ClusterMember:
         self._node_id = node_id
         self._store = store
         self._cache = cache
+        self.peers = peers
         self._listener = config.inter_broker_listener
         self._admin: ClusterAdmin | None = None
         self.controller = ControllerLink(
@@ -220,6 +224,21 @@ class ClusterMember:
     async def _read_controller_epoch(self) -> int:
         await self._store.sync()
         return int((await self._store.get(znodes.CONTROLLER_EPOCH)).data)
+
+
+def join_cluster(start: Start, data: Data, replication: Replication) -> ClusterMember | None:
+    """Make the parts that only a broker of a cluster has; None if it is alone."""
+    if not start.config.clustered:
+        return None
+    return ClusterMember(
+        start.config,
+        start.machine.clock,
+        node_id=data.node_id,
+        store=data.store,
+        cache=start.metadata,
+        replicas=replication.replicas,
+        peers=start.machine.peers(data.node_id),
+    )
 
 
 def _topic(nodes: Mapping[str, Node], name: str) -> Topic | None:

@@ -100,7 +100,7 @@ _BROKER: Final = {
 
 def documentation(name: str) -> str | None:
     """The sentence for a setting; None if there is none."""
-    return next((sentences[name] for sentences in _ALL if name in sentences), None)
+    return _ALL.get(name)
 
 
 _OF_TOPICS: Final = {
@@ -113,4 +113,4 @@ _OF_GROUPS: Final = {
     for name, key in group_keys().items()
     for synonym in key.synonyms
 }
-_ALL: Final = (_TOPIC, _GROUP, _CLIENT_METRICS, _BROKER, _OF_TOPICS, _OF_GROUPS)
+_ALL: Final = {**_OF_GROUPS, **_OF_TOPICS, **_BROKER, **_CLIENT_METRICS, **_GROUP, **_TOPIC}

@@ -232,9 +232,18 @@ def _names(name: str) -> tuple[str, ...]:
     """The names that can give a setting its value, in order of precedence."""
     if (setting := listener_setting(name)) is not None:
         return (name, setting)
+    return _FALLBACK_NAMES.get(name, (name,))
+
+
+def _fallback_names() -> dict[str, tuple[str, ...]]:
+    """The names of settings that take each other's values, by each of them."""
+    found: dict[str, tuple[str, ...]] = {}
     for first, fallbacks in FALLBACKS.items():
         names = (first, *(other for other, _ in fallbacks))
         # Not for log.flush.scheduler.interval.ms: Kafka shows no synonym of it.
-        if name == first or (name in names and first != "log.flush.interval.ms"):
-            return names
-    return (name,)
+        for name in names[:1] if first == "log.flush.interval.ms" else names:
+            found.setdefault(name, names)
+    return found
+
+
+_FALLBACK_NAMES: Final = _fallback_names()

@@ -15,7 +15,15 @@ from kafkapy.storage.log.log_config import NEVER
 logger = logging.getLogger(__name__)
 
 
-def settings(config: BrokerConfig) -> None:
+def before_the_start(config: BrokerConfig) -> None:
+    """Log what the settings and the machine do not allow, before anything is changed."""
+    _settings(config)
+    _compiled_parts()
+    _open_listeners(config)
+    _descriptors(config)
+
+
+def _settings(config: BrokerConfig) -> None:
     """Name the settings without effect, and those that relax durability=fsync."""
     if unknown := config.unknown():
         logger.warning("These settings are not known and have no effect: %s", hints(unknown))
@@ -38,7 +46,7 @@ def settings(config: BrokerConfig) -> None:
             )
 
 
-def compiled_parts() -> None:
+def _compiled_parts() -> None:
     """Say if the parts in C are missing, since their twins in Python are slow."""
     if missing := missing_parts(("kafkapy.storage.disk._sync_queue", "kafkapy.storage.cleaning._compactor")):
         logger.warning(
@@ -48,7 +56,7 @@ def compiled_parts() -> None:
         )
 
 
-def open_listeners(config: BrokerConfig) -> None:
+def _open_listeners(config: BrokerConfig) -> None:
     """Name the listeners that other machines reach: nothing protects the broker from them."""
     for listener in config.listeners:
         if not _is_of_this_machine(listener.host):
@@ -66,7 +74,7 @@ def _is_of_this_machine(host: str) -> bool:
         return host == "localhost"
 
 
-def descriptors(config: BrokerConfig) -> None:
+def _descriptors(config: BrokerConfig) -> None:
     """Log how many files and connections the limit of open files allows."""
     shares = share_descriptors(config["log.max.open.files"])
     logger.info(

@@ -25,8 +25,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final
 
-from kafkapy.coordination.answer import Answer
+from kafkapy.coordination.answer import Answer, Join
 from kafkapy.handlers.context import BrokerParts, RequestContext
+from kafkapy.handlers.per_partition import answer_in_steps, answer_partitions, visit_partitions
 from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.add_partitions_to_txn import (
@@ -34,6 +35,7 @@ from kafkapy.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
@@ -84,59 +86,62 @@ def _add_all(
     done: Callable[[list[AddPartitionsToTxnResult]], None],
 ) -> Steps[None]:
     """Add partitions, or verify them; `done` is called once with the results."""
-    image = broker.metadata.image
-    version = EPOCH_AT_EACH_END if api_version >= FIRST_VERSION_WITH_EPOCHS else 0
-    from_client = api_version < FIRST_VERSION_OF_BROKERS
     results: list[AddPartitionsToTxnResult] = []
-    waiting = 1
+    join = Join(lambda: done(results))
+    results = yield from answer_in_steps(
+        transactions, lambda transaction: _add(broker, transaction, api_version, join)
+    )
+    join.close()
 
-    def one_less() -> None:
-        nonlocal waiting
-        waiting -= 1
-        if not waiting:
-            done(results)
 
-    for transaction in transactions:
-        yield
-        result = AddPartitionsToTxnResult(transactional_id=transaction.transactional_id)
-        results.append(result)
-        partitions: set[TopicPartition] = set()
-        is_refused = False
-        for topic in transaction.topics:
-            yield
-            answer = AddPartitionsToTxnTopicResult(name=topic.name)
-            result.topic_results.append(answer)
-            is_forbidden = from_client and is_internal(topic.name)
-            for index in topic.partitions:
-                yield
-                each = AddPartitionsToTxnPartitionResult(partition_index=index)
-                answer.results_by_partition.append(each)
-                if is_forbidden:
-                    each.partition_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-                    is_refused = True
-                elif image.partition(topic.name, index) is None:
-                    each.partition_error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                    is_refused = True
-                else:
-                    partitions.add(TopicPartition(topic.name, index))
-        if is_refused:
-            yield from _set_errors(result, ErrorCode.OPERATION_NOT_ATTEMPTED)
-            continue
-        producer = Producer(transaction.producer_id, transaction.producer_epoch)
-        if transaction.verify_only:
-            yield from _verify(broker, transaction, producer, result)
-            continue
+def _add(
+    broker: BrokerParts, transaction: AddPartitionsToTxnTransaction, api_version: int, join: Join
+) -> Steps[AddPartitionsToTxnResult]:
+    """Add the partitions of one transaction, or verify them.
 
-        def added(error: ErrorCode, result: AddPartitionsToTxnResult = result) -> None:
+    `join` waits until the result is complete.
+    """
+    image, from_client = broker.metadata.image, api_version < FIRST_VERSION_OF_BROKERS
+    partitions: set[TopicPartition] = set()
+    is_refused = False
+
+    def check(topic: AddPartitionsToTxnTopic, index: int) -> AddPartitionsToTxnPartitionResult:
+        nonlocal is_refused
+        error = ErrorCode.NONE
+        if from_client and is_internal(topic.name):
+            error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif image.partition(topic.name, index) is None:
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        else:
+            partitions.add(TopicPartition(topic.name, index))
+        is_refused |= bool(error)
+        return AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=error)
+
+    topics = yield from answer_partitions(
+        transaction.topics,
+        lambda topic: topic.partitions,
+        check,
+        lambda topic, answers: AddPartitionsToTxnTopicResult(name=topic.name, results_by_partition=answers),
+    )
+    result = AddPartitionsToTxnResult(transactional_id=transaction.transactional_id, topic_results=topics)
+    producer = Producer(transaction.producer_id, transaction.producer_epoch)
+    if is_refused:
+        yield from _set_errors(result, ErrorCode.OPERATION_NOT_ATTEMPTED)
+    elif transaction.verify_only:
+        yield from _verify(broker, transaction, producer, result)
+    else:
+
+        def added(error: ErrorCode) -> None:
             if error:
-                for topic in result.topic_results:
+                for topic in topics:
                     for each in topic.results_by_partition:
                         each.partition_error_code = error
-            one_less()
+            join.end()
 
-        waiting += 1
+        join.begin()
+        version = EPOCH_AT_EACH_END if api_version >= FIRST_VERSION_WITH_EPOCHS else 0
         broker.transactions.add_partitions(transaction.transactional_id, producer, partitions, version, added)
-    one_less()
+    return result
 
 
 def _verify(
@@ -157,12 +162,12 @@ def _set_errors(
     result: AddPartitionsToTxnResult, error: ErrorCode, but: Collection[TopicPartition] = ()
 ) -> Steps[None]:
     """Set the error of all partitions that have none yet, except for some."""
-    for topic in result.topic_results:
-        yield
-        for each in topic.results_by_partition:
-            yield
-            if not each.partition_error_code and (topic.name, each.partition_index) not in but:
-                each.partition_error_code = error
+
+    def set_error(topic: AddPartitionsToTxnTopicResult, each: AddPartitionsToTxnPartitionResult) -> None:
+        if not each.partition_error_code and (topic.name, each.partition_index) not in but:
+            each.partition_error_code = error
+
+    return visit_partitions(result.topic_results, lambda topic: topic.results_by_partition, set_error)
 
 
 def _rename_fenced(topics: Sequence[AddPartitionsToTxnTopicResult]) -> None:

@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from kafkapy.controller.assignment import check_manual_replicas
 from kafkapy.controller.controller import Controller
 from kafkapy.handlers.context import RequestContext
-from kafkapy.handlers.per_partition import answer_partitions, visit_partitions
+from kafkapy.handlers.per_partition import answer_by_topic, answer_partitions, visit_partitions
 from kafkapy.loop.turns import Steps, Turns
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.alter_partition_reassignments import (
@@ -84,19 +84,21 @@ async def _alter(
 def _by_topic(
     results: Mapping[TopicPartition, KafkaError | None],
 ) -> Steps[list[ReassignableTopicResponse]]:
-    by_topic: dict[str, ReassignableTopicResponse] = {}
-    for (topic, index), error in results.items():
-        yield
-        if topic not in by_topic:
-            by_topic[topic] = ReassignableTopicResponse(name=topic)
-        by_topic[topic].partitions.append(
-            ReassignablePartitionResponse(
-                partition_index=index,
-                error_code=ErrorCode.NONE if error is None else error.code,
-                error_message=None if error is None else error.message,
-            )
+    def answer(
+        result: tuple[TopicPartition, KafkaError | None],
+    ) -> tuple[str, ReassignablePartitionResponse]:
+        (topic, index), error = result
+        return topic, ReassignablePartitionResponse(
+            partition_index=index,
+            error_code=ErrorCode.NONE if error is None else error.code,
+            error_message=None if error is None else error.message,
         )
-    return list(by_topic.values())
+
+    return answer_by_topic(
+        results.items(),
+        answer,
+        lambda topic, answers: ReassignableTopicResponse(name=topic, partitions=answers),
+    )
 
 
 def _answer(

@@ -25,10 +25,11 @@ from __future__ import annotations
 import asyncio
 
 from kafkapy.handlers.context import RequestContext
-from kafkapy.handlers.per_partition import visit_partitions
+from kafkapy.handlers.per_partition import answer_in_steps, visit_partitions
 from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
@@ -64,13 +65,14 @@ async def handle(context: RequestContext, request: AlterReplicaLogDirsRequest) -
 
 def _wanted(request: AlterReplicaLogDirsRequest) -> Steps[dict[TopicPartition, str]]:
     wanted: dict[TopicPartition, str] = {}
-    for directory in request.dirs:
-        yield
 
-        def want(topic: AlterReplicaLogDirTopic, index: int, path: str = directory.path) -> None:
-            wanted[TopicPartition(topic.name, index)] = path
+    def want_all(directory: AlterReplicaLogDir) -> Steps[None]:
+        def want(topic: AlterReplicaLogDirTopic, index: int) -> None:
+            wanted[TopicPartition(topic.name, index)] = directory.path
 
-        yield from visit_partitions(directory.topics, lambda topic: topic.partitions, want)
+        return visit_partitions(directory.topics, lambda topic: topic.partitions, want)
+
+    yield from answer_in_steps(request.dirs, want_all)
     return wanted
 
 

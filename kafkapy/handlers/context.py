@@ -47,7 +47,9 @@ from kafkapy.loop.validation import Validation
 from kafkapy.metadata.cache import MetadataCache
 from kafkapy.metadata.encoded_answers import EncodedAnswers
 from kafkapy.metadata.image import MetadataImage
+from kafkapy.network.answer_budget import BYTES_OF_A_VALUE
 from kafkapy.network.requester import Requester
+from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.replicas.controller_requests import ControllerRequests
 from kafkapy.replicas.log_mover import LogMover
 from kafkapy.replicas.log_start_saves import LogStartSaves
@@ -140,6 +142,19 @@ class RequestContext:
     def principal(self) -> str:
         """The identity of the client."""
         return self.connection.principal
+
+    def charge(self, values: int, nbytes: int, refusal: ErrorCode) -> None:
+        """Charge a part of the answer to the client before it is made.
+
+        A handler whose answer may be much larger than its request calls this for each part, with the numbers
+        in it and the bytes of its texts.
+
+        Raises:
+            KafkaError: all answers together leave no room for it. The error is `refusal`, after which clients
+                of the API ask again.
+        """
+        if not self.connection.charge(values + nbytes // BYTES_OF_A_VALUE):
+            raise KafkaError(refusal, "The answers to all clients together are too large: ask again later.")
 
     def nodes(self) -> list[Node]:
         """The live brokers that have the client's listener, by id.

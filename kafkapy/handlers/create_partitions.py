@@ -29,6 +29,7 @@ from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
+    CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
 
@@ -53,14 +54,15 @@ async def handle(context: RequestContext, request: CreatePartitionsRequest) -> C
 
 def _wanted(request: CreatePartitionsRequest, names: Mapping[str, int]) -> Steps[list[MorePartitions]]:
     """The requests for topics that are named once."""
-    wanted = []
-    for topic in request.topics:
-        yield
-        if names[topic.name] == 1:
-            assignments = topic.assignments
-            replicas = None if assignments is None else [each.broker_ids for each in assignments]
-            wanted.append(MorePartitions(topic.name, topic.count, replicas))
-    return wanted
+
+    def more(topic: CreatePartitionsTopic) -> MorePartitions | None:
+        if names[topic.name] > 1:
+            return None
+        assignments = topic.assignments
+        replicas = None if assignments is None else [each.broker_ids for each in assignments]
+        return MorePartitions(topic.name, topic.count, replicas)
+
+    return answer_each(request.topics, more)
 
 
 def _response(

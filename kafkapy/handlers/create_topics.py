@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterable, Mapping
 from kafkapy.configs.entries import ConfigEntry
 from kafkapy.controller.topic_plans import NewTopic
 from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.per_partition import answer_each, visit_each
 from kafkapy.loop.turns import Steps
 from kafkapy.metadata.image import Topic
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -71,8 +72,8 @@ def _wanted(
     """The topics to create, and why others are not even tried."""
     wanted: list[NewTopic] = []
     refused: dict[str, KafkaError] = {}
-    for topic in request.topics:
-        yield
+
+    def sort(topic: CreatableTopic) -> None:
         if topic.name == CLUSTER_METADATA_TOPIC:
             refused[topic.name] = KafkaError(
                 ErrorCode.INVALID_REQUEST,
@@ -82,6 +83,8 @@ def _wanted(
             refused[topic.name] = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
         else:
             wanted.append(_new_topic(topic))
+
+    yield from visit_each(request.topics, sort)
     return wanted, refused
 
 
@@ -92,20 +95,17 @@ def _response(
 ) -> Steps[CreateTopicsResponse]:
     shown: dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]] = {}
     """By what topics set themselves: that is the same for most."""
-    response = CreateTopicsResponse()
-    for name in names:
-        yield
+
+    def answer(name: str) -> CreatableTopicResult:
         result = results[name]
         if isinstance(result, KafkaError):
-            response.topics.append(
-                CreatableTopicResult(name=name, error_code=result.code, error_message=result.message)
-            )
-            continue
+            return CreatableTopicResult(name=name, error_code=result.code, error_message=result.message)
         overrides = frozenset(result.configs.items())
         if overrides not in shown:
             shown[overrides] = _configs(entries(result.configs))
-        response.topics.append(_created(result, shown[overrides]))
-    return response
+        return _created(result, shown[overrides])
+
+    return CreateTopicsResponse(topics=(yield from answer_each(names, answer)))
 
 
 def _no_entries(overrides: Mapping[str, str]) -> list[ConfigEntry]:

@@ -19,6 +19,7 @@ from collections.abc import Awaitable
 
 from kafkapy.coordination.answer import Answer, Join
 from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.per_partition import answer_in_steps
 from kafkapy.loop.turns import Steps, counted
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.delete_groups import (
@@ -36,20 +37,22 @@ def handle(
     response = DeleteGroupsResponse()
     answer: Answer[DeleteGroupsResponse] = Answer()
     join = Join(lambda: answer(response))
-    for group_id in (yield from counted(request.groups_names)):
-        result = DeletableGroupResult(group_id=group_id)
-        response.results.append(result)
 
-        def done(error: ErrorCode, result: DeletableGroupResult = result) -> None:
+    def delete(group_id: str) -> Steps[DeletableGroupResult]:
+        result = DeletableGroupResult(group_id=group_id)
+
+        def done(error: ErrorCode) -> None:
             result.error_code = error
             join.end()
 
-        yield
         join.begin()
         try:
             yield from groups.delete_group(group_id, done)
         except KafkaError as error:
             result.error_message = error.message or None
             done(error.code)
+        return result
+
+    response.results = yield from answer_in_steps((yield from counted(request.groups_names)), delete)
     join.close()
     return answer.result()

@@ -25,7 +25,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkapy.handlers.context import RequestContext
-from kafkapy.handlers.per_partition import answer_each
+from kafkapy.handlers.per_partition import answer_each, visit_each, visit_partitions
 from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.delete_records import (
@@ -33,6 +33,7 @@ from kafkapy.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
+    DeleteRecordsTopic,
     DeleteRecordsTopicResult,
 )
 from kafkapy.protocol.topic_names import is_internal
@@ -61,19 +62,21 @@ def _delete_all(
 ) -> Steps[Results]:
     """Move the log start offsets; the partitions where that is done go to `deleted`."""
     wanted: dict[str, dict[int, DeleteRecordsPartition]] = {}
-    for topic in request.topics:
-        yield
-        of_topic = wanted.setdefault(topic.name, {})
-        for partition in topic.partitions:
-            yield
-            of_topic[partition.partition_index] = partition
     topics: Results = {}
-    for name, of_topic in wanted.items():
-        yield
-        topics[name] = {}
-        for index, partition in of_topic.items():
-            yield
-            topics[name][index] = _delete(context, name, partition, deleted)
+
+    def want_topic(topic: DeleteRecordsTopic) -> None:
+        wanted[topic.name], topics[topic.name] = {}, {}
+
+    def want(topic: DeleteRecordsTopic, partition: DeleteRecordsPartition) -> None:
+        wanted[topic.name][partition.partition_index] = partition
+
+    def delete(named: tuple[str, object], index: int) -> None:
+        name, _ = named
+        topics[name][index] = _delete(context, name, wanted[name][index], deleted)
+
+    yield from visit_each(request.topics, want_topic)
+    yield from visit_partitions(request.topics, lambda topic: topic.partitions, want)
+    yield from visit_partitions(wanted.items(), lambda named: named[1], delete)
     return topics
 
 
@@ -123,11 +126,13 @@ def _response(
     context: RequestContext, topics: Results, deleted: dict[tuple[str, int], Partition]
 ) -> Steps[DeleteRecordsResponse]:
     """The answer; an error where a crash might bring the records back."""
-    for (name, index), partition in deleted.items():
-        yield
+
+    def check(name: str, index: int, partition: Partition) -> None:
         if not context.broker.log_starts.is_saved(partition.log):
             result = topics[name][index]
             result.error_code, result.low_watermark = ErrorCode.KAFKA_STORAGE_ERROR, INVALID_LOW_WATERMARK
+
+    yield from visit_each(deleted.items(), lambda found: check(*found[0], found[1]))
     answers = yield from answer_each(
         topics, lambda name: DeleteRecordsTopicResult(name=name, partitions=list(topics[name].values()))
     )

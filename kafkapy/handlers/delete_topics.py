@@ -21,10 +21,8 @@ Version notes:
 
 from __future__ import annotations
 
-from collections import Counter
-
 from kafkapy.handlers.context import RequestContext
-from kafkapy.handlers.per_partition import answer_each
+from kafkapy.handlers.per_partition import answer_each, visit_each
 from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.delete_topics import (
@@ -85,35 +83,36 @@ def _resolve(
     Source: Kafka's ControllerApis.
     """
     image = context.broker.metadata.image
-    names: Counter[str] = Counter()
-    ids: Counter[Uuid] = Counter()
-    responses = []
-    for state in (yield from _states(request)):
-        yield
+    names: dict[str, int] = {}
+    ids: dict[Uuid, int] = {}
+    responses: list[DeletableTopicResult] = []
+
+    def sort(state: DeleteTopicState) -> None:
         if state.name is None and state.topic_id == ZERO_UUID:
             responses.append(_refused(None, ZERO_UUID, "Neither topic name nor id were specified."))
         elif state.name is None:
-            ids[state.topic_id] += 1
+            ids[state.topic_id] = ids.get(state.topic_id, 0) + 1
         elif state.topic_id == ZERO_UUID:
-            names[state.name] += 1
+            names[state.name] = names.get(state.name, 0) + 1
         else:
             responses.append(
                 _refused(state.name, state.topic_id, "You may not specify both topic name and topic id.")
             )
+
     topics: dict[Uuid, str] = {}
-    for topic_id, count in ids.items():
-        yield
+
+    def resolve_id(topic_id: Uuid) -> None:
         topic = image.topics_by_id.get(topic_id)
-        if count > 1:
+        if ids[topic_id] > 1:
             responses.append(_refused(None, topic_id, "Duplicate topic id."))
         elif topic is None:
             responses.append(_result(None, topic_id, _UNKNOWN_ID))
         else:
             topics[topic_id] = topic.name
-    for name, count in names.items():
-        yield
+
+    def resolve_name(name: str) -> None:
         topic = image.topics.get(name)
-        if count > 1:
+        if names[name] > 1:
             responses.append(_refused(name, ZERO_UUID, "Duplicate topic name."))
         elif topic is None:
             responses.append(_result(name, ZERO_UUID, _UNKNOWN_NAME))
@@ -123,6 +122,10 @@ def _resolve(
             responses.append(_refused(name, topic.id, message))
         else:
             topics[topic.id] = name
+
+    yield from visit_each((yield from _states(request)), sort)
+    yield from visit_each(ids, resolve_id)
+    yield from visit_each(names, resolve_name)
     return responses, topics
 
 

@@ -21,6 +21,7 @@ from enum import IntEnum
 
 from kafkapy.configs.quotas import quotas
 from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.per_partition import answer_each
 from kafkapy.loop.turns import Steps
 from kafkapy.metadata.quotas import CLIENT_ID, IP, USER, QuotaEntity
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -48,12 +49,15 @@ def handle(
         exact, types = _filter(request.components)
     except KafkaError as error:
         return DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)
-    entries = []
-    for entity, configs in context.broker.metadata.image.client_quotas.configs.items():
-        yield
+
+    def entry(entity: QuotaEntity, configs: Mapping[str, str]) -> EntryData | None:
         values = quotas(configs)
-        if values and _matches(entity, exact, types, strict=request.strict):
-            entries.append(_entry(entity, values))
+        if not values or not _matches(entity, exact, types, strict=request.strict):
+            return None
+        return _entry(entity, values)
+
+    stored = context.broker.metadata.image.client_quotas.configs.items()
+    entries = yield from answer_each(stored, lambda found: entry(*found))
     return DescribeClientQuotasResponse(entries=entries)
 
 

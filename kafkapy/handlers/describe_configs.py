@@ -30,7 +30,7 @@ Version notes:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import Final
 
 from kafkapy.configs import loggers as broker_loggers
@@ -38,6 +38,7 @@ from kafkapy.configs.entries import TYPES, ConfigEntry, Source
 from kafkapy.configs.keys import UNKNOWN
 from kafkapy.configs.kind import ALL_BROKERS, ResourceType
 from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.per_partition import answer_each, visit_each
 from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.describe_configs import (
@@ -70,12 +71,14 @@ def handle(
     read, shown = context.broker.metadata.image.topics, context.broker.shown_image.topics
     resources: Resources = {}
     unread: set[str] = set()
-    for resource in request.resources:
-        yield
+
+    def want(resource: DescribeConfigsResource) -> None:
         kind, name = resource.resource_type, resource.resource_name
         resources.setdefault((kind, name), resource)
         if kind == ResourceType.TOPIC and name not in read and name in shown:
             unread.add(name)
+
+    yield from visit_each(request.resources, want)
     if unread:
         return _describe_when_read(context, request, resources, unread)
     return (yield from _describe(context, request, resources))
@@ -95,18 +98,17 @@ async def _describe_when_read(
 def _describe(
     context: RequestContext, request: DescribeConfigsRequest, resources: Resources
 ) -> Steps[DescribeConfigsResponse]:
-    results = []
     without_settings = 0
-    for resource in resources.values():
-        yield
-        if not _may_be_unknown(context, resource):
-            results.append(_result(context, request, resource))
-        elif without_settings < MOST_WITHOUT_SETTINGS:
+
+    def answer(resource: DescribeConfigsResource) -> DescribeConfigsResult:
+        nonlocal without_settings
+        if _may_be_unknown(context, resource):
+            if without_settings >= MOST_WITHOUT_SETTINGS:
+                return _one_too_many(resource)
             without_settings += 1
-            results.append(_result(context, request, resource))
-        else:
-            results.append(_one_too_many(resource))
-    return DescribeConfigsResponse(results=results)
+        return _result(context, request, resource)
+
+    return DescribeConfigsResponse(results=(yield from answer_each(resources.values(), answer)))
 
 
 def _may_be_unknown(context: RequestContext, resource: DescribeConfigsResource) -> bool:
@@ -133,13 +135,26 @@ def _result(
 ) -> DescribeConfigsResult:
     result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
     try:
-        entries = _entries(context, resource)
+        keys = set(resource.configuration_keys or ())
+        entries = [entry for entry in _entries(context, resource) if not keys or entry.name in keys]
+        _charge(context, request, entries)
+        result.configs = [_config(entry, request) for entry in entries]
     except KafkaError as error:
         result.error_code, result.error_message = error.code, error.message or ""
-        return result
-    keys = set(resource.configuration_keys or ())
-    result.configs = [_config(entry, request) for entry in entries if not keys or entry.name in keys]
     return result
+
+
+def _charge(context: RequestContext, request: DescribeConfigsRequest, entries: Sequence[ConfigEntry]) -> None:
+    values = nbytes = 0
+    for entry in entries:
+        values += 8
+        nbytes += len(entry.value or "")
+        if request.include_synonyms:
+            values += 3 * len(entry.synonyms)
+            nbytes += sum(len(synonym.value or "") for synonym in entry.synonyms)
+        if request.include_documentation:
+            nbytes += len(entry.documentation or "")
+    context.charge(values, nbytes, ErrorCode.REQUEST_TIMED_OUT)
 
 
 def _entries(context: RequestContext, resource: DescribeConfigsResource) -> list[ConfigEntry]:

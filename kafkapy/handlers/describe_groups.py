@@ -51,7 +51,11 @@ def handle(context: RequestContext, request: DescribeGroupsRequest) -> Steps[Des
 
 def _describe(context: RequestContext, group_id: str) -> DescribedGroup:
     try:
-        return _described(context.broker.groups.require_classic_group(group_id))
+        described = _described(context.broker.groups.require_classic_group(group_id))
+        # The bytes are those of the group; they are copied when the answer is encoded.
+        nbytes = sum(len(each.member_metadata) + len(each.member_assignment) for each in described.members)
+        context.charge(6 * len(described.members), nbytes, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return described
     except KafkaError as error:
         if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
             return DescribedGroup(group_id=group_id, error_code=error.code)

@@ -18,11 +18,8 @@ Version notes:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import chain
-
 from kafkapy.handlers.context import RequestContext
-from kafkapy.handlers.per_partition import visit_partitions
+from kafkapy.handlers.per_partition import visit_each, visit_partitions
 from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.describe_log_dirs import (
@@ -32,7 +29,10 @@ from kafkapy.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from kafkapy.protocol.types import TopicPartition
+from kafkapy.replicas.partition import Partition
 from kafkapy.storage.disk.log_directory import LogDirectory
+from kafkapy.storage.log.partition_log import PartitionLog
 
 UNKNOWN_LAG = -1
 
@@ -41,9 +41,6 @@ ByDirectory = dict[str, dict[str, list[DescribeLogDirsPartition]]]
 
 Wanted = dict[str, set[int]]
 """The partitions that a client names, by topic."""
-
-Described = tuple[str, str, DescribeLogDirsPartition]
-"""Path of a log directory, name of a topic, and one of its partitions in there."""
 
 
 async def handle(context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
@@ -68,33 +65,33 @@ def _by_directory(context: RequestContext, request: DescribeLogDirsRequest) -> S
             lambda topic, index: named.setdefault(topic.topic, set()).add(index),
         )
     by_directory: ByDirectory = {}
-    for each in chain(_logs(context, wanted), _copies(context, wanted)):
-        yield
-        path, name, described = each
-        by_directory.setdefault(path, {}).setdefault(name, []).append(described)
-    return by_directory
 
+    def add(directory: LogDirectory, topic: str, described: DescribeLogDirsPartition) -> None:
+        by_directory.setdefault(directory.path, {}).setdefault(topic, []).append(described)
 
-def _logs(context: RequestContext, wanted: Wanted | None) -> Iterator[Described]:
-    for partition in tuple(context.broker.replicas):
-        name, index = partition.topic_partition
-        if wanted is None or index in wanted.get(name, ()):
+    def describe(partition: Partition) -> None:
+        topic, index = partition.topic_partition
+        if wanted is None or index in wanted.get(topic, ()):
             described = DescribeLogDirsPartition(partition_index=index, partition_size=partition.log.size)
-            yield partition.log.log_directory.path, name, described
+            add(partition.log.log_directory, topic, described)
 
-
-def _copies(context: RequestContext, wanted: Wanted | None) -> Iterator[Described]:
     logs = context.broker.logs
-    for topic_partition, copy in tuple(logs.moves.copies.items()):
-        if wanted is None or topic_partition.partition in wanted.get(topic_partition.topic, ()):
+
+    def describe_copy(topic_partition: TopicPartition, copy: PartitionLog) -> None:
+        topic, index = topic_partition
+        if wanted is None or index in wanted.get(topic, ()):
             log = logs.logs.get(topic_partition)
             described = DescribeLogDirsPartition(
-                partition_index=topic_partition.partition,
+                partition_index=index,
                 partition_size=copy.size,
                 offset_lag=UNKNOWN_LAG if log is None else log.log_end_offset - copy.log_end_offset,
                 is_future_key=True,
             )
-            yield copy.log_directory.path, topic_partition.topic, described
+            add(copy.log_directory, topic, described)
+
+    yield from visit_each(tuple(context.broker.replicas), describe)
+    yield from visit_each(tuple(logs.moves.copies.items()), lambda moving: describe_copy(*moving))
+    return by_directory
 
 
 async def _describe(

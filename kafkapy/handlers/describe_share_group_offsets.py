@@ -17,6 +17,8 @@ Version notes:
 
 from __future__ import annotations
 
+from typing import Final
+
 from kafkapy.handlers.context import RequestContext
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.describe_share_group_offsets import (
@@ -24,6 +26,9 @@ from kafkapy.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponse,
     DescribeShareGroupOffsetsResponseGroup,
 )
+
+VALUES: Final = 6
+"""The values of a partition, and about those of a topic."""
 
 
 async def handle(
@@ -51,6 +56,9 @@ async def handle(
                 raise KafkaError(ErrorCode.INVALID_GROUP_ID)
             else:
                 answer.topics = await offsets.describe(group.group_id, group.topics, turns)
+            values = sum(VALUES * (1 + len(topic.partitions)) for topic in answer.topics)
+            context.charge(values, 0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         except KafkaError as error:
+            answer.topics = []
             answer.error_code, answer.error_message = error.code, error.message
     return response

@@ -14,12 +14,14 @@ Behaviour:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Iterator
+from functools import partial
 from heapq import heappop, heappush
 
 from kafkapy.handlers.authorized_operations import TOPIC
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.offline_replicas import OfflineReplicas
+from kafkapy.handlers.per_partition import answer_each, answer_in_steps, visit_each
 from kafkapy.loop.turns import Steps, counted
 from kafkapy.metadata.image import Topic
 from kafkapy.protocol.errors import ErrorCode
@@ -45,59 +47,70 @@ def handle(
         return (yield from _refused(asked))
     names = yield from _heap(name for name in asked or image.topics if name >= first_name)
     limit = min(context.broker.config["max.request.partition.size.limit"], request.response_partition_limit)
-    remaining = max(limit, 1)
-    response = DescribeTopicPartitionsResponse()
-    live = {node.id for node in context.nodes()}
-    offline = OfflineReplicas(context, live)
-    while names:
-        yield
-        name = heappop(names)
-        if remaining == 0:
-            response.next_cursor = Cursor(topic_name=name, partition_index=0)
-            break
-        topic = image.topics.get(name)
+    page = _Page(context, first_name, first_partition, max(limit, 1))
+    topics = yield from answer_in_steps(page.names(names), page.describe)
+    return DescribeTopicPartitionsResponse(topics=topics, next_cursor=page.next_cursor)
+
+
+class _Page:
+    """One page of an answer."""
+
+    def __init__(self, context: RequestContext, first_name: str, first_partition: int, limit: int) -> None:
+        self.next_cursor: Cursor | None = None
+        """Where the next page begins, if there is one."""
+        self._context = context
+        self._image = context.broker.shown_image
+        self._first = first_name, first_partition
+        self._remaining = limit
+        """The partitions for which there is room."""
+        self._live = {node.id for node in context.nodes()}
+        self._offline = OfflineReplicas(context, self._live)
+
+    def names(self, heap: list[str]) -> Iterator[str]:
+        """The topics of this page, in their order."""
+        while heap and self.next_cursor is None:
+            name = heappop(heap)
+            if self._remaining:
+                yield name
+            else:
+                self.next_cursor = Cursor(topic_name=name, partition_index=0)
+
+    def describe(self, name: str) -> Steps[DescribeTopicPartitionsResponseTopic]:
+        """The next topic of this page, with as many partitions as there is room for."""
+        topic = self._image.topics.get(name)
         if topic is None:
-            response.topics.append(_absent(name))
-            continue
+            return _absent(name)
+        first_name, first_partition = self._first
         first = first_partition if name == first_name else 0
-        end = min(len(topic.partitions), first + remaining)
-        partitions = []
-        for index in range(first, end):
-            yield
-            if topic.partitions[index].exists:
-                partitions.append(_partition(context, topic, index, live, offline))
-        response.topics.append(
-            DescribeTopicPartitionsResponseTopic(
-                name=name,
-                topic_id=topic.id,
-                is_internal=is_internal(name),
-                partitions=partitions,
-                topic_authorized_operations=TOPIC,
-            )
-        )
+        end = min(len(topic.partitions), first + self._remaining)
         if end < len(topic.partitions):
-            response.next_cursor = Cursor(topic_name=name, partition_index=end)
-            break
-        remaining -= max(end - first, 0)
-    return response
+            self.next_cursor = Cursor(topic_name=name, partition_index=end)
+        self._remaining -= max(end - first, 0)
+        return DescribeTopicPartitionsResponseTopic(
+            name=name,
+            topic_id=topic.id,
+            is_internal=is_internal(name),
+            partitions=(yield from answer_each(range(first, end), partial(self._partition, topic))),
+            topic_authorized_operations=TOPIC,
+        )
 
-
-def _partition(
-    context: RequestContext, topic: Topic, index: int, live: Collection[int], all_offline: OfflineReplicas
-) -> DescribeTopicPartitionsResponsePartition:
-    state = topic.partitions[index]
-    offline = all_offline.of(topic.name, index, state.replicas)
-    is_led = state.leader in live and not (state.leader == context.broker.node_id and state.leader in offline)
-    return DescribeTopicPartitionsResponsePartition(
-        partition_index=index,
-        leader_id=state.leader if is_led else -1,
-        leader_epoch=state.leader_epoch,
-        replica_nodes=list(state.replicas),
-        isr_nodes=list(state.isr),
-        eligible_leader_replicas=[],
-        last_known_elr=[],
-        offline_replicas=offline,
-    )
+    def _partition(self, topic: Topic, index: int) -> DescribeTopicPartitionsResponsePartition | None:
+        state = topic.partitions[index]
+        if not state.exists:
+            return None
+        offline = self._offline.of(topic.name, index, state.replicas)
+        is_here = state.leader == self._context.broker.node_id
+        is_led = state.leader in self._live and not (is_here and state.leader in offline)
+        return DescribeTopicPartitionsResponsePartition(
+            partition_index=index,
+            leader_id=state.leader if is_led else -1,
+            leader_epoch=state.leader_epoch,
+            replica_nodes=list(state.replicas),
+            isr_nodes=list(state.isr),
+            eligible_leader_replicas=[],
+            last_known_elr=[],
+            offline_replicas=offline,
+        )
 
 
 def _absent(name: str) -> DescribeTopicPartitionsResponseTopic:
@@ -113,19 +126,17 @@ def _heap(names: Iterable[str]) -> Steps[list[str]]:
     Sorting them would have no pauses, and a page needs the first ones only.
     """
     heap: list[str] = []
-    for name in names:
-        yield
-        heappush(heap, name)
+    yield from visit_each(names, lambda name: heappush(heap, name))
     return heap
 
 
 def _refused(asked: Iterable[str]) -> Steps[DescribeTopicPartitionsResponse]:
     """INVALID_REQUEST for each topic: the response has no error of its own."""
-    response = DescribeTopicPartitionsResponse()
     names = yield from _heap(asked)
-    while names:
-        yield
-        response.topics.append(
-            DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=heappop(names))
-        )
-    return response
+    topics = yield from answer_each(
+        range(len(names)),
+        lambda _: DescribeTopicPartitionsResponseTopic(
+            error_code=ErrorCode.INVALID_REQUEST, name=heappop(names)
+        ),
+    )
+    return DescribeTopicPartitionsResponse(topics=topics)

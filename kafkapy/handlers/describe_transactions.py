@@ -13,8 +13,9 @@ Behaviour:
 from __future__ import annotations
 
 from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.per_partition import answer_by_topic, answer_in_steps
 from kafkapy.loop.turns import Steps, counted
-from kafkapy.protocol.errors import KafkaError
+from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
@@ -27,23 +28,28 @@ def handle(
     context: RequestContext, request: DescribeTransactionsRequest
 ) -> Steps[DescribeTransactionsResponse]:
     """Describe each id."""
-    response = DescribeTransactionsResponse()
-    for transactional_id in (yield from counted(request.transactional_ids)):
-        yield
-        state = TransactionState(transactional_id=transactional_id)
-        response.transaction_states.append(state)
-        try:
-            found = context.broker.transactions.describe(transactional_id)
-        except KafkaError as error:
-            state.error_code = error.code
-            continue
-        state.transaction_state = found.state.label
-        state.transaction_timeout_ms = found.timeout_ms
-        state.transaction_start_time_ms = found.start_ms
-        state.producer_id, state.producer_epoch = found.producer_id, found.producer_epoch
-        by_topic: dict[str, TopicData] = {}
-        for topic, index in sorted(found.partitions):
-            yield
-            by_topic.setdefault(topic, TopicData(topic=topic)).partitions.append(index)
-        state.topics = list(by_topic.values())
-    return response
+    named = yield from counted(request.transactional_ids)
+    states = yield from answer_in_steps(named, lambda each: _describe(context, each))
+    return DescribeTransactionsResponse(transaction_states=states)
+
+
+def _describe(context: RequestContext, transactional_id: str) -> Steps[TransactionState]:
+    try:
+        found = context.broker.transactions.describe(transactional_id)
+        context.charge(2 * len(found.partitions), 0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    except KafkaError as error:
+        return TransactionState(transactional_id=transactional_id, error_code=error.code)
+    topics = yield from answer_by_topic(
+        sorted(found.partitions),
+        lambda partition: partition,
+        lambda topic, indexes: TopicData(topic=topic, partitions=indexes),
+    )
+    return TransactionState(
+        transactional_id=transactional_id,
+        transaction_state=found.state.label,
+        transaction_timeout_ms=found.timeout_ms,
+        transaction_start_time_ms=found.start_ms,
+        producer_id=found.producer_id,
+        producer_epoch=found.producer_epoch,
+        topics=topics,
+    )

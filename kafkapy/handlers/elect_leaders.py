@@ -26,10 +26,10 @@ from collections.abc import Awaitable, Mapping
 from kafkapy.controller.controller import Controller
 from kafkapy.controller.elections import ElectionType
 from kafkapy.handlers.context import RequestContext
-from kafkapy.handlers.per_partition import answer_partitions, visit_partitions
+from kafkapy.handlers.per_partition import answer_by_topic, answer_partitions, visit_partitions
 from kafkapy.logs.text import shortened
 from kafkapy.loop.turns import Steps, Turns
-from kafkapy.metadata.image import MetadataImage, PartitionState
+from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -125,21 +125,21 @@ async def _elect(
 def _by_topic(
     results: Mapping[TopicPartition, KafkaError | None], *, asks_for_all: bool
 ) -> Steps[list[ReplicaElectionResult]]:
-    by_topic: dict[str, ReplicaElectionResult] = {}
-    for (topic, index), problem in results.items():
-        yield
+    def answer(result: tuple[TopicPartition, KafkaError | None]) -> tuple[str, PartitionResult] | None:
+        (topic, index), problem = result
         if problem is None:
-            answer = PartitionResult(partition_id=index, error_message=None)
-        elif problem.code is ErrorCode.ELECTION_NOT_NEEDED and asks_for_all:
-            continue
-        else:
-            answer = PartitionResult(
-                partition_id=index, error_code=problem.code, error_message=problem.message
-            )
-        if topic not in by_topic:
-            by_topic[topic] = ReplicaElectionResult(topic=topic)
-        by_topic[topic].partition_result.append(answer)
-    return list(by_topic.values())
+            return topic, PartitionResult(partition_id=index, error_message=None)
+        if problem.code is ErrorCode.ELECTION_NOT_NEEDED and asks_for_all:
+            return None
+        return topic, PartitionResult(
+            partition_id=index, error_code=problem.code, error_message=problem.message
+        )
+
+    return answer_by_topic(
+        results.items(),
+        answer,
+        lambda topic, found: ReplicaElectionResult(topic=topic, partition_result=found),
+    )
 
 
 class _Elector:
@@ -174,15 +174,18 @@ class _Elector:
 
     def all_topics(self) -> Steps[list[ReplicaElectionResult]]:
         """Every topic, with its partitions that would need an election."""
-        results = []
-        for name, topic in self._image.topics.items():
-            needing = []
-            for index, state in enumerate(topic.partitions):
-                yield
-                if state.exists and not self._is_led(name, index, state):
-                    needing.append(self._result(name, index))
-            results.append(ReplicaElectionResult(topic=name, partition_result=needing))
-        return results
+        return answer_partitions(
+            self._image.topics.values(),
+            lambda topic: enumerate(topic.partitions),
+            self._result_if_needed,
+            lambda topic, found: ReplicaElectionResult(topic=topic.name, partition_result=found),
+        )
+
+    def _result_if_needed(self, topic: Topic, numbered: tuple[int, PartitionState]) -> PartitionResult | None:
+        index, state = numbered
+        if not state.exists or self._is_led(topic.name, index, state):
+            return None
+        return self._result(topic.name, index)
 
     def _is_led(self, topic: str, index: int, state: PartitionState) -> bool:
         """Whether the partition has the leader that the election is to find."""

@@ -44,7 +44,7 @@ from kafkapy.fetch.message_sets import MessageSetRead
 from kafkapy.fetch.read import FetchRead
 from kafkapy.fetch.sessions import FetchContext
 from kafkapy.handlers.context import RequestContext
-from kafkapy.handlers.leader_hints import WRONG_LEADER, current_leader, endpoints
+from kafkapy.handlers.leader_hints import LeaderHints
 from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import KafkaError
 from kafkapy.protocol.messages.fetch import FetchRequest, FetchResponse, LeaderIdAndEpoch, NodeEndpoint
@@ -100,18 +100,10 @@ def _with_leaders(context: RequestContext, read: FetchRead, response: FetchRespo
     """The response with the leaders of the partitions that this broker does not lead."""
     if not read.failed or context.api_version < FIRST_VERSION_WITH_LEADERS:
         return response
-    leaders = set()
+    hints = LeaderHints(context, LeaderIdAndEpoch, NodeEndpoint)
     for topic in response.responses:
         name = context.broker.metadata.image.topic_name(topic.topic_id)
         for data in topic.partitions:
-            if data.error_code in WRONG_LEADER and name is not None:
-                leader = current_leader(context, name, data.partition_index)
-                if leader is not None:
-                    data.current_leader = LeaderIdAndEpoch(leader_id=leader.id, leader_epoch=leader.epoch)
-                    leaders.add(leader.id)
-    if leaders:
-        response.node_endpoints = [
-            NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
-            for node in endpoints(context, leaders)
-        ]
+            hints.add(data, name, data.partition_index)
+    response.node_endpoints = hints.endpoints()
     return response

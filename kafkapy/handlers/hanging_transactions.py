@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kafkapy.handlers.context import BrokerParts
+from kafkapy.handlers.per_partition import answer_in_steps, visit_partitions
 from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import KafkaError
-from kafkapy.protocol.messages.write_txn_markers import WritableTxnMarker
+from kafkapy.protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic
 from kafkapy.protocol.types import TopicPartition
+from kafkapy.transactions.metadata import TransactionMetadata
 
 
 class HangingTransactions:
@@ -31,22 +33,25 @@ class HangingTransactions:
 
         A coordinator has a transaction before it begins in a partition, and until it has ended there.
         """
-        for marker in markers:
-            for topic in marker.topics:
-                for index in topic.partition_indexes:
-                    yield
-                    key = marker.producer_id, TopicPartition(topic.name, index)
-                    began = self._open_since(*key)
-                    if began is not None:
-                        self._began[key] = began
-        if not self._began:
-            return
-        for found in self._broker.transactions.listed():
-            yield
-            for partition in found.partitions:
-                yield
-                self._began.pop((found.producer_id, partition), None)
-                self._began.pop((found.previous_producer_id, partition), None)
+
+        def look(marker: WritableTxnMarker) -> Steps[None]:
+            def look_in(topic: WritableTxnMarkerTopic, index: int) -> None:
+                key = marker.producer_id, TopicPartition(topic.name, index)
+                began = self._open_since(*key)
+                if began is not None:
+                    self._began[key] = began
+
+            return visit_partitions(marker.topics, lambda topic: topic.partition_indexes, look_in)
+
+        def leave_out(known: TransactionMetadata, partition: TopicPartition) -> None:
+            self._began.pop((known.producer_id, partition), None)
+            self._began.pop((known.previous_producer_id, partition), None)
+
+        yield from answer_in_steps(markers, look)
+        if self._began:
+            yield from visit_partitions(
+                self._broker.transactions.listed(), lambda known: known.partitions, leave_out
+            )
 
     def has(self, producer_id: int, partition: TopicPartition) -> bool:
         """Whether a transaction hung when it was looked for, and is open still."""

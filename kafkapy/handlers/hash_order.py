@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection
 from typing import Final, TypeVar
 
 from kafkapy.coordination.partitioning import java_hash
+from kafkapy.handlers.per_partition import visit_each
 from kafkapy.loop.turns import Steps
 
 MULTIPLIER: Final = -7046029254386353131
@@ -37,14 +38,16 @@ def in_hash_order(keys: Collection[K], hash_of: Callable[[K], int]) -> Steps[lis
     while 0.75 * len(keys) > 1 << bits:
         bits += 1
     slots: dict[int, list[K]] = {}
-    for key in keys:
-        yield
+
+    def place(key: K) -> None:
         product = (hash_of(key) * MULTIPLIER) % (1 << LONG)
         slots.setdefault(product >> (LONG - bits), []).append(key)
+
+    yield from visit_each(keys, place)
     ordered: list[K] = []
-    for slot in range(1 << bits if slots else 0):
-        yield
-        ordered += reversed(slots.get(slot, ()))
+    yield from visit_each(
+        range(1 << bits if slots else 0), lambda slot: ordered.extend(reversed(slots.get(slot, ())))
+    )
     return ordered
 
 

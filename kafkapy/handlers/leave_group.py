@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import Final
 
 from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.per_partition import visit_each
 from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.leave_group import (
@@ -39,23 +40,23 @@ def handle(context: RequestContext, request: LeaveGroupRequest) -> Steps[LeaveGr
     named = request.members if has_members else [MemberIdentity(member_id=request.member_id)]
     answers: dict[tuple[str, str | None], MemberResponse] = {}
     members: list[MemberIdentity] = []
-    for each in named:
-        yield
+
+    def find(each: MemberIdentity) -> None:
         key = each.member_id, each.group_instance_id
-        if key not in answers:
-            answers[key] = MemberResponse(
-                member_id=each.member_id,
-                group_instance_id=each.group_instance_id,
-                error_code=ErrorCode.UNKNOWN_MEMBER_ID,
-            )
-            if groups.is_pending(request.group_id, each):
-                try:
-                    (answers[key],) = groups.leave_group(request.group_id, [each])
-                except KafkaError as error:
-                    return LeaveGroupResponse(error_code=error.code)
-            elif groups.may_be_member(request.group_id, each):
-                members.append(each)
+        if key in answers:
+            return
+        answers[key] = MemberResponse(
+            member_id=each.member_id,
+            group_instance_id=each.group_instance_id,
+            error_code=ErrorCode.UNKNOWN_MEMBER_ID,
+        )
+        if groups.is_pending(request.group_id, each):
+            (answers[key],) = groups.leave_group(request.group_id, [each])
+        elif groups.may_be_member(request.group_id, each):
+            members.append(each)
+
     try:
+        yield from visit_each(named, find)
         # Without a pause: together they start one rebalance.
         for answer in groups.leave_group(request.group_id, members):
             answers[answer.member_id, answer.group_instance_id] = answer

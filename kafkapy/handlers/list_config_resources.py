@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from kafkapy.configs.kind import ResourceType
 from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.per_partition import answer_each
 from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.list_config_resources import (
@@ -44,9 +45,8 @@ def handle(
         ResourceType.CLIENT_METRICS: list(image.client_metrics_configs),
         ResourceType.GROUP: list(image.group_configs),
     }
-    response = ListConfigResourcesResponse()
-    for resource_type in sorted(types):
-        for name in names[resource_type]:
-            yield
-            response.config_resources.append(ConfigResource(resource_name=name, resource_type=resource_type))
-    return response
+    resources = yield from answer_each(
+        ((resource_type, name) for resource_type in sorted(types) for name in names[resource_type]),
+        lambda found: ConfigResource(resource_type=found[0], resource_name=found[1]),
+    )
+    return ListConfigResourcesResponse(config_resources=resources)

@@ -28,8 +28,9 @@ from kafkapy.groups.share.group import ShareGroupState
 from kafkapy.groups.streams.group import StreamsGroupState
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.hash_order import names_in_hash_order, partitions_in_hash_order
+from kafkapy.handlers.per_partition import answer_each, visit_each
 from kafkapy.loop.turns import Steps
-from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from kafkapy.protocol.topic_names import GROUP_METADATA_TOPIC
 
@@ -48,29 +49,32 @@ def handle(context: RequestContext, request: ListGroupsRequest) -> Steps[ListGro
         return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     states = yield from _known(request.states_filter, STATES)
     types = yield from _known(request.types_filter, TYPES)
-    response = ListGroupsResponse()
     by_partition: dict[int, list[str]] = {}
-    for group_id in tuple(groups.groups):
-        yield
+
+    def place(group_id: str) -> None:
         by_partition.setdefault(groups.runtime.partition_of(group_id), []).append(group_id)
+
+    yield from visit_each(tuple(groups.groups), place)
     ids: list[str] = []
     for partition in partitions_in_hash_order(GROUP_METADATA_TOPIC, groups.runtime.active_partitions):
         ids += yield from names_in_hash_order(by_partition.get(partition, ()))
-    for group_id in ids:
-        yield
+
+    def listed(group_id: str) -> ListedGroup | None:
         group = groups.groups.get(group_id)
-        if group is None:
-            continue
-        if group.state_name.lower() in states and group.type.value in types:
-            response.groups.append(
-                ListedGroup(
-                    group_id=group.group_id,
-                    protocol_type=group.protocol_type or "",
-                    group_state=group.state_name,
-                    group_type=group.type.value,
-                )
-            )
-    return response
+        if group is None or group.state_name.lower() not in states or group.type.value not in types:
+            return None
+        context.charge(4, len(group_id), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return ListedGroup(
+            group_id=group.group_id,
+            protocol_type=group.protocol_type or "",
+            group_state=group.state_name,
+            group_type=group.type.value,
+        )
+
+    try:
+        return ListGroupsResponse(groups=(yield from answer_each(ids, listed)))
+    except KafkaError as error:
+        return ListGroupsResponse(error_code=error.code)
 
 
 def _known(names: Sequence[str], known: frozenset[str]) -> Steps[Collection[str]]:
@@ -78,10 +82,12 @@ def _known(names: Sequence[str], known: frozenset[str]) -> Steps[Collection[str]
     if not names:
         return known
     found = set()
-    for name in names:
-        yield
+
+    def find(name: str) -> None:
         lower = name.strip().lower()
         lower = OTHER_NAMES.get(lower, lower)
         if lower in known:
             found.add(lower)
+
+    yield from visit_each(names, find)
     return found

@@ -12,11 +12,13 @@ Behaviour:
 from __future__ import annotations
 
 from kafkapy.handlers.context import RequestContext
-from kafkapy.handlers.per_partition import visit_partitions
+from kafkapy.handlers.per_partition import answer_by_topic, visit_partitions
 from kafkapy.loop.turns import Steps
+from kafkapy.metadata.image import PartitionState
 from kafkapy.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
+    ListPartitionReassignmentsTopics,
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
@@ -31,27 +33,31 @@ def handle(
     if context.broker.admin.controller is None:
         return response
     moving = context.broker.admin.active_controller().moving()
-    asked: set[TopicPartition] = set()
-    yield from visit_partitions(
-        request.topics or (),
-        lambda topic: topic.partition_indexes,
-        lambda topic, index: asked.add(TopicPartition(topic.name, index)),
-    )
-    topics: dict[str, OngoingTopicReassignment] = {}
-    for partition, state in moving.items():
-        yield
-        if request.topics is not None and partition not in asked:
-            continue
-        name, index = partition
-        if name not in topics:
-            topics[name] = OngoingTopicReassignment(name=name)
-        topics[name].partitions.append(
-            OngoingPartitionReassignment(
-                partition_index=index,
-                replicas=list(state.replicas),
-                adding_replicas=list(state.adding),
-                removing_replicas=list(state.removing),
-            )
+    found = moving
+    if request.topics is not None:
+        found = {}
+
+        def look(topic: ListPartitionReassignmentsTopics, index: int) -> None:
+            partition = TopicPartition(topic.name, index)
+            if partition in moving:
+                found[partition] = moving[partition]
+
+        yield from visit_partitions(request.topics, lambda topic: topic.partition_indexes, look)
+
+    def answer(
+        moves: tuple[TopicPartition, PartitionState],
+    ) -> tuple[str, OngoingPartitionReassignment]:
+        (name, index), state = moves
+        return name, OngoingPartitionReassignment(
+            partition_index=index,
+            replicas=list(state.replicas),
+            adding_replicas=list(state.adding),
+            removing_replicas=list(state.removing),
         )
-    response.topics = list(topics.values())
+
+    response.topics = yield from answer_by_topic(
+        found.items(),
+        answer,
+        lambda name, answers: OngoingTopicReassignment(name=name, partitions=answers),
+    )
     return response

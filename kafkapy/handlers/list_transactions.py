@@ -24,14 +24,15 @@ from typing import Final
 
 from kafkapy.groups.consumer.patterns import Pattern, PatternError, compile_pattern
 from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.per_partition import answer_each
 from kafkapy.loop.turns import Steps
-from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
     TransactionState,
 )
-from kafkapy.transactions.metadata import BY_LABEL
+from kafkapy.transactions.metadata import BY_LABEL, TransactionMetadata
 
 PIECE_SECONDS: Final = 0.05
 """The CPU time of a thread after which other work has its turn."""
@@ -82,24 +83,29 @@ def _list(context: RequestContext, request: ListTransactionsRequest) -> Steps[Li
     transactions = context.broker.transactions
     if transactions.runtime.is_loading:
         return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    response = ListTransactionsResponse(
-        unknown_state_filters=[name for name in request.state_filters if name not in BY_LABEL]
-    )
     states = frozenset(request.state_filters)
     producer_ids = frozenset(request.producer_id_filters)
     now_ms = context.broker.clock.now_ms()
-    for found in transactions.listed():
-        yield
+
+    def listed(found: TransactionMetadata) -> TransactionState | None:
         if (
-            (not states or found.state.label in states)
-            and (not producer_ids or found.producer_id in producer_ids)
-            and (request.duration_filter < 0 or now_ms - found.start_ms > request.duration_filter)
+            (states and found.state.label not in states)
+            or (producer_ids and found.producer_id not in producer_ids)
+            or (request.duration_filter >= 0 and now_ms - found.start_ms <= request.duration_filter)
         ):
-            response.transaction_states.append(
-                TransactionState(
-                    transactional_id=found.transactional_id,
-                    producer_id=found.producer_id,
-                    transaction_state=found.state.label,
-                )
-            )
+            return None
+        context.charge(3, len(found.transactional_id), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return TransactionState(
+            transactional_id=found.transactional_id,
+            producer_id=found.producer_id,
+            transaction_state=found.state.label,
+        )
+
+    response = ListTransactionsResponse(
+        unknown_state_filters=[name for name in request.state_filters if name not in BY_LABEL]
+    )
+    try:
+        response.transaction_states = yield from answer_each(transactions.listed(), listed)
+    except KafkaError as error:
+        response.error_code = error.code
     return response

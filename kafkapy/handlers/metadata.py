@@ -39,6 +39,7 @@ from functools import partial
 from kafkapy.handlers.authorized_operations import CLUSTER, NOT_ASKED, TOPIC
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.offline_replicas import OfflineReplicas
+from kafkapy.handlers.per_partition import answer_each, answer_in_steps
 from kafkapy.loop.turns import VALUES_AT_ONCE, Steps
 from kafkapy.metadata.image import Topic
 from kafkapy.protocol.codec import encode, holds_more
@@ -75,16 +76,15 @@ def handle(context: RequestContext, request: MetadataRequest) -> Answer:
     image = context.broker.shown_image
     if wanted is None or (version < FIRST_VERSION_WITH_NULL_FOR_ALL and not wanted):
         return _about_existing(context, request, image.topics.values(), is_all=True)
-    by_id = any(topic.topic_id != ZERO_UUID for topic in wanted)
-    nameless = any(topic.name is None and topic.topic_id == ZERO_UUID for topic in wanted)
-    if nameless or (by_id and version < FIRST_VERSION_BY_TOPIC_ID):
+    nameless = [topic for topic in wanted if topic.name is None and topic.topic_id == ZERO_UUID]
+    ids = dict.fromkeys([topic.topic_id for topic in wanted if topic.topic_id != ZERO_UUID])
+    if nameless or (ids and version < FIRST_VERSION_BY_TOPIC_ID):
         return _Answer(context, request).refusing(wanted)
-    if by_id:
-        ids = dict.fromkeys(topic.topic_id for topic in wanted if topic.topic_id != ZERO_UUID)
+    if ids:
         if len(ids) <= MOST_NAMES and ids.keys() <= image.topics_by_id.keys():
             return _about_existing(context, request, [image.topics_by_id[each] for each in ids])
         return _Answer(context, request).about_ids(ids)
-    names = dict.fromkeys(topic.name for topic in wanted if topic.name is not None)
+    names = dict.fromkeys([topic.name for topic in wanted if topic.name is not None])
     if len(names) <= MOST_NAMES and names.keys() <= image.topics.keys():
         return _about_existing(context, request, [image.topics[each] for each in names])
     may_create = request.allow_auto_topic_creation and context.broker.config["auto.create.topics.enable"]
@@ -154,13 +154,8 @@ async def _create(
 
 
 def _missing(context: RequestContext, names: Collection[str]) -> Steps[list[str]]:
-    missing = []
     topics = context.broker.shown_image.topics
-    for name in names:
-        yield
-        if name not in topics and is_valid(name):
-            missing.append(name)
-    return missing
+    return answer_each(names, lambda name: name if name not in topics and is_valid(name) else None)
 
 
 class _Answer:
@@ -188,52 +183,39 @@ class _Answer:
         return self._response(topics)
 
     def about_ids(self, ids: Collection[Uuid]) -> Steps[MetadataResponse]:
-        topics = []
-        for topic_id in ids:
-            yield
+        def about(topic_id: Uuid) -> Steps[MetadataResponseTopic]:
             topic = self._image.topics_by_id.get(topic_id)
             if topic is not None:
-                described = yield from self._topic(topic)
-                topics.append(described)
-            else:
-                topics.append(
-                    MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
-                )
-        return self._response(topics)
+                return (yield from self._topic(topic))
+            return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
+
+        return self._response((yield from answer_in_steps(ids, about)))
 
     def about(self, names: Collection[str], errors: dict[str, ErrorCode]) -> Steps[MetadataResponse]:
         """Answer about topics by name; `errors` says why some could not be created."""
-        topics = []
-        for name in names:
-            yield
+
+        def about(name: str) -> Steps[MetadataResponseTopic]:
             topic = self._image.topics.get(name)
             if topic is not None:
-                described = yield from self._topic(topic)
-                topics.append(described)
-                continue
+                return (yield from self._topic(topic))
             error = errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            if not is_valid(name):
-                error = ErrorCode.INVALID_TOPIC_EXCEPTION
-            topics.append(
-                MetadataResponseTopic(
-                    error_code=error,
-                    name=name,
-                    is_internal=is_internal(name),
-                    topic_authorized_operations=self._topic_operations,
-                )
+            return MetadataResponseTopic(
+                error_code=error if is_valid(name) else ErrorCode.INVALID_TOPIC_EXCEPTION,
+                name=name,
+                is_internal=is_internal(name),
+                topic_authorized_operations=self._topic_operations,
             )
-        return self._response(topics)
+
+        return self._response((yield from answer_in_steps(names, about)))
 
     def refusing(self, wanted: Collection[MetadataRequestTopic]) -> Steps[MetadataResponse]:
         """Answer to a topic without name and id, or to ids in a version that does not take them."""
-        topics = []
-        for topic in wanted:
-            yield
-            topics.append(
-                MetadataResponseTopic(
-                    error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "", topic_id=topic.topic_id
-                )
-            )
+        topics = yield from answer_each(
+            wanted,
+            lambda topic: MetadataResponseTopic(
+                error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "", topic_id=topic.topic_id
+            ),
+        )
         return MetadataResponse(topics=topics)
 
     def _response(self, topics: list[MetadataResponseTopic]) -> MetadataResponse:
@@ -259,6 +241,7 @@ class _Answer:
         )
 
     def _partitions(self, topic: Topic) -> Steps[list[MetadataResponsePartition]]:
+        # The loop is written out: clients ask for a topic or two when they start, and wait for the answer.
         nodes, brokers = self._nodes, self._image.brokers
         partitions = []
         for index, state in enumerate(topic.partitions):

@@ -18,7 +18,7 @@ from itertools import islice
 from kafkapy.coordination.answer import Answer, Join
 from kafkapy.groups.offsets.writes import OFFSETS_AT_ONCE
 from kafkapy.handlers.context import RequestContext
-from kafkapy.handlers.per_partition import answer_partitions
+from kafkapy.handlers.per_partition import answer_partitions, visit_each
 from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.offset_delete import (
@@ -77,13 +77,16 @@ def handle(
         join.end()
 
     left = iter(keys)
-    while part := list(islice(left, OFFSETS_AT_ONCE)):
+
+    def remove(part: list[TopicPartition]) -> None:
+        if failed:
+            return
         join.begin()
         try:
             groups.delete_offsets(groups.require_group(request.group_id), part, part_removed)
         except KafkaError as error:
             part_removed(error.code)
-            break
-        yield
+
+    yield from visit_each(iter(lambda: list(islice(left, OFFSETS_AT_ONCE)), []), remove)
     join.close()
     return removed.result()

@@ -39,8 +39,8 @@ from kafkapy.groups.offsets.committed_offset import CommittedOffset, EncodedOffs
 from kafkapy.groups.offsets.zookeeper import ZooKeeperOffsets
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.hash_order import in_hash_order, names_in_hash_order
+from kafkapy.handlers.per_partition import answer_by_topic, answer_partitions, visit_each
 from kafkapy.loop.turns import Steps
-from kafkapy.metadata.image import MetadataImage
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -53,12 +53,14 @@ from kafkapy.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from kafkapy.protocol.types import TopicPartition, Uuid
+from kafkapy.protocol.types import ZERO_UUID, TopicPartition, Uuid
 
 FIRST_VERSION_WITH_GROUP_ERROR: Final = 2
 FIRST_VERSION_WITH_GROUPS: Final = 8
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
 NO_OFFSET: Final = -1
+VALUES: Final = 5
+"""The values of a partition in an answer."""
 
 Committed = Mapping[TopicPartition, EncodedOffset]
 
@@ -133,6 +135,8 @@ async def _read_from_tree(
 
 
 def _answer(context: RequestContext, request: OffsetFetchRequest) -> Steps[OffsetFetchResponse]:
+    # The loops over what is named are written out, down to the partitions: a call for each would make the
+    # answer for a partition a seventh dearer, and that for a group of one partition a quarter.
     if context.api_version >= FIRST_VERSION_WITH_GROUPS:
         groups = []
         named: dict[str, OffsetFetchRequestGroup] = {}
@@ -160,47 +164,53 @@ def _group(
     context: RequestContext, asked: OffsetFetchRequestGroup, *, require_stable: bool
 ) -> Steps[OffsetFetchResponseGroup]:
     yield
+    try:
+        topics = yield from _topics(context, asked, require_stable=require_stable)
+    except KafkaError as error:
+        return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error.code)
+    return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics)
+
+
+def _topics(
+    context: RequestContext, asked: OffsetFetchRequestGroup, *, require_stable: bool
+) -> Steps[list[OffsetFetchResponseTopics]]:
     groups = context.broker.groups
     image = context.broker.metadata.image
     by_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
-    try:
-        groups.runtime.require_active(asked.group_id)
-        group = groups.groups.get(asked.group_id)
-        if group is not None:
-            group.validate_offset_fetch(asked.member_id, asked.member_epoch)
-    except KafkaError as error:
-        return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error.code)
+    groups.runtime.require_active(asked.group_id)
+    group = groups.groups.get(asked.group_id)
+    if group is not None:
+        group.validate_offset_fetch(asked.member_id, asked.member_epoch)
     committed = groups.offsets.of_group(asked.group_id)
     if require_stable:
         undecided = frozenset(groups.offsets.pending.keys(asked.group_id))
     else:
         undecided = frozenset()
     if asked.topics is None:
-        topics = yield from _all_topics(image, dict(committed), undecided, by_id)
-    else:
-        topics = []
-        unknown: list[OffsetFetchResponseTopics] = []
-        answered_before: dict[tuple[str, Uuid], set[int]] = {}
-        for topic in asked.topics:
-            yield
-            seen = answered_before.setdefault((topic.name, topic.topic_id), set())
-            answered = yield from _topic(image, committed, undecided, topic, by_id, seen)
-            is_unknown = by_id and image.topic_name(topic.topic_id) is None
-            (unknown if is_unknown else topics).append(answered)
-        topics += unknown
-    return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics)
+        return (yield from _all_topics(context, dict(committed), undecided, by_id))
+    topics: list[OffsetFetchResponseTopics] = []
+    unknown: list[OffsetFetchResponseTopics] = []
+    answered_before: dict[tuple[str, Uuid], set[int]] = {}
+    for topic in asked.topics:
+        yield
+        seen = answered_before.setdefault((topic.name, topic.topic_id), set())
+        answered = yield from _topic(context, committed, undecided, topic, by_id, seen)
+        is_unknown = by_id and image.topic_name(topic.topic_id) is None
+        (unknown if is_unknown else topics).append(answered)
+    return topics + unknown
 
 
 def _topic(
-    image: MetadataImage,
+    context: RequestContext,
     committed: Committed,
     undecided: Set[TopicPartition],
     asked: OffsetFetchRequestTopics,
     by_id: bool,
     seen: set[int],
 ) -> Steps[OffsetFetchResponseTopics]:
-    name = image.topic_name(asked.topic_id) if by_id else asked.name
+    name = context.broker.metadata.image.topic_name(asked.topic_id) if by_id else asked.name
     partitions = []
+    nbytes = 0
     for index in asked.partition_indexes:
         yield
         if index in seen:
@@ -214,42 +224,45 @@ def _topic(
             partitions.append(_partition(index, None, ErrorCode.UNSTABLE_OFFSET_COMMIT))
             continue
         encoded = committed.get(key)
-        offset = None if encoded is None else decode_offset(encoded)
+        offset = None
+        if encoded is not None:
+            offset = decode_offset(encoded)
+            nbytes += len(encoded)
         if offset is not None and by_id and not offset.is_of_topic(asked.topic_id):
             offset = None
         partitions.append(_partition(index, offset))
+    context.charge(VALUES * len(partitions), nbytes, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     return OffsetFetchResponseTopics(name=asked.name, topic_id=asked.topic_id, partitions=partitions)
 
 
 def _all_topics(
-    image: MetadataImage, committed: Committed, undecided: Set[TopicPartition], by_id: bool
+    context: RequestContext, committed: Committed, undecided: Set[TopicPartition], by_id: bool
 ) -> Steps[list[OffsetFetchResponseTopics]]:
-    topics: dict[str, OffsetFetchResponseTopics] = {}
+    image = context.broker.metadata.image
     by_topic: dict[str, list[int]] = {}
-    for name, index in committed:
-        yield
-        by_topic.setdefault(name, []).append(index)
+    yield from visit_each(committed, lambda key: by_topic.setdefault(key.topic, []).append(key.partition))
     keys: list[TopicPartition] = []
     for name in (yield from names_in_hash_order(by_topic)):
         indexes = yield from in_hash_order(by_topic[name], int)
         keys += (TopicPartition(name, index) for index in indexes)
-    for key in keys:
-        yield
+
+    def answer(key: TopicPartition) -> tuple[str, OffsetFetchResponsePartitions] | None:
         name, index = key
+        context.charge(VALUES, len(committed[key]), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         offset = decode_offset(committed[key])
         known = image.topics.get(name)
         if by_id and (known is None or not offset.is_of_topic(known.id)):
-            continue
-        topic = topics.get(name)
-        if topic is None:
-            topic = topics[name] = OffsetFetchResponseTopics(name=name)
-            if known is not None:
-                topic.topic_id = known.id
-        if (name, index) in undecided:
-            topic.partitions.append(_partition(index, None, ErrorCode.UNSTABLE_OFFSET_COMMIT))
-        else:
-            topic.partitions.append(_partition(index, offset))
-    return list(topics.values())
+            return None
+        if key in undecided:
+            return name, _partition(index, None, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+        return name, _partition(index, offset)
+
+    def of_topic(name: str, answers: list[OffsetFetchResponsePartitions]) -> OffsetFetchResponseTopics:
+        known = image.topics.get(name)
+        topic_id = ZERO_UUID if known is None else known.id
+        return OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=answers)
+
+    return (yield from answer_by_topic(keys, answer, of_topic))
 
 
 def _partition(
@@ -272,22 +285,21 @@ def _single(
     group: OffsetFetchResponseGroup, asked: OffsetFetchRequestGroup, version: int
 ) -> Steps[OffsetFetchResponse]:
     """The answer for the one group of v0-v7."""
-    error, topics = ErrorCode(group.error_code), []
+    error = ErrorCode(group.error_code)
     if error and version < FIRST_VERSION_WITH_GROUP_ERROR:
-        for topic in asked.topics or ():
-            yield
-            refused = []
-            for index in topic.partition_indexes:
-                yield
-                refused.append(_old_partition(_partition(index, None, error), version))
-            topics.append(OffsetFetchResponseTopic(name=topic.name, partitions=refused))
-    for found in group.topics:
-        yield
-        partitions = []
-        for each in found.partitions:
-            yield
-            partitions.append(_old_partition(each, version))
-        topics.append(OffsetFetchResponseTopic(name=found.name, partitions=partitions))
+        refused = yield from answer_partitions(
+            asked.topics or (),
+            lambda topic: topic.partition_indexes,
+            lambda _, index: _old_partition(_partition(index, None, error), version),
+            lambda topic, answers: OffsetFetchResponseTopic(name=topic.name, partitions=answers),
+        )
+        return OffsetFetchResponse(error_code=error, topics=refused)
+    topics = yield from answer_partitions(
+        group.topics,
+        lambda topic: topic.partitions,
+        lambda _, each: _old_partition(each, version),
+        lambda topic, answers: OffsetFetchResponseTopic(name=topic.name, partitions=answers),
+    )
     return OffsetFetchResponse(error_code=error, topics=topics)
 
 

@@ -56,7 +56,7 @@ from collections import deque
 from collections.abc import Awaitable
 
 from kafkapy.handlers.context import RequestContext
-from kafkapy.handlers.leader_hints import current_leader, endpoints
+from kafkapy.handlers.leader_hints import LeaderHints
 from kafkapy.loop.turns import Steps
 from kafkapy.loop.validation import TURN_SECONDS
 from kafkapy.network.answers import Pipelined
@@ -136,6 +136,8 @@ Outcome = Answer | Pipelined
 
 def handle(context: RequestContext, request: ProduceRequest) -> Steps[Outcome | Awaitable[Outcome]]:
     """Append the batches, and answer when the requested acknowledgement is due."""
+    # The loops over batches are written out, without a step or a call for the first: most requests have no
+    # other one, and clients wait for each of these requests.
     writes: list[PartitionWrite] = []
     slow, heavy = 0, False
     for topic in request.topic_data:
@@ -347,18 +349,12 @@ def _response(
 
 def _add_leaders(context: RequestContext, response: ProduceResponse, writes: list[PartitionWrite]) -> None:
     """Name the leaders of the partitions that this broker does not lead."""
-    leaders = set()
-    for write in writes:
-        if write.answer.error_code == NOT_LEADER:
-            leader = current_leader(context, write.topic, write.answer.index)
-            if leader is not None:
-                write.answer.current_leader = LeaderIdAndEpoch(leader_id=leader.id, leader_epoch=leader.epoch)
-                leaders.add(leader.id)
-    if leaders:
-        response.node_endpoints = [
-            NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
-            for node in endpoints(context, leaders)
-        ]
+    elsewhere = [write for write in writes if write.answer.error_code == NOT_LEADER]
+    if elsewhere:
+        hints = LeaderHints(context, LeaderIdAndEpoch, NodeEndpoint)
+        for write in elsewhere:
+            hints.add(write.answer, write.topic, write.answer.index)
+        response.node_endpoints = hints.endpoints()
 
 
 class DelayedProduce:

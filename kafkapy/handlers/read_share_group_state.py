@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.share_states import answer_each
+from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.read_share_group_state import (
     PartitionData,
     PartitionResult,
@@ -31,6 +32,7 @@ async def handle(context: RequestContext, request: ReadShareGroupStateRequest) -
 
     async def answer(key: ShareKey, data: PartitionData, result: PartitionResult) -> None:
         state = await broker.shares.coordinator.read(key, data.leader_epoch)
+        context.charge(4 * len(state.batches), 0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         result.state_epoch, result.start_offset = state.state_epoch, state.start_offset
         result.state_batches = [
             StateBatch(first_offset=first, last_offset=last, delivery_state=number, delivery_count=count)

@@ -21,12 +21,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from kafkapy.handlers.context import RequestContext
-from kafkapy.handlers.share_acknowledgements import (
-    acknowledgements_of,
-    current_leader,
-    refused,
-    require_member,
-)
+from kafkapy.handlers.leader_hints import LeaderHints
+from kafkapy.handlers.per_partition import answer_by_topic
+from kafkapy.handlers.share_acknowledgements import acknowledgements_of, refused, require_member
 from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.share_acknowledge import (
@@ -37,6 +34,7 @@ from kafkapy.protocol.messages.share_acknowledge import (
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
 )
+from kafkapy.protocol.types import Uuid
 from kafkapy.share.sessions import FIRST_EPOCH, LAST_EPOCH
 from kafkapy.share.share_partition import Acknowledgement
 from kafkapy.share.state_records import ShareKey
@@ -78,25 +76,21 @@ def _response(
     errors: Mapping[ShareKey, KafkaError],
     lock_ms: int,
 ) -> Steps[ShareAcknowledgeResponse]:
-    response = ShareAcknowledgeResponse(acquisition_lock_timeout_ms=lock_ms)
-    topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
-    leaders: dict[int, NodeEndpoint] = {}
-    for key in said:
-        yield
-        topic = topics.get(key.topic_id)
-        if topic is None:
-            topic = topics[key.topic_id] = ShareAcknowledgeTopicResponse(topic_id=key.topic_id)
-            response.responses.append(topic)
-        found = errors.get(key)
+    hints = LeaderHints(context, LeaderIdAndEpoch, NodeEndpoint)
+
+    def answer(key: ShareKey) -> tuple[Uuid, PartitionData]:
         data = PartitionData(partition_index=key.partition)
-        if found is not None:
-            data.error_code, data.error_message = found.code, found.message
-        leader = current_leader(context, key, found, leaders)
-        if leader is not None:
-            data.current_leader = LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1])
-        topic.partitions.append(data)
-    response.node_endpoints = [
-        NodeEndpoint(node_id=node_id, host=node.host, port=node.port, rack=node.rack)
-        for node_id, node in leaders.items()
-    ]
-    return response
+        error = errors.get(key)
+        if error is not None:
+            data.error_code, data.error_message = error.code, error.message
+            hints.add(data, context.broker.metadata.image.topic_name(key.topic_id), key.partition)
+        return key.topic_id, data
+
+    topics = yield from answer_by_topic(
+        said,
+        answer,
+        lambda topic, answers: ShareAcknowledgeTopicResponse(topic_id=topic, partitions=answers),
+    )
+    return ShareAcknowledgeResponse(
+        acquisition_lock_timeout_ms=lock_ms, responses=topics, node_endpoints=hints.endpoints()
+    )

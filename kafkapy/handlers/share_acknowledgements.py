@@ -6,9 +6,10 @@ Source: Apache Kafka's KafkaApis (validateAcknowledgementBatches, handleAcknowle
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
-from kafkapy.handlers.context import BrokerParts, RequestContext
+from kafkapy.handlers.context import BrokerParts
+from kafkapy.handlers.per_partition import answer_each, answer_in_steps
 from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages import share_acknowledge, share_fetch
@@ -17,6 +18,10 @@ from kafkapy.share.state_records import ShareKey
 
 FIRST_VERSION_WITH_RENEWALS: Final = 2
 MAX_MEMBER_ID: Final = 36
+
+Topic = share_fetch.FetchTopic | share_acknowledge.AcknowledgeTopic
+Partition = share_fetch.FetchPartition | share_acknowledge.AcknowledgePartition
+Batch = share_fetch.AcknowledgementBatch | share_acknowledge.AcknowledgementBatch
 
 
 def require_member(group_id: str | None, member_id: str | None) -> tuple[str, str]:
@@ -33,14 +38,20 @@ def acknowledgements_of(
 ) -> Steps[dict[ShareKey, list[Acknowledgement]]]:
     """The acknowledgements of a request for each share partition that it names."""
     found: dict[ShareKey, list[Acknowledgement]] = {}
-    for topic in topics:
-        yield
-        for data in topic.partitions:
-            yield
-            batches = found[ShareKey(group_id, topic.topic_id, data.partition_index)] = []
-            for each in data.acknowledgement_batches:
-                yield
-                batches.append(Acknowledgement(each.first_offset, each.last_offset, each.acknowledge_types))
+
+    def read_topic(topic: Topic) -> Steps[None]:
+        def read_partition(data: Partition) -> Steps[None]:
+            batches: Sequence[Batch] = data.acknowledgement_batches
+            found[ShareKey(group_id, topic.topic_id, data.partition_index)] = yield from answer_each(
+                batches,
+                lambda each: Acknowledgement(each.first_offset, each.last_offset, each.acknowledge_types),
+            )
+
+        partitions: Sequence[Partition] = topic.partitions
+        yield from answer_in_steps(partitions, read_partition)
+
+    named: Sequence[Topic] = topics
+    yield from answer_in_steps(named, read_topic)
     return found
 
 
@@ -54,45 +65,29 @@ def refused(
     """The errors of what must not reach the share partitions."""
     errors = {}
     most = RENEW if version >= FIRST_VERSION_WITH_RENEWALS else RENEW - 1
-    for key, batches in acknowledgements.items():
-        yield
+
+    def check(key: ShareKey) -> Steps[None]:
         topic = broker.metadata.image.topics_by_id.get(key.topic_id)
         if topic is None:
             errors[key] = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-        elif not (yield from _are_valid(batches, most, renews=renews)):
+        elif not (yield from _are_valid(acknowledgements[key], most, renews=renews)):
             errors[key] = KafkaError(ErrorCode.INVALID_REQUEST)
         elif not 0 <= key.partition < len(topic.partitions):
             errors[key] = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    yield from answer_in_steps(acknowledgements, check)
     return errors
 
 
 def _are_valid(batches: Iterable[Acknowledgement], most: int, *, renews: bool) -> Steps[bool]:
     end = -1
-    for first, last, types in batches:
-        yield
-        if not end <= first <= last or not types or len(types) not in (1, last - first + 1):
-            return False
-        if min(types) < 0 or max(types) > most or (RENEW in types and not renews):
-            return False
+
+    def is_invalid(batch: Acknowledgement) -> bool | None:
+        nonlocal end
+        first, last, types = batch
+        is_whole = end <= first <= last and types and len(types) in (1, last - first + 1)
         end = last
-    return True
+        is_known = is_whole and min(types) >= 0 and max(types) <= most and (renews or RENEW not in types)
+        return None if is_known else True
 
-
-def current_leader(
-    context: RequestContext, key: ShareKey, error: KafkaError | None, leaders: dict[int, Any]
-) -> tuple[int, int] | None:
-    """The leader of a partition, for a member that asked the wrong broker.
-
-    The address joins `leaders`.
-    """
-    from kafkapy.handlers import leader_hints
-
-    if error is None or error.code not in leader_hints.WRONG_LEADER:
-        return None
-    name = context.broker.metadata.image.topic_name(key.topic_id)
-    leader = None if name is None else leader_hints.current_leader(context, name, key.partition)
-    if leader is None:
-        return None
-    for node in leader_hints.endpoints(context, (leader.id,)):
-        leaders[node.id] = node
-    return leader.id, leader.epoch
+    return not (yield from answer_each(batches, is_invalid))

@@ -30,10 +30,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.leader_hints import LeaderHints
+from kafkapy.handlers.per_partition import answer_by_topic, answer_each, visit_each, visit_partitions
 from kafkapy.handlers.share_acknowledgements import (
     FIRST_VERSION_WITH_RENEWALS,
     acknowledgements_of,
-    current_leader,
     refused,
     require_member,
 )
@@ -41,6 +42,7 @@ from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.share_fetch import (
     AcquiredRecords,
+    ForgottenTopic,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionData,
@@ -48,6 +50,7 @@ from kafkapy.protocol.messages.share_fetch import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
+from kafkapy.protocol.types import Uuid
 from kafkapy.share.fetch import ShareFetch, Taken, Wanted
 from kafkapy.share.led_partitions import LedPartition
 from kafkapy.share.sessions import FIRST_EPOCH, LAST_EPOCH, ShareSession
@@ -108,17 +111,18 @@ def _said(
     context: RequestContext, request: ShareFetchRequest, group_id: str, *, renews: bool
 ) -> Steps[_Said]:
     named = yield from acknowledgements_of(group_id, request.topics)
-    acknowledgements = {}
-    for key, batches in named.items():
-        yield
-        if batches:
-            acknowledgements[key] = batches
-    forgotten = []
-    for topic in request.forgotten_topics_data:
-        yield
-        for partition in topic.partitions:
-            yield
-            forgotten.append(ShareKey(group_id, topic.topic_id, partition))
+    acknowledgements: dict[ShareKey, Sequence[Acknowledgement]] = {}
+    forgotten: list[ShareKey] = []
+
+    def acknowledge(key: ShareKey) -> None:
+        if named[key]:
+            acknowledgements[key] = named[key]
+
+    def forget(topic: ForgottenTopic, partition: int) -> None:
+        forgotten.append(ShareKey(group_id, topic.topic_id, partition))
+
+    yield from visit_each(named, acknowledge)
+    yield from visit_partitions(request.forgotten_topics_data, lambda topic: topic.partitions, forget)
     errors = yield from refused(context.broker, acknowledgements, version=context.api_version, renews=renews)
     return _Said(acknowledgements, errors, named, forgotten)
 
@@ -224,16 +228,15 @@ def _partitions(
     """
     keys = tuple(session.keys)
     first = max(epoch, 0) % len(keys) if keys else 0
-    found = []
-    for key in (*keys[first:], *keys[:first]):
-        yield
+
+    def find(key: ShareKey) -> LedPartition | None:
         if not context.broker.shares.sessions.is_open(session):
-            break  # nobody would give up the share partitions that it finds
+            return None  # nobody would give up the share partitions that it finds
         name = context.broker.metadata.image.topic_name(key.topic_id)
         try:
             if name is None:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-            found.append(context.broker.shares.led.get(key, name))
+            found = context.broker.shares.led.get(key, name)
         except KafkaError as error:
             answers[key] = PartitionData(
                 partition_index=key.partition,
@@ -241,38 +244,39 @@ def _partitions(
                 error_message=error.message,
                 records=b"",
             )
-        else:
-            if epoch == FIRST_EPOCH:
-                answers[key] = PartitionData(partition_index=key.partition, records=b"")
-    return found
+            return None
+        if epoch == FIRST_EPOCH:
+            answers[key] = PartitionData(partition_index=key.partition, records=b"")
+        return found
+
+    return answer_each((*keys[first:], *keys[:first]), find)
 
 
 def _response(
     context: RequestContext, answers: dict[ShareKey, PartitionData], said: _Said, lock_ms: int
 ) -> Steps[ShareFetchResponse]:
     """The answers by topic, with the leaders of partitions that this broker does not lead."""
-    for key in said.acknowledgements:
-        yield
+
+    def add_acknowledged(key: ShareKey) -> None:
         data = answers.setdefault(key, PartitionData(partition_index=key.partition, records=b""))
-        found = said.errors.get(key)
-        if found is not None:
-            data.acknowledge_error_code, data.acknowledge_error_message = found.code, found.message
-    response = ShareFetchResponse(acquisition_lock_timeout_ms=lock_ms)
-    topics: dict[bytes, ShareFetchableTopicResponse] = {}
-    leaders: dict[int, NodeEndpoint] = {}
-    for key, data in answers.items():
-        yield
-        topic = topics.get(key.topic_id)
-        if topic is None:
-            topic = topics[key.topic_id] = ShareFetchableTopicResponse(topic_id=key.topic_id)
-            response.responses.append(topic)
-        topic.partitions.append(data)
-        error = KafkaError(ErrorCode(data.error_code)) if data.error_code else None
-        leader = current_leader(context, key, error, leaders)
-        if leader is not None:
-            data.current_leader = LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1])
-    response.node_endpoints = [
-        NodeEndpoint(node_id=node_id, host=node.host, port=node.port, rack=node.rack)
-        for node_id, node in leaders.items()
-    ]
-    return response
+        error = said.errors.get(key)
+        if error is not None:
+            data.acknowledge_error_code, data.acknowledge_error_message = error.code, error.message
+
+    hints = LeaderHints(context, LeaderIdAndEpoch, NodeEndpoint)
+
+    def answer(found: tuple[ShareKey, PartitionData]) -> tuple[Uuid, PartitionData]:
+        key, data = found
+        if data.error_code:
+            hints.add(data, context.broker.metadata.image.topic_name(key.topic_id), key.partition)
+        return key.topic_id, data
+
+    yield from visit_each(said.acknowledgements, add_acknowledged)
+    topics = yield from answer_by_topic(
+        answers.items(),
+        answer,
+        lambda topic, found: ShareFetchableTopicResponse(topic_id=topic, partitions=found),
+    )
+    return ShareFetchResponse(
+        acquisition_lock_timeout_ms=lock_ms, responses=topics, node_endpoints=hints.endpoints()
+    )

@@ -12,11 +12,15 @@ Behaviour:
 
 from __future__ import annotations
 
+from typing import Final
+
 from kafkapy.groups.modern.topics import TopicsView
+from kafkapy.groups.share.group import ShareGroup
 from kafkapy.groups.share.member import ShareMember
 from kafkapy.handlers import authorized_operations
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.hash_order import names_in_hash_order
+from kafkapy.handlers.per_partition import answer_each, answer_in_steps
 from kafkapy.loop.turns import Steps, counted
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.share_group_describe import (
@@ -28,39 +32,54 @@ from kafkapy.protocol.messages.share_group_describe import (
     TopicPartitions,
 )
 
+TOPIC_VALUES: Final = 4
+"""The values of a topic in the description of a member: it has an id and a name, which is a text."""
+
 
 def handle(context: RequestContext, request: ShareGroupDescribeRequest) -> Steps[ShareGroupDescribeResponse]:
     """Describe each group once."""
+    named = yield from counted(request.group_ids)
+    described = yield from answer_in_steps(named, lambda group_id: _describe(context, request, group_id))
+    return ShareGroupDescribeResponse(groups=described)
+
+
+def _describe(
+    context: RequestContext, request: ShareGroupDescribeRequest, group_id: str
+) -> Steps[DescribedGroup]:
     groups = context.broker.groups
-    response = ShareGroupDescribeResponse()
-    for group_id in (yield from counted(request.group_ids)):
-        yield
-        try:
-            if not group_id:
-                raise KafkaError(ErrorCode.INVALID_GROUP_ID)
-            groups.runtime.require_active(group_id)
-            group = groups.shares.require_group(group_id)
-        except KafkaError as error:
-            response.groups.append(
-                DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message)
-            )
-            continue
-        described = DescribedGroup(
-            group_id=group_id,
-            group_state=group.state_name,
-            group_epoch=group.epoch,
-            assignment_epoch=group.assignment_epoch,
-            assignor_name=groups.shares.default_assignor,
-        )
-        members = dict(group.members)
-        for member_id in (yield from names_in_hash_order(members)):
-            yield
-            member = members[member_id]
-            described.members.append(_member(member, groups.shares.topics))
-        if request.include_authorized_operations:
-            described.authorized_operations = authorized_operations.GROUP
-        response.groups.append(described)
-    return response
+    try:
+        if not group_id:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+        groups.runtime.require_active(group_id)
+        return (yield from _described(context, request, groups.shares.require_group(group_id)))
+    except KafkaError as error:
+        return DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message)
+
+
+def _described(
+    context: RequestContext, request: ShareGroupDescribeRequest, group: ShareGroup
+) -> Steps[DescribedGroup]:
+    groups = context.broker.groups
+    described = DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state_name,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=groups.shares.default_assignor,
+    )
+    members = dict(group.members)
+
+    def describe(member_id: str) -> Member:
+        member = members[member_id]
+        values = sum(TOPIC_VALUES + len(numbers) for numbers in member.assigned.values())
+        values += TOPIC_VALUES * len(member.topic_names)
+        context.charge(values, member.nbytes, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return _member(member, groups.shares.topics)
+
+    described.members = yield from answer_each((yield from names_in_hash_order(members)), describe)
+    if request.include_authorized_operations:
+        described.authorized_operations = authorized_operations.GROUP
+    return described
 
 
 def _member(member: ShareMember, topics: TopicsView) -> Member:

@@ -33,29 +33,27 @@ async def answer_each(
     are no results, as with Apache Kafka.
     """
     turn, refusal = context.broker.turns.begin(), refusal_of(context)
-    by_topic: dict[Uuid, Any] = {}
-    answered: set[ShareKey] = set()
+    by_topic: dict[Uuid, tuple[Any, set[int]]] = {}
     for topic in request.topics if request.group_id else ():
         if turn.is_over():
             await turn.end()
-        answers = by_topic.get(topic.topic_id)
-        if answers is None:
-            answers = by_topic[topic.topic_id] = topic_class(topic_id=topic.topic_id)
-            results.append(answers)
+        if topic.topic_id not in by_topic:
+            results.append(topic_class(topic_id=topic.topic_id))
+            by_topic[topic.topic_id] = results[-1], set()
+        answers, answered = by_topic[topic.topic_id]
         for data in topic.partitions:
             if turn.is_over():
                 await turn.end()
-            key = ShareKey(request.group_id, topic.topic_id, data.partition)
             if reads:
-                if key in answered:
+                if data.partition in answered:
                     continue
-                answered.add(key)
+                answered.add(data.partition)
             result = partition_class(partition=data.partition)
             answers.partitions.append(result)
             if refusal:
                 result.error_code = refusal
                 continue
             try:
-                await answer(key, data, result)
+                await answer(ShareKey(request.group_id, topic.topic_id, data.partition), data, result)
             except KafkaError as error:
                 result.error_code, result.error_message = error.code, error.message

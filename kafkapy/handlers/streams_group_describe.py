@@ -24,7 +24,8 @@ from kafkapy.groups.streams.topology import InternalTopic
 from kafkapy.handlers import authorized_operations, rebalance_protocols
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.hash_order import names_in_hash_order
-from kafkapy.loop.turns import Steps
+from kafkapy.handlers.per_partition import answer_each, answer_in_steps
+from kafkapy.loop.turns import Steps, counted
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.streams_group_describe import (
     Assignment,
@@ -45,37 +46,52 @@ def handle(
     context: RequestContext, request: StreamsGroupDescribeRequest
 ) -> Steps[StreamsGroupDescribeResponse]:
     """Describe each group once."""
+    named = yield from counted(request.group_ids)
+    described = yield from answer_in_steps(named, lambda group_id: _describe(context, request, group_id))
+    return StreamsGroupDescribeResponse(groups=described)
+
+
+def _describe(
+    context: RequestContext, request: StreamsGroupDescribeRequest, group_id: str
+) -> Steps[DescribedGroup]:
     groups = context.broker.groups
-    response = StreamsGroupDescribeResponse()
-    for group_id in dict.fromkeys(request.group_ids):
-        yield
-        try:
-            rebalance_protocols.require(context, "streams")
-            if not group_id:
-                raise KafkaError(ErrorCode.INVALID_GROUP_ID)
-            groups.runtime.require_active(group_id)
-            group = groups.streams.require_group(group_id)
-        except KafkaError as error:
-            response.groups.append(
-                DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message)
-            )
-            continue
-        described = DescribedGroup(
-            group_id=group.group_id,
-            group_state=group.state_name,
-            group_epoch=group.epoch,
-            assignment_epoch=group.assignment_epoch,
-            topology=_topology(group),
+    try:
+        rebalance_protocols.require(context, "streams")
+        if not group_id:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+        groups.runtime.require_active(group_id)
+        return (yield from _described(context, request, groups.streams.require_group(group_id)))
+    except KafkaError as error:
+        return DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message)
+
+
+def _described(
+    context: RequestContext, request: StreamsGroupDescribeRequest, group: StreamsGroup
+) -> Steps[DescribedGroup]:
+    described = DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state_name,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        topology=_topology(group),
+    )
+    members = dict(group.members)
+
+    def describe(member_id: str) -> Member:
+        member, target = members[member_id], group.target(member_id)
+        values = sum(
+            1 + len(numbers)
+            for tasks in (member.assigned, target)
+            for kind in (tasks.active, tasks.standby, tasks.warmup)
+            for numbers in kind.values()
         )
-        members = dict(group.members)
-        for member_id in (yield from names_in_hash_order(members)):
-            yield
-            member = members[member_id]
-            described.members.append(_member(member, group.target(member.member_id)))
-        if request.include_authorized_operations:
-            described.authorized_operations = authorized_operations.GROUP
-        response.groups.append(described)
-    return response
+        context.charge(values, member.nbytes, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return _member(member, target)
+
+    described.members = yield from answer_each((yield from names_in_hash_order(members)), describe)
+    if request.include_authorized_operations:
+        described.authorized_operations = authorized_operations.GROUP
+    return described
 
 
 def _topology(group: StreamsGroup) -> Topology | None:

@@ -33,10 +33,13 @@ from kafkapy.groups.offsets.committed_offset import EncodedOffset, encode_offset
 from kafkapy.groups.offsets.offsets import partitions_of
 from kafkapy.groups.offsets.writes import OFFSETS_AT_ONCE
 from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.per_partition import answer_partitions, visit_each
 from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
@@ -75,10 +78,10 @@ class _Accepted(NamedTuple):
 async def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
     """Store the offsets that are acceptable."""
     turns = context.broker.turns
-    response = TxnOffsetCommitResponse()
     existing: list[TxnOffsetCommitResponsePartition] = []
     accepted: dict[TopicPartition, _Accepted] = {}
-    await turns.finish(_read(context, request, response, existing, accepted))
+    topics = await turns.finish(_read(context, request, existing, accepted))
+    response = TxnOffsetCommitResponse(topics=topics)
     if not existing:
         return response
     try:
@@ -99,38 +102,42 @@ async def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> Tx
 def _read(
     context: RequestContext,
     request: TxnOffsetCommitRequest,
-    response: TxnOffsetCommitResponse,
     existing: list[TxnOffsetCommitResponsePartition],
     accepted: dict[TopicPartition, _Accepted],
-) -> Steps[None]:
+) -> Steps[list[TxnOffsetCommitResponseTopic]]:
     """Check the partitions, and their offsets' metadata."""
     image = context.broker.metadata.image
     now = context.broker.clock.now_ms()
     max_metadata = context.broker.groups.config.offset_metadata_max_bytes
-    for topic in request.topics:
-        yield
-        answer = TxnOffsetCommitResponseTopic(name=topic.name)
-        response.topics.append(answer)
-        for each in topic.partitions:
-            yield
-            result = TxnOffsetCommitResponsePartition(partition_index=each.partition_index)
-            answer.partitions.append(result)
-            if image.partition(topic.name, each.partition_index) is None:
-                result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                continue
-            existing.append(result)
-            metadata = each.committed_metadata or ""
-            if len(metadata) > max_metadata:
-                result.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
-                continue
-            known = image.topics[topic.name]
-            key = partitions_of(known.name)[each.partition_index]
-            offset = encode_offset(
-                each.committed_offset, each.committed_leader_epoch, metadata, now, topic_id=known.id
-            )
-            results = accepted[key].results if key in accepted else []
-            results.append(result)
-            accepted[key] = _Accepted(known.id, offset, results)
+
+    def check(
+        topic: TxnOffsetCommitRequestTopic, each: TxnOffsetCommitRequestPartition
+    ) -> TxnOffsetCommitResponsePartition:
+        result = TxnOffsetCommitResponsePartition(partition_index=each.partition_index)
+        if image.partition(topic.name, each.partition_index) is None:
+            result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return result
+        existing.append(result)
+        metadata = each.committed_metadata or ""
+        if len(metadata) > max_metadata:
+            result.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            return result
+        known = image.topics[topic.name]
+        key = partitions_of(known.name)[each.partition_index]
+        offset = encode_offset(
+            each.committed_offset, each.committed_leader_epoch, metadata, now, topic_id=known.id
+        )
+        results = accepted[key].results if key in accepted else []
+        results.append(result)
+        accepted[key] = _Accepted(known.id, offset, results)
+        return result
+
+    return answer_partitions(
+        request.topics,
+        lambda topic: topic.partitions,
+        check,
+        lambda topic, results: TxnOffsetCommitResponseTopic(name=topic.name, partitions=results),
+    )
 
 
 async def _verify(context: RequestContext, request: TxnOffsetCommitRequest) -> Verification | None:
@@ -186,8 +193,8 @@ def _write(
     producer = TransactionalProducer(request.producer_id, request.producer_epoch, verification)
     keys = list(accepted)
     written: list[tuple[Sequence[TopicPartition], asyncio.Future[ErrorCode]]] = []
-    for start in range(0, len(keys) or 1, OFFSETS_AT_ONCE):
-        yield
+
+    def write(start: int) -> None:
         part = keys[start : start + OFFSETS_AT_ONCE]
         outcome: asyncio.Future[ErrorCode] = loop.create_future()
         try:
@@ -210,6 +217,8 @@ def _write(
                 groups.commit_offsets_in_transaction(request.group_id, producer, commits, outcome.set_result)
         if part:
             written.append((part, outcome))
+
+    yield from visit_each(range(0, len(keys) or 1, OFFSETS_AT_ONCE), write)
     return written
 
 

@@ -27,6 +27,7 @@ from typing import Final
 
 from kafkapy.handlers.api_versions import features
 from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.per_partition import answer_each
 from kafkapy.logs.text import shortened
 from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode
@@ -52,26 +53,28 @@ class UpgradeType(IntEnum):
 def handle(context: RequestContext, request: UpdateFeaturesRequest) -> Steps[UpdateFeaturesResponse]:
     """Check each change."""
     levels = features(clustered=context.broker.clustered)
-    version = context.api_version
-    for update in request.feature_updates:
-        yield
+
+    def refusal(update: FeatureUpdateKey) -> str | None:
         why = _why_invalid(context, levels, update, validate_only=request.validate_only)
-        if why is not None:
-            return UpdateFeaturesResponse(
-                error_code=ErrorCode.INVALID_UPDATE_VERSION,
-                error_message=(
-                    "The update failed for all features since the following feature had an error: "
-                    f"Invalid update version {update.max_version_level} for feature "
-                    f"{shortened(update.feature)}. {why}"
-                ),
-            )
+        if why is None:
+            return None
+        return f"version {update.max_version_level} for feature {shortened(update.feature)}. {why}"
+
+    refusals = yield from answer_each(request.feature_updates, refusal)
+    if refusals:
+        return UpdateFeaturesResponse(
+            error_code=ErrorCode.INVALID_UPDATE_VERSION,
+            error_message=(
+                "The update failed for all features since the following feature had an error: "
+                f"Invalid update {refusals[0]}"
+            ),
+        )
     response = UpdateFeaturesResponse(error_message=None)
-    if version <= LAST_VERSION_WITH_RESULTS:
-        for update in request.feature_updates:
-            yield
-            response.results.append(
-                UpdatableFeatureResult(feature=update.feature, error_message=ErrorCode.NONE.name)
-            )
+    if context.api_version <= LAST_VERSION_WITH_RESULTS:
+        response.results = yield from answer_each(
+            request.feature_updates,
+            lambda update: UpdatableFeatureResult(feature=update.feature, error_message=ErrorCode.NONE.name),
+        )
     return response
 
 

@@ -30,7 +30,7 @@ from typing import Final
 from kafkapy.handlers.broker_requests import refusal_of
 from kafkapy.handlers.context import BrokerParts, RequestContext
 from kafkapy.handlers.hanging_transactions import HangingTransactions
-from kafkapy.handlers.per_partition import answer_partitions
+from kafkapy.handlers.per_partition import answer_in_steps, answer_partitions
 from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.write_txn_markers import (
@@ -62,7 +62,9 @@ async def handle(context: RequestContext, request: WriteTxnMarkersRequest) -> Wr
     response = WriteTxnMarkersResponse()
     waiting: list[_MarkerWrite] = []
     refused = await _refused(broker, request, refusal_of(context))
-    await broker.turns.finish(_append_all(broker, request, response, waiting, refused))
+    response.markers = await broker.turns.finish(
+        answer_in_steps(request.markers, lambda marker: _append_all(broker, marker, waiting, refused))
+    )
 
     def all_written() -> bool:
         while waiting and waiting[-1].is_written():
@@ -97,32 +99,25 @@ async def _refused(broker: BrokerParts, request: WriteTxnMarkersRequest, refusal
 
 
 def _append_all(
-    broker: BrokerParts,
-    request: WriteTxnMarkersRequest,
-    response: WriteTxnMarkersResponse,
-    waiting: list[_MarkerWrite],
-    refused: Refused,
-) -> Steps[None]:
-    for marker in request.markers:
-        yield
+    broker: BrokerParts, marker: WritableTxnMarker, waiting: list[_MarkerWrite], refused: Refused
+) -> Steps[WritableTxnMarkerResult]:
+    """Append one marker to all its partitions."""
 
-        def append(
-            topic: WritableTxnMarkerTopic, index: int, marker: WritableTxnMarker = marker
-        ) -> WritableTxnMarkerPartitionResult:
-            result = WritableTxnMarkerPartitionResult(partition_index=index)
-            try:
-                waiting.append(_append(broker, marker, topic.name, result, refused))
-            except KafkaError as error:
-                result.error_code = error.code
-            return result
+    def append(topic: WritableTxnMarkerTopic, index: int) -> WritableTxnMarkerPartitionResult:
+        result = WritableTxnMarkerPartitionResult(partition_index=index)
+        try:
+            waiting.append(_append(broker, marker, topic.name, result, refused))
+        except KafkaError as error:
+            result.error_code = error.code
+        return result
 
-        topics = yield from answer_partitions(
-            marker.topics,
-            lambda topic: topic.partition_indexes,
-            append,
-            lambda topic, results: WritableTxnMarkerTopicResult(name=topic.name, partitions=results),
-        )
-        response.markers.append(WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics))
+    topics = yield from answer_partitions(
+        marker.topics,
+        lambda topic: topic.partition_indexes,
+        append,
+        lambda topic, results: WritableTxnMarkerTopicResult(name=topic.name, partitions=results),
+    )
+    return WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics)
 
 
 def _append(

@@ -61,6 +61,7 @@ class Connection:
     __slots__ = (
         "_buffer",
         "_channel",
+        "_charged",
         "_ended",
         "_fd",
         "_frame_is_shared",
@@ -143,6 +144,8 @@ class Connection:
         self._when_closed: list[Callable[[], object]] = []
         self._buffer: ReceiveBuffer | None = None
         """The bytes that are not handled yet. With large frames, an empty buffer is kept for a while."""
+        self._charged = 0
+        """The values of answers that are being made or not read (network/answer_budget.py)."""
         self._received_before = 0
         """The bytes of the incomplete frame that had arrived at `receiving_since`."""
         self._reading = True
@@ -184,6 +187,16 @@ class Connection:
         return self._outbound.files * (self._shared.now - self.unsent_since)
 
     @property
+    def unread_values(self) -> int:
+        """The values of answers that the client has not read."""
+        return self._charged if self._outbound.nbytes else 0
+
+    @property
+    def value_seconds(self) -> float:
+        """For how long the client has not read its answers, times their values."""
+        return self.unread_values * (self._shared.now - self.unsent_since)
+
+    @property
     def waits_for_answer(self) -> bool:
         """Whether a request of the client is not answered yet."""
         return len(self._requests) > 0
@@ -199,6 +212,19 @@ class Connection:
         self.frame_is_kept = True
         if self._frame_is_shared:
             self._shared.replace_receive_buffer()
+
+    def charge(self, values: int) -> bool:
+        """Count values of the answer that is being made; False if there is no room for them."""
+        if self.closed or not self._shared.answers.take(values, self._charged):
+            return False
+        self._charged += values
+        return True
+
+    def release_read(self) -> None:
+        """Give back what is charged, once all answers are made and read."""
+        if self._charged and (self.closed or not (self._requests or self._outbound.nbytes)):
+            self._shared.answers.give_back(self._charged)
+            self._charged = 0
 
     # --- reading ------------------------------------------------------------------------------------------
 
@@ -488,6 +514,7 @@ class Connection:
             return
         if done:
             self._stop_writing()
+            self.release_read()
         else:
             self._send_later()
         self.go_on()
@@ -517,6 +544,7 @@ class Connection:
         self.is_incomplete = False
         self._outbound.close()
         self._requests.close()
+        self.release_read()
         self._channel.close()
         self._shared.forget(self)
         self._on_close(self)

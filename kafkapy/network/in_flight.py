@@ -59,6 +59,9 @@ class Client(Payer, Protocol):
     def go_on(self) -> None:
         """Handle the requests that waited for an answer."""
 
+    def release_read(self) -> None:
+        """Give back the memory that answers were charged, once all are made and read."""
+
     def close(self, why: str | None = None) -> None:
         """Close now, and log why."""
 
@@ -297,6 +300,7 @@ class RequestsInFlight:
         `response` has its error, unless it was encoded ahead.
         """
         if response is None:
+            self._connection.release_read()
             return
         parts = response
         if type(response) is not list:
@@ -309,6 +313,7 @@ class RequestsInFlight:
                 self._connection.close()
                 return
         self._connection.send(parts)
+        self._connection.release_read()
 
 
 def _drop_answer(request: _Request) -> None:

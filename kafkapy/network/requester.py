@@ -38,6 +38,9 @@ class Requester(Protocol):
     def keep_frame(self) -> None:
         """Keep the bytes of the present request after its handler has returned."""
 
+    def charge(self, values: int) -> bool:
+        """Count values of the answer that is being made; False if there is no room for them."""
+
     def when_closed(self, call: Callable[[], object]) -> None:
         """Call `call()` when the connection has closed."""
 

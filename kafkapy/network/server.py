@@ -226,6 +226,8 @@ class Server:
                     connection.close("idle", level=logging.DEBUG)
         if starved:
             self._free_memory()
+        if self.shared.answers.ran_out:
+            self._free_answers()
         if self.connections and self.lacks_files():
             hog = max(self.connections, key=lambda each: each.file_seconds)
             if hog.held_files:
@@ -251,6 +253,16 @@ class Server:
             hog.close(f"its incomplete request holds {nbytes} bytes, and other connections wait for memory")
             if self.shared.buffered_bytes <= enough:
                 return
+
+    def _free_answers(self) -> None:
+        """Close those that read their answers slowest, until half of the budget is free."""
+        answers = self.shared.answers
+        answers.ran_out = False
+        holders = [connection for connection in self.connections if connection.value_seconds]
+        for hog in sorted(holders, key=lambda each: each.value_seconds, reverse=True):
+            if answers.values <= answers.most // 2:
+                return
+            hog.close(f"its unread answers hold {hog.unread_values} values, and other connections need room")
 
     # --- stopping -----------------------------------------------------------------------------------------
 

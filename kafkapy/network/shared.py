@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from kafkapy.loop.cold_reads import ColdReads
 from kafkapy.loop.validation import Validation
+from kafkapy.network.answer_budget import AnswerBudget
 from kafkapy.network.dispatcher import Dispatcher
 from kafkapy.network.rounds import Rounds
 from kafkapy.network.unknown_protocols import Complaints
@@ -48,6 +49,8 @@ class Shared:
         """The time for connections that send many requests at once."""
         self.now = loop.time()
         """The time of the last sweep: a coarse clock that costs nothing to read."""
+        self.answers = AnswerBudget()
+        """The memory of answers that are being made or are not read yet."""
         self.complaints = Complaints()
         """The clients that the log has named because they do not speak Kafka's protocol."""
         self.max_frame_bytes = 0

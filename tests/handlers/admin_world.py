@@ -123,7 +123,9 @@ class AdminWorld:
         self.logs = SimpleNamespace(directories=[self.log_dir], logs={}, moves=SimpleNamespace(copies={}))
         self.log_starts = FakeLogStarts()
         self.connection: Any = SimpleNamespace(
-            listener=SimpleNamespace(name="PLAINTEXT"), local_host="10.1.2.3"
+            listener=SimpleNamespace(name="PLAINTEXT"),
+            local_host="10.1.2.3",
+            charge=lambda values: True,
         )
 
     async def start(self) -> None:

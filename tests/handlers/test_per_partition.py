@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from kafkapy.handlers.per_partition import answer_each, answer_partitions, visit_partitions
+from kafkapy.handlers.per_partition import (
+    answer_by_topic,
+    answer_each,
+    answer_in_steps,
+    answer_partitions,
+    visit_each,
+    visit_partitions,
+)
 from kafkapy.loop.turns import Steps
 
 T = TypeVar("T")
@@ -61,3 +68,39 @@ def test_each_partition_is_visited_with_its_topic() -> None:
     )
     assert visited == [("a", 0), ("a", 2), ("c", 1)]
     assert steps == 3 + 3
+
+
+def test_an_answer_of_none_is_left_out_and_takes_a_step_all_the_same() -> None:
+    def if_even(number: int) -> int | None:
+        return None if number % 2 else number
+
+    assert run(answer_each(range(1_000), if_even)) == (list(range(0, 1_000, 2)), 1_000)
+    by_topic, steps = run(
+        answer_partitions(
+            TOPICS, TOPICS.__getitem__, lambda _, partition: if_even(partition), lambda *found: found
+        )
+    )
+    assert (by_topic, steps) == ([("a", [0, 2]), ("b", []), ("c", [])], 3 + 3)
+
+
+def test_answers_are_put_by_topic_in_the_order_in_which_topics_are_met() -> None:
+    things = [("b", 1), ("a", 0), ("none", 7), ("b", 0)]
+    answers, steps = run(
+        answer_by_topic(
+            things,
+            lambda thing: None if thing[0] == "none" else thing,
+            lambda topic, partitions: f"{topic}: {partitions}",
+        )
+    )
+    assert (answers, steps) == (["b: [1, 0]", "a: [0]"], len(things) + 2)
+
+
+def test_an_answer_that_takes_steps_adds_them() -> None:
+    answers, steps = run(answer_in_steps([3, 0, 2], lambda count: answer_each(range(count), str)))
+    assert (answers, steps) == ([["0", "1", "2"], [], ["0", "1"]], 3 + 5)
+
+
+def test_each_thing_is_visited_with_a_step_for_each() -> None:
+    visited: list[int] = []
+    assert run(visit_each(range(100), visited.append)) == (None, 100)
+    assert visited == list(range(100))

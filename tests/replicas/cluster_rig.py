@@ -320,6 +320,7 @@ class Node:
         self.metadata.image = self.rig.image
         connection = SimpleNamespace(
             keep_frame=lambda: None,
+            charge=lambda values: True,
             close=lambda why: None,
             validation_paid_at=0.0,
             peer_host="test",

@@ -1,0 +1,52 @@
+"""The listeners of a broker: bound early in its start, and registered for its clients."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+from kafkapy.broker.start import Start
+from kafkapy.broker.workers import Workers
+from kafkapy.configs.config import BrokerConfig
+from kafkapy.configs.listeners import WILDCARDS
+from kafkapy.metadata.znodes import Endpoint
+from kafkapy.network.server import Server
+
+
+def listen(start: Start, workers: Workers) -> Server:
+    """Bind the listeners.
+
+    Clients queue until the server accepts them. A port in use is the most common mistake, and is found before
+    anything is changed. Ephemeral ports are known from here on.
+
+    Raises:
+        ListenError: an address cannot be used.
+    """
+    loop = asyncio.get_running_loop()
+    server = start.machine.server(start.config, loop, workers.validation, workers.cold_reads)
+    start.started.callback(server.close)
+    server.bind(start.config.listeners)
+    start.config.on_change(server.configure)
+    return server
+
+
+def endpoints(config: BrokerConfig, server: Server) -> list[Endpoint]:
+    """The endpoints that a broker registers: its advertised listeners, or its listeners.
+
+    An endpoint has no host if each client is told the address by which it reached the broker.
+    """
+    advertised = {listener.name: listener for listener in config.advertised_listeners}
+    found = []
+    for listener in server.listening:
+        shown = advertised.get(listener.name)
+        host, port = ("", listener.port) if shown is None else (shown.host, shown.port or listener.port)
+        if config.clustered and not host:
+            host = socket.getfqdn() if listener.host in ("", *WILDCARDS) else listener.host
+        found.append(Endpoint(listener.name, host, port, "PLAINTEXT"))
+    return found
+
+
+def inner_endpoint(config: BrokerConfig, registered: list[Endpoint]) -> Endpoint | None:
+    """Where other brokers reach a broker with these endpoints."""
+    inner = config.inter_broker_listener
+    return next((each for each in registered if each.listener == inner), None)
