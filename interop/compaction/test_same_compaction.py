@@ -16,9 +16,10 @@ from interop.support.jars_or_skip import skipped_without_jars
 from interop.support.kafka_jars import kafka_jars, program_command
 from kafkapy.protocol.records import decode_records, iter_headers
 from kafkapy.storage.log.partition_log import PartitionLog
+from tests.loop.turned_clock import TurnedClock
 from tests.storage.cleaning.harness import compact
 from tests.storage.cleaning.test_model import CONFIG, Life
-from tests.storage.log_harness import Logs, ManualClock
+from tests.storage.log_harness import Logs
 
 pytestmark = pytest.mark.jvm
 
@@ -117,10 +118,10 @@ def _size(field: bytes | None) -> int:
 def dirty_log(root: Path, seed: int) -> Logs:
     """A log with all that compaction meets, closed in order: nothing of it was compacted."""
     life = Life(root, random.Random(seed))
-    life.clock.ms = NOW_MS - 600_000
+    life.clock.show_ms(NOW_MS - 600_000)
     for _ in range(150):
         life.chance.choices((life.append, life.transact, life.roll), (6, 4, 1))[0]()
-        life.clock.ms += life.chance.randrange(1000)
+        life.clock.turn_ms(life.chance.randrange(1000))
     life.end_all()
     life.log.roll()
     life.log.flush()
@@ -138,7 +139,7 @@ def test_each_pass_leaves_what_apache_kafkas_leaves(tmp_path: Path, seed: int) -
     log = logs.restart()
     log.advance_high_watermark(log.log_end_offset)
     for now_ms, kafkas in zip(times, expected, strict=True):
-        logs.clock.ms = now_ms
+        logs.clock.show_ms(now_ms)
         log.cleaned_offset = None
         assert compact(logs.manager, log) is not None
         ends = {segment.base_offset for segment in log.segments}
@@ -156,7 +157,7 @@ def test_a_map_without_room_leaves_the_same_records_in_the_end(tmp_path: Path) -
     [expected] = kafka_cleaner(theirs, "clean", 24 * 12, NOW_MS)
     log = logs.restart()
     log.advance_high_watermark(log.log_end_offset)
-    logs.clock.ms = NOW_MS
+    logs.clock.show_ms(NOW_MS)
     rounds = 0
     while compact(logs.manager, log, map_bytes=24 * 12) is not None:
         rounds += 1
@@ -171,7 +172,7 @@ def test_apache_kafka_reads_what_is_compacted_here(tmp_path: Path) -> None:
     logs = dirty_log(tmp_path / "ours", 4)
     log = logs.restart()
     log.advance_high_watermark(log.log_end_offset)
-    logs.clock.ms = NOW_MS
+    logs.clock.show_ms(NOW_MS)
     compact(logs.manager, log)
     ours, end = batches_of(log), log.log_end_offset
     files = [Path(segment.path) for segment in log.segments if segment.size]
@@ -196,7 +197,7 @@ def test_what_apache_kafka_compacted_opens_here_after_a_crash(tmp_path: Path) ->
     [expected] = kafka_cleaner(renamed, "clean", 1 << 20, NOW_MS)
     shutil.rmtree(logs.path)
     shutil.copytree(renamed, logs.path)
-    opened = Logs(tmp_path / "ours", config=CONFIG, clock=ManualClock(NOW_MS))
+    opened = Logs(tmp_path / "ours", config=CONFIG, clock=TurnedClock(NOW_MS))
     log = opened.restart(clean=False)
     assert batches_of(log) == expected
     assert log.log_end_offset == expected[-1].last_offset + 1

@@ -18,7 +18,8 @@ from kafkapy.protocol.control_records import ControlType, control_record_key, en
 from kafkapy.protocol.records import Compression, Record, build_batch
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.validate import AppendOrigin
-from tests.storage.log_harness import START_MS, TP, Logs, ManualClock, append, fill, names
+from tests.loop.turned_clock import START_MS, TurnedClock
+from tests.storage.log_harness import TP, Logs, append, fill, names
 
 pytestmark = pytest.mark.jvm
 
@@ -98,7 +99,7 @@ def write_here(logs: Logs, made: list[Append]) -> None:
 
 
 def new_logs(root: Path, folder: str = "data") -> Logs:
-    return Logs(root, config=CONFIG, clock=ManualClock(NOW_MS), dirs=(folder,))
+    return Logs(root, config=CONFIG, clock=TurnedClock(NOW_MS), dirs=(folder,))
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -97,7 +97,7 @@ def test_a_fetch_that_waits_is_answered_when_the_broker_stops(tmp_path: Path) ->
 
 
 def test_the_broker_starts_quickly(tmp_path: Path) -> None:
-    """CPU time, as a multiple of that of a small program: both take more where others compute."""
+    """By CPU time, against that of a small program: both take more where others compute."""
     with KafkapyProcess(tmp_path):
         pass
     times, small = [], []

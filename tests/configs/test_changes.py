@@ -58,7 +58,7 @@ async def test_a_change_leaves_a_notice_for_other_brokers_that_goes_after_a_whil
     assert await topic.store.children("/config/changes") == ["config_change_0000000000"]
     notice = await topic.store.get("/config/changes/config_change_0000000000")
     assert json.loads(notice.data) == {"version": 2, "entity_path": "topics/t"}
-    topic.clock.ms += NOTICE_LIFETIME_MS
+    topic.clock.turn_ms(NOTICE_LIFETIME_MS)
     await alter(topic, BROKER, ALL_BROKERS, ("log.retention.ms", SET, "9"))
     assert await topic.store.children("/config/changes") == ["config_change_0000000001"]
     notice = await topic.store.get("/config/changes/config_change_0000000001")

@@ -38,7 +38,7 @@ from kafkapy.protocol.messages.stop_replica import (
 )
 from kafkapy.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from kafkapy.protocol.types import TopicPartition
-from tests.controller.cluster_world import TurnedClock
+from tests.loop.turned_clock import TurnedClock
 
 T = TypeVar("T")
 

@@ -10,25 +10,15 @@ import pytest
 
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.controller.admin import ClusterAdmin
-from kafkapy.loop.clock import Clock
 from kafkapy.metadata.cache import MetadataCache, open_cluster
 from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.metadata.store import MetadataStore
 from kafkapy.metadata.tree_changes import TreeChanges
 from kafkapy.metadata.znodes import Endpoint
+from tests.loop.turned_clock import TurnedClock
 
 NODE_ID = 1
-
-
-class TurnedClock(Clock):
-    """A clock that stands still until it is turned."""
-
-    def __init__(self) -> None:
-        self.ms = 1_700_000_000_000
-
-    def now_ms(self) -> int:
-        return self.ms
 
 
 class Cluster:

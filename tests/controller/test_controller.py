@@ -173,7 +173,7 @@ async def test_a_request_that_waits_for_its_turn_is_refused_by_a_new_term_of_off
                 one.admin.topics.create_partitions([MorePartitions("t", 2)]),
             )
         ]
-        await asyncio.sleep(0.01)
+        await world.until(lambda: len(one.admin._writer.turn._waiters or ()) == len(waiting))
         world.controller.controller.elected()  # it knows no brokers yet
     errors = await asyncio.gather(*waiting, return_exceptions=True)
     assert [getattr(each, "code", each) for each in errors] == [ErrorCode.NOT_CONTROLLER] * 3
@@ -203,12 +203,15 @@ async def test_the_nodes_of_a_topic_may_be_deleted_one_by_one_and_slowly(world: 
     one, two = await world.start(1, 2)
     await world.create("t", (1, 2), (2, 1))
     await world.settled()
+    others: set[str] = set()
     for path in [*reversed(await two.store.subtree("/brokers/topics/t")), "/brokers/topics/t"]:
         await two.store.delete(path)
-        await asyncio.sleep(0.02)  # the controller acts on it
+        others.add(other := f"after-{len(others)}")
+        await world.create(other, (1, 2))
+        await world.led_by(1, other)  # the controller has acted on all that came before
     t1 = TopicPartition("t", 1)
     await world.until(lambda: one.replicas.stopped == {T0: True, t1: True} == two.replicas.stopped)
-    assert await two.store.children("/brokers/topics") == []
+    assert set(await two.store.children("/brokers/topics")) == others
 
 
 # --- brokers ---------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from kafkapy.controller.streams_topics import MOST_REFUSALS, StreamsTopics
 from kafkapy.controller.topic_plans import NewTopic
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from tests.controller.test_automatic_topics import FakeController, alone, among_others
-from tests.groups.group_world import TurnedClock
+from tests.loop.turned_clock import TurnedClock
 
 
 def wanted(*names: str, **configs: str) -> list[NewTopic]:

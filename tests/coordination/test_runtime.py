@@ -18,8 +18,8 @@ from kafkapy.metadata.image import MetadataImage
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.plain_batch import KeyValue
 from kafkapy.protocol.records import decode_records, iter_headers
-from tests.groups.group_world import TurnedClock, TurnedTimers
 from tests.groups.memory_log import MemoryLog, lead_all
+from tests.loop.turned_clock import TurnedClock, TurnedTimers
 
 PARTITIONS = 4
 KEYS = [

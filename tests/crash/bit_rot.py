@@ -23,7 +23,7 @@ from kafkapy.storage.disk.log_directory import LogDirectoryError
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
 from kafkapy.storage.log.txn_index import AbortedTxn
-from tests.crash.storage_workload import NOW, StoppedClock
+from tests.loop.turned_clock import START_MS, TurnedClock
 from tests.storage.log_harness import search
 
 CLUSTER = "bHVzdGVyLW9mLWJpdC1yb3"
@@ -81,9 +81,9 @@ class Original:
             made.ends[tp] = log.log_end_offset
             made.times[tp] = {}
             for number in range(0, BATCHES, 3):
-                found = search(log, NOW + number * 10 + 1)
+                found = search(log, START_MS + number * 10 + 1)
                 assert found is not None
-                made.times[tp][NOW + number * 10 + 1] = found.offset
+                made.times[tp][START_MS + number * 10 + 1] = found.offset
         manager.close(clean=clean)
         if clean:
             made.indexes = {
@@ -104,7 +104,7 @@ class Original:
 
 def _manager(path: Path) -> LogManager:
     path.mkdir(exist_ok=True)
-    manager = LogManager([path], defaults=CONFIG, clock=StoppedClock())
+    manager = LogManager([path], defaults=CONFIG, clock=TurnedClock())
     manager.open()
     manager.load(CLUSTER, 1)
     return manager
@@ -118,7 +118,7 @@ def _fill(log: PartitionLog, chance: random.Random, *, transactional: bool) -> N
             b"%d " % number + chance.randbytes(chance.randrange(20, 120)) for _ in range(RECORDS_IN_A_BATCH)
         ]
         batch = build_batch(
-            [Record(-1, NOW + number * 10 + index, b"key", value) for index, value in enumerate(values)],
+            [Record(-1, START_MS + number * 10 + index, b"key", value) for index, value in enumerate(values)],
             compression=Compression(number % 5),
             producer_id=7,
             producer_epoch=0,
@@ -127,12 +127,12 @@ def _fill(log: PartitionLog, chance: random.Random, *, transactional: bool) -> N
             base_offset=log.log_end_offset,
             leader_epoch=number // 20,
         )
-        log.append_as_follower(memoryview(batch), now_ms=NOW)
+        log.append_as_follower(memoryview(batch), now_ms=START_MS)
         sequence += len(values)
         if transactional and number % 6 == 5:
             kind = ControlType.ABORT if number % 12 == 5 else ControlType.COMMIT
             marker = build_batch(
-                [Record(-1, NOW + number * 10, control_record_key(kind), end_txn_marker_value(0))],
+                [Record(-1, START_MS + number * 10, control_record_key(kind), end_txn_marker_value(0))],
                 producer_id=7,
                 producer_epoch=0,
                 transactional=True,
@@ -140,7 +140,7 @@ def _fill(log: PartitionLog, chance: random.Random, *, transactional: bool) -> N
                 base_offset=log.log_end_offset,
                 leader_epoch=number // 20,
             )
-            log.append_as_follower(memoryview(marker), now_ms=NOW)
+            log.append_as_follower(memoryview(marker), now_ms=START_MS)
 
 
 def _served(log: PartitionLog) -> tuple[Served, set[int]]:

@@ -21,6 +21,7 @@ from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
 from kafkapy.storage.log.validate import AppendOrigin
 from tests.crash.disk_trace import TracingFiles
+from tests.loop.turned_clock import START_MS, TurnedClock
 
 CLUSTER = "cluster-of-crash-tests"
 IN_FLIGHT = 4
@@ -30,16 +31,6 @@ CONFIG = LogConfig(
     segment_bytes=6000, index_interval_bytes=200, segment_index_bytes=800, file_delete_delay_ms=0
 )
 PRODUCER = 7
-
-
-NOW = 1_700_000_000_000
-
-
-class StoppedClock:
-    """A clock that stands still."""
-
-    def now_ms(self) -> int:
-        return NOW
 
 
 @dataclass(slots=True)
@@ -85,7 +76,7 @@ Promises = dict[TopicPartition, Promise]
 
 def new_manager(files: TracingFiles) -> LogManager:
     """A manager of the one log directory on a disk."""
-    return LogManager([f"{files.root}/data"], defaults=CONFIG, clock=StoppedClock(), files=files)
+    return LogManager([f"{files.root}/data"], defaults=CONFIG, clock=TurnedClock(), files=files)
 
 
 def load(manager: LogManager) -> None:
@@ -213,7 +204,7 @@ class Workload:
         ]
         batch = bytes(
             build_batch(
-                [Record(-1, NOW, b"k", value) for value in values],
+                [Record(-1, START_MS, b"k", value) for value in values],
                 producer_id=PRODUCER,
                 producer_epoch=0,
                 base_sequence=model.sequence,
@@ -225,7 +216,7 @@ class Workload:
             memoryview(bytearray(batch)),
             leader_epoch=model.leader_epoch,
             origin=AppendOrigin.CLIENT,
-            now_ms=NOW,
+            now_ms=START_MS,
         )
         model.sequence += len(values)
         model.end = info.last_offset + 1
@@ -277,7 +268,7 @@ class Workload:
 
     def _retain(self) -> None:
         if (picked := self._pick()) is not None:
-            picked[0].delete_old_segments(NOW)
+            picked[0].delete_old_segments(START_MS)
             self._logs.delete_expired_files(2**62)
 
     def _new_leader(self) -> None:
@@ -371,7 +362,7 @@ def _check_retry(log: PartitionLog, batch: Batch) -> None:
     """Check that a batch that a client sends again is recognized."""
     try:
         info = log.append(
-            memoryview(bytearray(batch.data)), leader_epoch=99, origin=AppendOrigin.CLIENT, now_ms=NOW
+            memoryview(bytearray(batch.data)), leader_epoch=99, origin=AppendOrigin.CLIENT, now_ms=START_MS
         )
     except KafkaError as error:
         raise AssertionError(f"{log} refuses a batch it has: {error}") from error

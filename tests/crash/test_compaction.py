@@ -23,7 +23,7 @@ from kafkapy.storage.log.partition_log import PartitionLog
 from kafkapy.storage.log.validate import AppendOrigin
 from tests.crash.disk_trace import Disk, TracingFiles
 from tests.crash.hooked_files import HookedFiles
-from tests.crash.storage_workload import NOW, StoppedClock
+from tests.loop.turned_clock import START_MS, TurnedClock
 from tests.storage.cleaning.harness import compact, compact_fully, records_of
 
 SEED = int(os.environ.get("KAFKAPY_SEED", str(random.SystemRandom().randrange(10**6))))
@@ -39,7 +39,7 @@ CONFIG = LogConfig(
 
 
 def opened(files: TracingFiles) -> LogManager:
-    manager = LogManager([f"{files.root}/data"], defaults=CONFIG, clock=StoppedClock(), files=files)
+    manager = LogManager([f"{files.root}/data"], defaults=CONFIG, clock=TurnedClock(), files=files)
     manager.open()
     manager.load("a-cluster", 1)
     return manager
@@ -55,12 +55,12 @@ class Keys:
     def fill(self, log: PartitionLog, batches: int) -> None:
         for _ in range(batches):
             records = [
-                Record(-1, NOW, b"key-%d" % self._chance.randrange(12), self._chance.randbytes(100))
+                Record(-1, START_MS, b"key-%d" % self._chance.randrange(12), self._chance.randbytes(100))
                 for _ in range(self._chance.randrange(1, 5))
             ]
             codec = self._chance.choice((Compression.NONE, Compression.NONE, Compression.ZSTD))
             data = build_batch(records, compression=codec)
-            info = log.append(memoryview(data), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=NOW)
+            info = log.append(memoryview(data), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)
             for offset, record in enumerate(records, info.first_offset):
                 self.appended[offset] = Record(offset, record.timestamp, record.key, record.value, [])
         log.flush()

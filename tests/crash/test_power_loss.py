@@ -20,7 +20,6 @@ from tests.crash.disk_trace import Disk, TracingFiles
 from tests.crash.results import note
 from tests.crash.storage_workload import (
     CONFIG,
-    NOW,
     Promises,
     Workload,
     check_recovered,
@@ -28,6 +27,7 @@ from tests.crash.storage_workload import (
     new_manager,
     promised_at,
 )
+from tests.loop.turned_clock import START_MS
 
 STATES = int(os.environ.get("KAFKAPY_CRASH_STATES", "250"))
 SEED = int(os.environ.get("KAFKAPY_SEED", str(random.SystemRandom().randrange(10**6))))
@@ -162,5 +162,5 @@ class ChanceThatKeepsNothing(random.Random):
 
 
 def _append_one(log: PartitionLog) -> None:
-    batch = bytearray(build_batch([Record(-1, NOW, b"k", b"v")]))
-    log.append(memoryview(batch), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=NOW)
+    batch = bytearray(build_batch([Record(-1, START_MS, b"k", b"v")]))
+    log.append(memoryview(batch), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)

@@ -30,9 +30,10 @@ from tests.handlers.produce_client import (
     values,
 )
 from tests.handlers.produce_client import batch as produced
+from tests.loop.turned_clock import START_MS
 from tests.network.loop_watch import LoopWatch
 from tests.network.raw_client import RawClient, eventually
-from tests.storage.log_harness import START_MS, TP, Logs, append, batch, headers_in
+from tests.storage.log_harness import TP, Logs, append, batch, headers_in
 
 BATCHES = 40_000
 MIDDLE = BATCHES // 2

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.groups.coordinator_world import Cluster
+from tests.groups.classic_world import ClassicWorld
 
 
 @pytest.fixture
-async def cluster() -> Cluster:
-    return await Cluster().start()
+async def cluster() -> ClassicWorld:
+    return await ClassicWorld().start()

@@ -5,7 +5,6 @@ Its store fails on demand.
 
 from __future__ import annotations
 
-import heapq
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +18,6 @@ from kafkapy.groups.classic.rebalance import Rebalances
 from kafkapy.groups.classic.records import decode_group_value, encode_group_value
 from kafkapy.groups.classic.sync import Syncs
 from kafkapy.groups.config import GroupConfig
-from kafkapy.loop.clock import Clock
 from kafkapy.protocol.codec import encode
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
@@ -30,58 +28,7 @@ from kafkapy.protocol.messages.sync_group import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
-
-START_MS = 1_700_000_000_000
-
-
-class TurnedClock(Clock):
-    """Stands still until it is turned."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def now_ms(self) -> int:
-        return START_MS + round(self.seconds * 1000)
-
-    def monotonic(self) -> float:
-        return self.seconds
-
-
-class TurnedTimer:
-    def __init__(self, call: Callable[[], object]) -> None:
-        self.call: Callable[[], object] | None = call
-
-    def cancel(self) -> None:
-        self.call = None
-
-
-class TurnedTimers:
-    """Timers of a TurnedClock."""
-
-    def __init__(self, clock: TurnedClock) -> None:
-        self._clock = clock
-        self._heap: list[tuple[float, int, TurnedTimer]] = []
-        self._count = itertools.count()
-
-    def call_later(self, seconds: float, call: Callable[[], object]) -> TurnedTimer:
-        timer = TurnedTimer(call)
-        heapq.heappush(self._heap, (self._clock.seconds + max(seconds, 0), next(self._count), timer))
-        return timer
-
-    @property
-    def pending(self) -> int:
-        return sum(timer.call is not None for _, _, timer in self._heap)
-
-    def advance(self, seconds: float) -> None:
-        """Let time pass and call what falls due, in order."""
-        end = self._clock.seconds + seconds
-        while self._heap and self._heap[0][0] <= end:
-            due, _, timer = heapq.heappop(self._heap)
-            self._clock.seconds = max(self._clock.seconds, due)
-            call, timer.call = timer.call, None
-            if call is not None:
-                call()
-        self._clock.seconds = end
+from tests.loop.turned_clock import TurnedClock, TurnedTimers
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from kafkapy.coordination.runtime import CoordinatorRuntime
@@ -10,6 +10,7 @@ from kafkapy.coordination.topic_log import Done
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.coordinator import GroupCoordinator
 from kafkapy.groups.loading import GroupReplay, LoadedPartition
+from kafkapy.groups.share.persister import StateKeeper
 from kafkapy.metadata.image import MetadataImage, Topic
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.records import BatchHeader, read_header, stamp_batch
@@ -18,7 +19,7 @@ from kafkapy.protocol.types import random_uuid
 from kafkapy.storage.log.marker_batch import prepare_marker
 from kafkapy.storage.log.markers import TransactionMarker
 from kafkapy.storage.log.verification import Verification
-from tests.groups.group_world import TurnedClock, TurnedTimers
+from tests.loop.turned_clock import TurnedClock, TurnedTimers
 
 
 class MemoryLog:
@@ -159,6 +160,9 @@ def lead_all(runtime: CoordinatorRuntime[Any], log: MemoryLog) -> None:
         runtime.leadership_changed(partition, leads=True, leader_epoch=0)
 
 
+Blocking = Callable[..., Awaitable[Any]]
+
+
 async def run_here(call: Callable[..., Any], *args: Any) -> Any:
     """Blocking work, in the test's own thread."""
     return call(*args)
@@ -171,12 +175,22 @@ def coordinator(
     config: GroupConfig | None = None,
     *,
     leads: bool = True,
+    share_state: StateKeeper | None = None,
+    blocking: Blocking = run_here,
 ) -> GroupCoordinator:
     """A coordinator on `log`, not started.
 
     Its broker leads all partitions, or at first none.
     """
-    groups = GroupCoordinator(config or GroupConfig(), clock, timers, log, blocking=run_here, costly=run_here)
+    groups = GroupCoordinator(
+        config or GroupConfig(),
+        clock,
+        timers,
+        log,
+        blocking=blocking,
+        costly=blocking,
+        share_state=share_state,
+    )
     if leads:
         lead_all(groups.runtime, log)
     image = MetadataImage()

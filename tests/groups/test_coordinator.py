@@ -31,7 +31,7 @@ from kafkapy.protocol.messages.sync_group import (
     SyncGroupResponse,
 )
 from kafkapy.protocol.types import TopicPartition, random_uuid
-from tests.groups.coordinator_world import Cluster, another_group, joining
+from tests.groups.classic_world import ClassicWorld, another_group, joining
 from tests.groups.memory_log import coordinator
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -80,18 +80,20 @@ class OtherGroup(Group):
 
 class TestTheTopic:
     async def test_without_it_there_is_no_coordinator(self) -> None:
-        cluster = Cluster()
+        cluster = ClassicWorld()
         cluster.groups.start()
         assert not cluster.groups.runtime.has_topic
         with pytest.raises(KafkaError) as refused:
             cluster.groups.runtime.require_active("g")
         assert refused.value.code is ErrorCode.NOT_COORDINATOR
 
-    async def test_it_is_made_when_it_is_first_needed(self, cluster: Cluster) -> None:
+    async def test_it_is_made_when_it_is_first_needed(self, cluster: ClassicWorld) -> None:
         assert cluster.groups.runtime.has_topic
         cluster.groups.runtime.require_active("g")
 
-    async def test_while_it_is_read_clients_are_to_wait_but_heartbeats_count(self, cluster: Cluster) -> None:
+    async def test_while_it_is_read_clients_are_to_wait_but_heartbeats_count(
+        self, cluster: ClassicWorld
+    ) -> None:
         member_id = await cluster.join()
         await cluster.groups.stop()
         groups = cluster.groups = coordinator(cluster.log, cluster.clock, cluster.timers)
@@ -119,7 +121,7 @@ class TestTheTopic:
         ids=lambda error: type(error).__name__,
     )
     async def test_a_partition_that_cannot_be_read_leaves_the_others_alone_and_is_read_again(
-        self, cluster: Cluster, error: Exception, caplog: pytest.LogCaptureFixture
+        self, cluster: ClassicWorld, error: Exception, caplog: pytest.LogCaptureFixture
     ) -> None:
         elsewhere = another_group()
         cluster.commit((T0, 7), group=elsewhere)
@@ -144,7 +146,7 @@ class TestTheTopic:
         assert cluster.heartbeat(member_id) is ErrorCode.NONE
 
     async def test_a_group_that_cannot_be_restored_keeps_its_offsets_and_leaves_the_others_alone(
-        self, cluster: Cluster, caplog: pytest.LogCaptureFixture
+        self, cluster: ClassicWorld, caplog: pytest.LogCaptureFixture
     ) -> None:
         other = next(f"g{n}" for n in range(100) if partition_of(f"g{n}", 4) == partition_of("g", 4))
         member_id = await cluster.join(group=other)
@@ -164,7 +166,7 @@ class TestTheTopic:
         await cluster.join()
 
     async def test_a_lack_of_memory_loses_no_group(
-        self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+        self, cluster: ClassicWorld, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def fail(*_: object) -> NoReturn:
             raise MemoryError
@@ -178,7 +180,7 @@ class TestTheTopic:
         assert cluster.heartbeat(member_id) is ErrorCode.NONE
 
     async def test_a_partition_that_stays_unreadable_is_read_ever_more_seldom_and_logged_once(
-        self, cluster: Cluster, caplog: pytest.LogCaptureFixture
+        self, cluster: ClassicWorld, caplog: pytest.LogCaptureFixture
     ) -> None:
         cluster.commit((T0, 5))
         cluster.log.unreadable = OSError(errno.EIO, "a disk")
@@ -191,7 +193,7 @@ class TestTheTopic:
         await cluster.time_passes(30)
         assert cluster.committed() == {T0: 5}
 
-    async def test_a_topic_that_is_deleted_is_not_read_again(self, cluster: Cluster) -> None:
+    async def test_a_topic_that_is_deleted_is_not_read_again(self, cluster: ClassicWorld) -> None:
         cluster.commit((T0, 5))
         cluster.log.unreadable = OSError(errno.EIO, "a disk")
         await cluster.restart()
@@ -200,7 +202,7 @@ class TestTheTopic:
         await cluster.time_passes(60)
         assert cluster.log.reads == reads
 
-    async def test_deleting_it_ends_all_groups(self, cluster: Cluster) -> None:
+    async def test_deleting_it_ends_all_groups(self, cluster: ClassicWorld) -> None:
         waiting = cluster.groups.join_group("g", joining())
         cluster.groups.metadata_changed(MetadataImage().with_topics([cluster.log.entry()]), MetadataImage())
         assert isinstance(waiting, asyncio.Future)
@@ -209,7 +211,7 @@ class TestTheTopic:
         assert not cluster.groups.groups
 
     async def test_a_partition_that_cannot_be_written_gives_its_groups_up_until_it_is_read_again(
-        self, cluster: Cluster
+        self, cluster: ClassicWorld
     ) -> None:
         elsewhere = another_group()
         cluster.commit((T0, 7), group=elsewhere)
@@ -231,7 +233,7 @@ class TestTheTopic:
 
 
 class TestCommits:
-    async def test_a_commit_is_seen_when_it_is_in_the_log(self, cluster: Cluster) -> None:
+    async def test_a_commit_is_seen_when_it_is_in_the_log(self, cluster: ClassicWorld) -> None:
         cluster.log.hold = True
         answers = cluster.commit((T0, 5))
         assert answers == []
@@ -240,7 +242,7 @@ class TestCommits:
         assert answers == [ErrorCode.NONE]
         assert cluster.committed() == {T0: 5}
 
-    async def test_a_commit_that_fails_leaves_the_one_before(self, cluster: Cluster) -> None:
+    async def test_a_commit_that_fails_leaves_the_one_before(self, cluster: ClassicWorld) -> None:
         cluster.commit((T0, 5))
         cluster.log.hold = True
         answers = cluster.commit((T0, 6))
@@ -248,7 +250,7 @@ class TestCommits:
         assert answers == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
         assert cluster.committed() == {T0: 5}
 
-    async def test_the_last_commit_wins(self, cluster: Cluster) -> None:
+    async def test_the_last_commit_wins(self, cluster: ClassicWorld) -> None:
         cluster.log.hold = True
         cluster.commit((T0, 5))
         cluster.commit((T0, 4))
@@ -268,13 +270,13 @@ class TestCommits:
         ],
     )
     async def test_a_client_is_told_what_it_can_do_about_a_failed_write(
-        self, cluster: Cluster, failure: ErrorCode, told: ErrorCode
+        self, cluster: ClassicWorld, failure: ErrorCode, told: ErrorCode
     ) -> None:
         cluster.log.error = failure
         assert cluster.commit((T0, 5)) == [told]
 
     async def test_a_group_of_thousands_of_partitions_is_written_in_several_batches(
-        self, cluster: Cluster
+        self, cluster: ClassicWorld
     ) -> None:
         offsets = [(TopicPartition("t" * 200, index), index) for index in range(5_000)]
         assert cluster.commit(*offsets) == [ErrorCode.NONE]
@@ -283,7 +285,7 @@ class TestCommits:
         assert cluster.committed() == dict(offsets)
 
     async def test_a_commit_of_which_a_part_fails_is_seen_as_far_as_a_restart_would(
-        self, cluster: Cluster
+        self, cluster: ClassicWorld
     ) -> None:
         cluster.log.hold = True
         offsets = [(TopicPartition("t" * 200, index), index) for index in range(5_000)]
@@ -298,7 +300,7 @@ class TestCommits:
         await cluster.restart()
         assert cluster.committed() == seen
 
-    async def test_a_commit_that_outlives_the_topic_changes_nothing(self, cluster: Cluster) -> None:
+    async def test_a_commit_that_outlives_the_topic_changes_nothing(self, cluster: ClassicWorld) -> None:
         cluster.log.hold = True
         answers = cluster.commit((T0, 5))
         cluster.groups.metadata_changed(MetadataImage().with_topics([cluster.log.entry()]), MetadataImage())
@@ -306,7 +308,7 @@ class TestCommits:
         assert answers == [ErrorCode.NONE]
         assert cluster.committed() == {}
 
-    async def test_a_restart_brings_back_every_offset(self, cluster: Cluster) -> None:
+    async def test_a_restart_brings_back_every_offset(self, cluster: ClassicWorld) -> None:
         for number in range(20):
             cluster.commit((T0, number), (T1, number * 2), group=f"g{number}")
         await cluster.restart()
@@ -314,7 +316,7 @@ class TestCommits:
             assert cluster.committed(f"g{number}") == {T0: number, T1: number * 2}
             assert cluster.groups.groups[f"g{number}"].protocol_type is None
 
-    async def test_a_member_commits_with_its_generation_only(self, cluster: Cluster) -> None:
+    async def test_a_member_commits_with_its_generation_only(self, cluster: ClassicWorld) -> None:
         member_id = await cluster.join()
         cluster.groups.check_commit("g", member_id, None, 1)
         for arguments, error in [
@@ -328,21 +330,21 @@ class TestCommits:
             assert refused.value.code is error
 
     async def test_a_commit_of_a_group_that_does_not_exist_needs_no_generation(
-        self, cluster: Cluster
+        self, cluster: ClassicWorld
     ) -> None:
         with pytest.raises(KafkaError) as refused:
             cluster.groups.check_commit("g", "m", None, 4)
         assert refused.value.code is ErrorCode.GROUP_ID_NOT_FOUND
         assert "g" not in cluster.groups.groups
 
-    async def test_a_commit_is_a_sign_of_life(self, cluster: Cluster) -> None:
+    async def test_a_commit_is_a_sign_of_life(self, cluster: ClassicWorld) -> None:
         member_id = await cluster.join()
         for _ in range(5):
             cluster.timers.advance(9)
             cluster.groups.check_commit("g", member_id, None, 1)
         assert cluster.heartbeat(member_id) is ErrorCode.NONE
 
-    async def test_between_the_generations_a_member_is_sent_to_rejoin(self, cluster: Cluster) -> None:
+    async def test_between_the_generations_a_member_is_sent_to_rejoin(self, cluster: ClassicWorld) -> None:
         waiting = cluster.groups.join_group("g", joining())
         cluster.timers.advance(0.1)
         assert isinstance(waiting, asyncio.Future)
@@ -353,7 +355,7 @@ class TestCommits:
 
 
 class TestDeletion:
-    async def test_a_deleted_group_and_its_offsets_are_gone_for_good(self, cluster: Cluster) -> None:
+    async def test_a_deleted_group_and_its_offsets_are_gone_for_good(self, cluster: ClassicWorld) -> None:
         member_id = await cluster.join()
         cluster.groups.leave_group("g", [MemberIdentity(member_id=member_id)])
         cluster.commit((T0, 5))
@@ -366,7 +368,7 @@ class TestDeletion:
         assert "g" not in cluster.groups.groups
         assert cluster.committed() == {}
 
-    async def test_a_group_whose_deletion_fails_is_still_there(self, cluster: Cluster) -> None:
+    async def test_a_group_whose_deletion_fails_is_still_there(self, cluster: ClassicWorld) -> None:
         member_id = await cluster.join()
         cluster.groups.leave_group("g", [MemberIdentity(member_id=member_id)])
         cluster.commit((T0, 5))
@@ -382,7 +384,7 @@ class TestDeletion:
         assert "g" not in cluster.groups.groups
 
     async def test_a_group_that_is_deleted_keeps_no_timer_of_ids_it_handed_out(
-        self, cluster: Cluster
+        self, cluster: ClassicWorld
     ) -> None:
         timers = cluster.timers.pending
         waiting = cluster.groups.join_group("g", joining(version=4))
@@ -391,13 +393,13 @@ class TestDeletion:
         take_turn(cluster.groups.delete_group("g", lambda _: None))
         assert cluster.timers.pending == timers
 
-    async def test_a_group_with_members_stays(self, cluster: Cluster) -> None:
+    async def test_a_group_with_members_stays(self, cluster: ClassicWorld) -> None:
         await cluster.join()
         with pytest.raises(KafkaError) as refused:
             take_turn(cluster.groups.delete_group("g", lambda _: None))
         assert refused.value.code is ErrorCode.NON_EMPTY_GROUP
 
-    async def test_a_commit_that_was_on_its_way_is_deleted_too(self, cluster: Cluster) -> None:
+    async def test_a_commit_that_was_on_its_way_is_deleted_too(self, cluster: ClassicWorld) -> None:
         cluster.log.hold = True
         cluster.commit((T0, 5))
         take_turn(cluster.groups.delete_group("g", lambda _: None))
@@ -408,7 +410,7 @@ class TestDeletion:
         await cluster.restart()
         assert cluster.committed() == {}
 
-    async def test_a_commit_after_the_deletion_stays(self, cluster: Cluster) -> None:
+    async def test_a_commit_after_the_deletion_stays(self, cluster: ClassicWorld) -> None:
         cluster.log.hold = True
         cluster.commit((T0, 5))
         take_turn(cluster.groups.delete_group("g", lambda _: None))
@@ -421,7 +423,7 @@ class TestDeletion:
         assert cluster.committed() == {T1: 6}
 
     async def test_long_group_ids_are_taken_up_to_a_limit(
-        self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+        self, cluster: ClassicWorld, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("kafkapy.groups.coordinator.MAX_GROUP_IDS_BYTES", 5_000)
         cluster.commit((T0, 1), group="a" * 3_000)
@@ -435,7 +437,7 @@ class TestDeletion:
         cluster.commit((T0, 1), group="d" * 1_000)
 
     async def test_a_group_with_many_offsets_is_deleted_in_turns_with_what_is_committed_meanwhile(
-        self, cluster: Cluster
+        self, cluster: ClassicWorld
     ) -> None:
         last = TopicPartition("t", 1_999)
         for start in range(0, 2_000, 500):
@@ -447,7 +449,9 @@ class TestDeletion:
         await cluster.restart()
         assert cluster.committed() == {}
 
-    async def test_a_group_that_is_joined_while_its_offsets_are_removed_stays(self, cluster: Cluster) -> None:
+    async def test_a_group_that_is_joined_while_its_offsets_are_removed_stays(
+        self, cluster: ClassicWorld
+    ) -> None:
         cluster.commit(*((TopicPartition("t", n), 1) for n in range(2_000)))
         steps = cluster.groups.delete_group("g", lambda _: None)
         next(steps)
@@ -456,7 +460,7 @@ class TestDeletion:
             next(steps)
         assert len(cluster.committed()) == 1_500
 
-    async def test_offsets_of_a_deleted_topic_are_gone(self, cluster: Cluster) -> None:
+    async def test_offsets_of_a_deleted_topic_are_gone(self, cluster: ClassicWorld) -> None:
         cluster.commit((T0, 5), (TopicPartition("u", 0), 6))
         cluster.commit((T0, 7), group="other")
         topics = [Topic("t", random_uuid(), ()), cluster.log.entry()]
@@ -467,14 +471,14 @@ class TestDeletion:
         assert cluster.committed() == {TopicPartition("u", 0): 6}
         assert cluster.committed("other") == {}
 
-    async def test_offsets_of_a_topic_that_is_made_anew_are_gone(self, cluster: Cluster) -> None:
+    async def test_offsets_of_a_topic_that_is_made_anew_are_gone(self, cluster: ClassicWorld) -> None:
         cluster.commit((T0, 5))
         image = MetadataImage().with_topics([Topic("t", random_uuid(), ()), cluster.log.entry()])
         cluster.groups.metadata_changed(image, image.with_topics([Topic("t", random_uuid(), ())]))
         assert cluster.committed() == {}
 
     async def test_offsets_of_a_new_topic_stay_while_those_of_the_old_one_go(
-        self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+        self, cluster: ClassicWorld, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("kafkapy.loop.turns.TURN_SECONDS", 0)
         cluster.commit((T0, 5), (T1, 6), group="a")
@@ -491,7 +495,7 @@ class TestDeletion:
         assert cluster.committed() == {T0: 7}
 
     async def test_a_commit_to_a_new_topic_is_not_removed_on_its_way(
-        self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+        self, cluster: ClassicWorld, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("kafkapy.loop.turns.TURN_SECONDS", 0)
         cluster.commit((T0, 5))
@@ -512,7 +516,7 @@ class TestOtherTypes:
     """A group that is not of the classic type."""
 
     @pytest.fixture
-    def groups(self, cluster: Cluster) -> GroupCoordinator:
+    def groups(self, cluster: ClassicWorld) -> GroupCoordinator:
         cluster.groups.groups["g"] = OtherGroup("g")
         return cluster.groups
 
@@ -537,7 +541,7 @@ class TestOtherTypes:
             groups.require_classic_group("g")
         assert refused.value.code is ErrorCode.GROUP_ID_NOT_FOUND
 
-    def test_commits_and_goes_by_its_own_rules(self, cluster: Cluster, groups: GroupCoordinator) -> None:
+    def test_commits_and_goes_by_its_own_rules(self, cluster: ClassicWorld, groups: GroupCoordinator) -> None:
         with pytest.raises(KafkaError) as refused:
             groups.check_commit("g", "m", None, 1)
         assert refused.value.code is ErrorCode.STALE_MEMBER_EPOCH
@@ -550,14 +554,14 @@ class TestOtherTypes:
 
 
 class TestMembership:
-    async def test_a_restart_starts_no_rebalance(self, cluster: Cluster) -> None:
+    async def test_a_restart_starts_no_rebalance(self, cluster: ClassicWorld) -> None:
         member_id = await cluster.join()
         await cluster.restart()
         assert cluster.heartbeat(member_id) is ErrorCode.NONE
         assert cluster.groups.require_classic_group("g").state is GroupState.STABLE
 
     async def test_a_group_that_is_too_large_by_now_rebalances_when_it_is_loaded(self) -> None:
-        cluster = await Cluster().start()
+        cluster = await ClassicWorld().start()
         first = cluster.groups.join_group("g", joining())
         second = cluster.groups.join_group("g", joining())
         cluster.timers.advance(0.1)
@@ -572,7 +576,7 @@ class TestMembership:
 
     @pytest.mark.parametrize("session_ms", [5_999, 1_800_001, -1])
     async def test_a_session_timeout_out_of_bounds_is_refused(
-        self, cluster: Cluster, session_ms: int
+        self, cluster: ClassicWorld, session_ms: int
     ) -> None:
         answer = cluster.groups.join_group("g", joining(session_ms=session_ms))
         assert isinstance(answer, JoinGroupResponse)
@@ -581,18 +585,20 @@ class TestMembership:
 
     @pytest.mark.parametrize(("session_ms", "refused"), [(99, True), (100, False), (200, False), (201, True)])
     async def test_the_bounds_of_session_timeouts_are_settings(self, session_ms: int, refused: bool) -> None:
-        cluster = await Cluster(GroupConfig(min_session_timeout_ms=100, max_session_timeout_ms=200)).start()
+        cluster = await ClassicWorld(
+            GroupConfig(min_session_timeout_ms=100, max_session_timeout_ms=200)
+        ).start()
         answer = cluster.groups.join_group("g", joining(session_ms=session_ms))
         assert isinstance(answer, JoinGroupResponse) is refused
         await cluster.groups.stop()
 
-    async def test_an_empty_group_id_is_no_group_to_join(self, cluster: Cluster) -> None:
+    async def test_an_empty_group_id_is_no_group_to_join(self, cluster: ClassicWorld) -> None:
         answer = cluster.groups.join_group("", joining())
         assert isinstance(answer, JoinGroupResponse)
         assert answer.error_code == ErrorCode.INVALID_GROUP_ID
         cluster.groups.check_commit("", "", None, -1)
 
-    async def test_a_member_id_without_a_group_is_unknown(self, cluster: Cluster) -> None:
+    async def test_a_member_id_without_a_group_is_unknown(self, cluster: ClassicWorld) -> None:
         answer = cluster.groups.join_group("g", joining("c-1"))
         assert isinstance(answer, JoinGroupResponse)
         assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
@@ -601,7 +607,7 @@ class TestMembership:
         assert left.error_code == ErrorCode.UNKNOWN_MEMBER_ID
         assert "g" not in cluster.groups.groups
 
-    async def test_stopping_answers_everybody_who_waits(self, cluster: Cluster) -> None:
+    async def test_stopping_answers_everybody_who_waits(self, cluster: ClassicWorld) -> None:
         waiting = [cluster.groups.join_group(f"g{n}", joining()) for n in range(5)]
         await cluster.groups.stop()
         for each in waiting:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +23,7 @@ from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.types import random_uuid
 from tests.groups.consumer.consumer_world import ConsumerWorld, beat, join
 from tests.groups.share.share_world import Member, ShareWorld
+from tests.loop.cost import assert_costs_less
 
 NAMES = 5_000
 LARGE = 1_500
@@ -40,14 +41,6 @@ class Threads:
         self.calls += 1
         await self.gate.wait()
         return call(*args)
-
-
-@pytest.fixture
-def threads(monkeypatch: pytest.MonkeyPatch) -> Threads:
-    made = Threads()
-    monkeypatch.setattr("tests.groups.memory_log.run_here", made.blocking)
-    monkeypatch.setattr("tests.groups.share.share_world.run_here", made.blocking)
-    return made
 
 
 def counted(monkeypatch: pytest.MonkeyPatch, module: Any) -> list[int]:
@@ -72,10 +65,11 @@ def topics(count: int, prefix: str = "t") -> list[Topic]:
 
 
 async def test_a_large_share_target_is_computed_elsewhere(
-    threads: Threads, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     snapshots = counted(monkeypatch, share_heartbeat)
-    world = ShareWorld()
+    threads = Threads()
+    world = ShareWorld(blocking=threads.blocking)
     await world.start()
     threads.calls = 0
     created = topics(LARGE)
@@ -100,10 +94,11 @@ async def test_a_large_share_target_is_computed_elsewhere(
 
 
 async def test_no_snapshot_is_made_while_a_target_is_computed(
-    threads: Threads, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     snapshots = counted(monkeypatch, progress)
-    world = ConsumerWorld()
+    threads = Threads()
+    world = ConsumerWorld(blocking=threads.blocking)
     await world.start()
     created = topics(2 * LARGE)
     world.publish(world.image.with_topics(created))
@@ -126,43 +121,44 @@ async def test_no_snapshot_is_made_while_a_target_is_computed(
 
 
 def test_one_process_with_many_members_gets_its_tasks_in_linear_time() -> None:
-    def cost(count: int) -> float:
+    def assigned(count: int) -> None:
         members = {f"m{number}": MemberSpec("p") for number in range(count)}
-        begin = time.thread_time()
         found = StickyAssignor().assign(members, {"0": SubtopologySpec(count, False)}, 0)
         assert sum(len(each.active.get("0", ())) for each in found.values()) == count
-        return time.thread_time() - begin
 
-    assert cost(4_000) < 30 * cost(400), "ten times as much, and not a hundred times"
+    # It is ten times as much, and not a hundred times.
+    assert_costs_less(lambda: assigned(4_000), 30, lambda: assigned(400))
 
 
 # --- names --------------------------------------------------------------------------------------------
 
 
 async def test_a_heartbeat_does_not_pay_for_the_names_of_the_group() -> None:
-    async def cost(members: int) -> float:
+    async def grown(members: int) -> ConsumerWorld:
         world = ConsumerWorld()
         await world.start()
         world.publish(world.image.with_topics(topics(100, "0-")))
-        names = [[f"{member}-{number:05d}" for number in range(NAMES)] for member in range(members)]
         for member in range(members):
-            response = await world.heartbeat(join(str(member), names[member]))
+            names = [f"{member}-{number:05d}" for number in range(NAMES)]
+            response = await world.heartbeat(join(str(member), names))
             assert response.error_code == ErrorCode.NONE
-        times = []
-        for number in range(5):
-            names[0][-1] = f"other-{number}"
-            epoch = world.group().members["0"].epoch
-            request = beat("0", epoch, rebalance_timeout_ms=1, subscribed_topic_names=names[0])
-            begin = time.thread_time()
-            answer = world.groups.consumer_heartbeat(request, 1, Client("c", "/h"))
-            times.append(time.thread_time() - begin)
-            assert not asyncio.iscoroutine(answer)
-            await world.settle()
+        return world
+
+    changes = itertools.count()
+
+    def changed(world: ConsumerWorld) -> None:
+        """A member changes one of its names."""
+        names = [f"0-{number:05d}" for number in range(NAMES - 1)] + [f"other-{next(changes)}"]
+        epoch = world.group().members["0"].epoch
+        request = beat("0", epoch, rebalance_timeout_ms=1, subscribed_topic_names=names)
+        world.groups.consumer_heartbeat(request, 1, Client("c", "/h"))
+
+    few, many = await grown(1), await grown(30)
+    assert_costs_less(lambda: changed(many), 3, lambda: changed(few))
+    for world in (few, many):
+        await world.settle()
         world.group().check()
         await world.groups.stop()
-        return min(times)
-
-    assert await cost(30) < 3 * await cost(1)
 
 
 async def test_the_names_of_a_group_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

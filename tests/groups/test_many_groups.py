@@ -13,8 +13,8 @@ from kafkapy.groups.modern.topics import TopicsView
 from kafkapy.metadata.image import Topic
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.join_group import JoinGroupResponse
+from tests.groups.classic_world import joining
 from tests.groups.consumer.consumer_world import ConsumerWorld, SimulatedConsumer
-from tests.groups.coordinator_world import joining
 from tests.groups.share.share_world import Member, ShareWorld
 
 

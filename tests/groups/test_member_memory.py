@@ -24,7 +24,7 @@ from kafkapy.protocol.messages.sync_group import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
-from tests.groups.coordinator_world import Cluster
+from tests.groups.classic_world import ClassicWorld
 
 REFUSED = ErrorCode.GROUP_MAX_SIZE_REACHED
 CLIENT = Client("c", "/127.0.0.1")
@@ -32,8 +32,8 @@ LIMIT = 1 << 20
 
 
 @pytest.fixture
-async def cluster() -> AsyncIterator[Cluster]:
-    made = await Cluster().start()
+async def cluster() -> AsyncIterator[ClassicWorld]:
+    made = await ClassicWorld().start()
     yield made
     check_totals(made.groups)
     await made.groups.stop()
@@ -149,7 +149,7 @@ GROWN: list[tuple[Join, str, Any]] = [
 
 @pytest.mark.parametrize(("join", "name", "value"), GROWN, ids=[f"{j.__name__}-{n}" for j, n, _ in GROWN])
 async def test_each_thing_that_a_member_says_of_itself_counts(
-    cluster: Cluster, limit: int, join: Join, name: str, value: Any
+    cluster: ClassicWorld, limit: int, join: Join, name: str, value: Any
 ) -> None:
     groups = cluster.groups
     few = limit // 5_000
@@ -169,7 +169,7 @@ class _NoState:
 
 @pytest.mark.parametrize("join", [join_classic, join_consumer, join_share, join_streams])
 async def test_small_members_join_until_all_take_what_they_may(
-    cluster: Cluster, limit: int, join: Join
+    cluster: ClassicWorld, limit: int, join: Join
 ) -> None:
     groups = cluster.groups
     groups.shares._state = _NoState()  # type: ignore[assignment]
@@ -179,7 +179,7 @@ async def test_small_members_join_until_all_take_what_they_may(
     assert groups.groups.members.nbytes <= limit
 
 
-async def test_a_large_member_leaves_room_for_small_ones(cluster: Cluster, limit: int) -> None:
+async def test_a_large_member_leaves_room_for_small_ones(cluster: ClassicWorld, limit: int) -> None:
     large = (("range", bytes(100_000)),)
     joined = [join_classic(cluster.groups, f"g{number}", protocols=large) for number in range(10)]
     assert joined == [ErrorCode.NONE] * 5 + [REFUSED] * 5
@@ -187,7 +187,7 @@ async def test_a_large_member_leaves_room_for_small_ones(cluster: Cluster, limit
 
 
 async def test_a_member_that_is_there_stays_when_all_take_what_they_may(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    cluster: ClassicWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     groups = cluster.groups
     assert join_consumer(groups, "g") is ErrorCode.NONE
@@ -203,7 +203,9 @@ async def test_a_member_that_is_there_stays_when_all_take_what_they_may(
     assert groups.groups.members.nbytes == 0
 
 
-async def test_member_ids_that_are_handed_out_count_until_they_expire(cluster: Cluster, limit: int) -> None:
+async def test_member_ids_that_are_handed_out_count_until_they_expire(
+    cluster: ClassicWorld, limit: int
+) -> None:
     groups = cluster.groups
     for number in range(limit):
         if join_classic(groups, f"g{number}", version=4) is REFUSED:
@@ -217,7 +219,7 @@ async def test_member_ids_that_are_handed_out_count_until_they_expire(cluster: C
 
 
 async def test_assignments_that_leaders_give_count(
-    cluster: Cluster, limit: int, caplog: pytest.LogCaptureFixture
+    cluster: ClassicWorld, limit: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     groups = cluster.groups
     errors = []
@@ -249,7 +251,7 @@ def _joining() -> Joining:
     return Joining(3, "c", "/h", "", None, 100_000, 100_000, "consumer", (("range", bytes(10)),), "")
 
 
-async def test_the_totals_follow_groups_that_are_loaded_deleted_and_converted(cluster: Cluster) -> None:
+async def test_the_totals_follow_groups_that_are_loaded_deleted_and_converted(cluster: ClassicWorld) -> None:
     groups = cluster.groups
     for number in range(3):
         assert join_consumer(groups, f"c{number}", rack_id=LONG) is ErrorCode.NONE
@@ -275,7 +277,7 @@ async def test_the_totals_follow_groups_that_are_loaded_deleted_and_converted(cl
     assert not groups.groups
 
 
-async def test_members_take_about_as_much_as_is_counted(cluster: Cluster) -> None:
+async def test_members_take_about_as_much_as_is_counted(cluster: ClassicWorld) -> None:
     groups = cluster.groups
     tracemalloc.start()
     try:

@@ -21,9 +21,9 @@ from kafkapy.protocol.messages.sync_group import (
     SyncGroupResponse,
 )
 from kafkapy.protocol.types import TopicPartition
-from tests.groups.coordinator_world import joining
-from tests.groups.group_world import TurnedClock, TurnedTimers
+from tests.groups.classic_world import joining
 from tests.groups.memory_log import MemoryLog, coordinator
+from tests.loop.turned_clock import TurnedClock, TurnedTimers
 
 T0 = TopicPartition("t", 0)
 TOPIC = MemoryLog.topic

@@ -27,7 +27,7 @@ from kafkapy.protocol.messages.sync_group import (
 )
 from kafkapy.protocol.topic_names import GROUP_METADATA_TOPIC
 from kafkapy.protocol.types import TopicPartition
-from tests.groups.coordinator_world import joining
+from tests.groups.classic_world import joining
 from tests.replicas.cluster_rig import Node, Rig
 from tests.replicas.held_files import until
 

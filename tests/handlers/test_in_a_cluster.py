@@ -48,8 +48,8 @@ from kafkapy.protocol.messages.offset_delete import OffsetDeleteRequest
 from kafkapy.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from kafkapy.protocol.messages.sync_group import SyncGroupRequest
 from kafkapy.protocol.types import random_uuid
-from tests.groups.group_world import TurnedClock, TurnedTimers
 from tests.groups.memory_log import MemoryLog, coordinator
+from tests.loop.turned_clock import TurnedClock, TurnedTimers
 
 OFFSETS = MemoryLog.topic
 THIS, OTHER, UNREACHABLE, DEAD = 1, 2, 3, 4
@@ -313,7 +313,8 @@ class TestSettings:
         world.new_topics = [new]
         resource = DescribeConfigsResource(resource_type=TOPIC, resource_name="t")
         asked = asyncio.create_task(world.ask(DescribeConfigsRequest(resources=[resource]), 4))
-        await asyncio.sleep(0.05)
+        known = DescribeConfigsResource(resource_type=BROKER, resource_name=str(THIS))
+        await world.ask(DescribeConfigsRequest(resources=[known]), 4)
         assert not asked.done()
         publish(world, new)
         (result,) = (await asked).results

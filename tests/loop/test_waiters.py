@@ -210,11 +210,15 @@ async def test_a_timer_set_by_a_timer_fires() -> None:
 
 
 async def test_closed_timers_do_not_fire() -> None:
-    timers = Timers(asyncio.get_running_loop())
+    loop = asyncio.get_running_loop()
+    timers, others = Timers(loop), Timers(loop)
     fired: list[int] = []
+    later = asyncio.Event()
     timers.call_later(0.01, lambda: fired.append(1))
+    others.call_later(0.03, later.set)
     timers.close()
-    await asyncio.sleep(0.03)
+    async with asyncio.timeout(5):
+        await later.wait()
     assert not fired
 
 

@@ -17,8 +17,8 @@ from kafkapy.metadata.sqlite_tree import SqliteTree
 from kafkapy.metadata.store import Create, Delete, MetadataStoreError, NodeExistsError, WatchEvent
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.disk.log_directory import LogDirectory
+from tests.loop.turned_clock import TurnedClock
 from tests.storage.descriptors import no_descriptors_left
-from tests.storage.log_harness import ManualClock
 
 WRITER = """
 import asyncio, sys
@@ -241,7 +241,7 @@ class Disk(FileSystem):
 
 def log_directory(path: Path, *, reserve: bool = False) -> LogDirectory:
     """The directory that a metadata.db lies in."""
-    directory = LogDirectory(str(path), files=Disk(), clock=ManualClock(), durability="fsync")
+    directory = LogDirectory(str(path), files=Disk(), clock=TurnedClock(), durability="fsync")
     if reserve:
         directory.space.look(0)
         assert directory.space.reserved

@@ -28,9 +28,10 @@ from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
 from kafkapy.storage.log.producers import ProducerEntry
 from tests.handlers.produce_client import batch, create_topic, fetch, produce, values
+from tests.loop.turned_clock import START_MS
 from tests.network.loop_watch import LoopWatch
 from tests.network.raw_client import RawClient, eventually
-from tests.storage.log_harness import START_MS, TP, Logs, append
+from tests.storage.log_harness import TP, Logs, append
 from tests.storage.log_harness import batch as record_batch
 
 SEGMENTS = 400

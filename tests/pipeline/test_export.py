@@ -22,8 +22,9 @@ from kafkapy.spark.log_source.read_options import ReadOptions
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.offline.offline_error import LogSourceError
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
+from tests.loop.turned_clock import START_MS
 from tests.spark.log_source.reading import Transactions, contents
-from tests.storage.log_harness import START_MS, TOPIC_ID, Logs, append, batch, fill
+from tests.storage.log_harness import TOPIC_ID, Logs, append, batch, fill
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import pytest
 import kafkapy
 from kafkapy.pipeline.replay.task import COLUMNS, Pace, ReplayTask
 from kafkapy.pipeline.topics import Topics
+from tests.loop.turned_clock import TurnedClock
 
 
 @pytest.fixture(scope="module")
@@ -110,36 +111,23 @@ def test_no_rows_are_an_answer_of_none_written(bootstrap: str) -> None:
     assert replayed(bootstrap, "nothing")["written"] == 0
 
 
-class Clock:
-    """Time that passes only while someone sleeps."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-
 def test_a_pace_spreads_events_evenly() -> None:
-    clock = Clock()
-    pace = Pace(100, burst=0.05, clock=clock, sleep=clock.sleep)
+    clock = TurnedClock()
+    pace = Pace(100, burst=0.05, clock=clock.monotonic, sleep=clock.turn)
     times = []
     for _ in range(301):
         pace.next()
-        times.append(clock.now)
+        times.append(clock.seconds)
     assert times[-1] == pytest.approx(3.0, abs=0.06)
     for start in range(0, 200, 10):
         assert sum(start / 100 <= time < start / 100 + 1 for time in times) <= 106
 
 
 def test_a_pace_does_not_make_up_for_lost_time() -> None:
-    clock = Clock()
-    pace = Pace(100, burst=0.05, clock=clock, sleep=clock.sleep)
+    clock = TurnedClock()
+    pace = Pace(100, burst=0.05, clock=clock.monotonic, sleep=clock.turn)
     pace.next()
-    clock.now = 60.0
+    clock.seconds = 60.0
     for _ in range(100):
         pace.next()
-    assert clock.now == pytest.approx(60.9, abs=0.06)
+    assert clock.seconds == pytest.approx(60.9, abs=0.06)

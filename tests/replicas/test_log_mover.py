@@ -21,6 +21,9 @@ from tests.replicas.held_files import until
 from tests.replicas.test_replica_manager import World, append, topic
 from tests.storage.log_harness import Fault, fill, names, offsets
 
+ENOUGH = 20
+"""More pieces of blocking work than a move has left after the last byte."""
+
 
 @pytest.fixture
 def worlds() -> Iterator[list[World]]:
@@ -238,8 +241,9 @@ async def test_a_move_keeps_to_the_rate_and_can_be_stopped_meanwhile(
     moving = Moving(world, 2000)
     world.rate = 1000
     await moving.mover.move(moving.partition, moving.there)
-    await until(lambda: world.logs.manager.moves.copies[moving.partition.topic_partition].size > 0)
-    await asyncio.sleep(0.05)
+    await until(lambda: world.rate_asked == 1)
+    for _ in range(ENOUGH):  # each takes a thread its time, as the rest of the move would
+        await world.blocking(moving.partition.log.flush)
     assert moving.is_moving
     async with asyncio.timeout(5):
         await moving.mover.move(moving.partition, moving.here)

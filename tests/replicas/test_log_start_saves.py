@@ -13,7 +13,8 @@ from kafkapy.replicas.log_start_saves import LogStartSaves
 from kafkapy.storage.disk.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, read_offsets
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
-from tests.storage.log_harness import START_MS, TOPIC_ID, Fault, Logs, fill
+from tests.loop.turned_clock import START_MS
+from tests.storage.log_harness import TOPIC_ID, Fault, Logs, fill
 
 
 def filled(logs: Logs, index: int) -> PartitionLog:

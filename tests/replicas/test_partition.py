@@ -20,9 +20,10 @@ from kafkapy.storage.damage.policy import SERVE_AROUND, TRUNCATE_AND_REFETCH, Da
 from kafkapy.storage.disk.errors import StorageError
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.validate import AppendOrigin, prepare_batches
+from tests.loop.turned_clock import START_MS
 from tests.replicas.held_files import HeldFiles, until
 from tests.replicas.sole_replica import SoleReplica
-from tests.storage.log_harness import START_MS, Fault, Logs, batch
+from tests.storage.log_harness import Fault, Logs, batch
 
 
 class World:

@@ -18,6 +18,7 @@ from kafkapy.protocol.records import (
     read_header,
 )
 from kafkapy.replicas.refused_batches import MOST, SECONDS, RefusedBatches
+from tests.loop.turned_clock import TurnedClock
 
 PLACE = ("orders", 0)
 NOBODY: Any = {}
@@ -44,24 +45,14 @@ def passes(
     return False
 
 
-class Clock:
-    """Seconds that the test lets pass."""
-
-    def __init__(self) -> None:
-        self.seconds = 1000.0
-
-    def __call__(self) -> float:
-        return self.seconds
+@pytest.fixture
+def clock() -> TurnedClock:
+    return TurnedClock()
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def batches(clock: Clock) -> RefusedBatches:
-    refused = RefusedBatches(clock)
+def batches(clock: TurnedClock) -> RefusedBatches:
+    refused = RefusedBatches(clock.monotonic)
     refused.note(PLACE, header(3), REFUSED)
     return refused
 
@@ -80,7 +71,7 @@ def test_earlier_ones_do_not_wait(batches: RefusedBatches) -> None:
     assert not passes(batches, header(4))
 
 
-def test_one_that_does_not_come_again_is_forgotten(batches: RefusedBatches, clock: Clock) -> None:
+def test_one_that_does_not_come_again_is_forgotten(batches: RefusedBatches, clock: TurnedClock) -> None:
     clock.seconds += SECONDS - 1
     assert not passes(batches, header(4))
     clock.seconds += 1
@@ -116,8 +107,8 @@ def test_none_waits_for_one_that_another_leader_has_written(batches: RefusedBatc
     assert len(batches) == 0
 
 
-def test_none_waits_if_it_was_written_before_the_numbers_began_again(clock: Clock) -> None:
-    batches = RefusedBatches(clock)
+def test_none_waits_if_it_was_written_before_the_numbers_began_again(clock: TurnedClock) -> None:
+    batches = RefusedBatches(clock.monotonic)
     batches.note(PLACE, header(MAX_SEQUENCE), REFUSED)
     assert not passes(batches, header(0), state(MAX_SEQUENCE - 1))
     assert passes(batches, header(5), state(4))

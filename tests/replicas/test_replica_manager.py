@@ -26,8 +26,9 @@ from kafkapy.replicas.replication import ALL_REPLICAS
 from kafkapy.replicas.sole_roles import SoleRoles
 from kafkapy.storage.disk.log_directory import LogDirectory
 from kafkapy.storage.log.validate import AppendOrigin, prepare_batches
+from tests.loop.turned_clock import START_MS
 from tests.replicas.held_files import HeldFiles
-from tests.storage.log_harness import START_MS, Fault, Logs, batch
+from tests.storage.log_harness import Fault, Logs, batch
 
 NODE = 1
 SECONDS = 20
@@ -54,11 +55,12 @@ class World:
         waiters = Waiters(loop, self.timers)
         self.group_commit = GroupCommit()
         self.rate = 2**63 - 1
-        self.mover = LogMover(self.logs.manager, self._blocking, 2, lambda: self.rate)
+        self.rate_asked = 0
+        self.mover = LogMover(self.logs.manager, self.blocking, 2, self._rate)
         self.replicas = ReplicaManager(
             self.logs.manager,
             self.group_commit,
-            blocking=self._blocking,
+            blocking=self.blocking,
             mover=self.mover,
             waiters=waiters,
             node_id=NODE,
@@ -72,7 +74,11 @@ class World:
         self.image = EMPTY
         self.apply(JOINED)
 
-    async def _blocking(self, call: Any, *args: Any) -> Any:
+    def _rate(self) -> int:
+        self.rate_asked += 1
+        return self.rate
+
+    async def blocking(self, call: Any, *args: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._pool, call, *args)
 
     def apply(self, image: MetadataImage) -> None:

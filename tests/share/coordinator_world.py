@@ -19,8 +19,8 @@ from kafkapy.share.share_partition import StoredBatch
 from kafkapy.share.state import UNKNOWN, ShareState
 from kafkapy.share.state_records import ShareKey, decode_record
 from kafkapy.share.state_replay import ShareStateReplay
-from tests.groups.group_world import TurnedClock, TurnedTimers
 from tests.groups.memory_log import MemoryLog, lead_all, run_here
+from tests.loop.turned_clock import TurnedClock, TurnedTimers
 
 MAX_UPDATES: Final = 3
 PARTITIONS_OF_TOPIC: Final = 4

@@ -15,7 +15,7 @@ from kafkapy.protocol.types import TopicPartition
 from kafkapy.share.led_partitions import LedPartition, LedPartitions, LedState
 from kafkapy.share.persister import StoredState
 from kafkapy.share.state_records import ShareKey
-from tests.groups.group_world import TurnedClock
+from tests.loop.turned_clock import TurnedClock
 
 TOPIC_ID = bytes(15) + b"t"
 

@@ -40,20 +40,10 @@ from kafkapy.storage.log.segment import IndexesNotReadyError
 from kafkapy.storage.log.timestamp_search import LogChangedError
 from kafkapy.storage.log.validate import AppendOrigin
 from kafkapy.storage.log.verification import Verification
+from tests.loop.turned_clock import START_MS, TurnedClock
 
 TP = TopicPartition("events", 0)
 TOPIC_ID = bytes(range(16))
-START_MS = 1_700_000_000_000
-
-
-class ManualClock:
-    """A clock that the test moves."""
-
-    def __init__(self, now_ms: int = START_MS) -> None:
-        self.ms = now_ms
-
-    def now_ms(self) -> int:
-        return self.ms
 
 
 @dataclass
@@ -170,7 +160,7 @@ class Logs:
     durability: Durability = "fsync"
     config: LogConfig = field(default_factory=LogConfig)
     files: FaultyFiles = field(default_factory=FaultyFiles)
-    clock: ManualClock = field(default_factory=ManualClock)
+    clock: TurnedClock = field(default_factory=TurnedClock)
     dirs: tuple[str, ...] = ("data",)
 
     def __post_init__(self) -> None:

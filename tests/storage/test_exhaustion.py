@@ -25,20 +25,9 @@ from kafkapy.storage.disk.errors import (
 )
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
+from tests.loop.turned_clock import START_MS
 from tests.storage.cleaning.harness import put_transaction
-from tests.storage.log_harness import (
-    START_MS,
-    TOPIC_ID,
-    TP,
-    Fault,
-    Logs,
-    append,
-    batch,
-    fill,
-    names,
-    offsets,
-    search,
-)
+from tests.storage.log_harness import TOPIC_ID, TP, Fault, Logs, append, batch, fill, names, offsets, search
 
 INDEXED = LogConfig(index_interval_bytes=100, segment_index_bytes=800)
 
@@ -324,10 +313,10 @@ def test_deleted_files_are_removed_when_there_are_descriptors_again(tmp_path: Pa
         raise OSError(errno.EMFILE, "Too many open files", path)
 
     logs.files.remove = no_descriptor  # type: ignore[method-assign]
-    assert logs.manager.delete_expired_files(logs.clock.ms) == 0
+    assert logs.manager.delete_expired_files(logs.clock.now_ms()) == 0
     logs.files.remove = remove  # type: ignore[method-assign]
-    logs.clock.ms += 60_000
-    assert logs.manager.delete_expired_files(logs.clock.ms) == 1
+    logs.clock.turn_ms(60_000)
+    assert logs.manager.delete_expired_files(logs.clock.now_ms()) == 1
     assert names(tmp_path / "data", "-delete") == []
 
 

@@ -27,8 +27,8 @@ from kafkapy.transactions.coordinator import TransactionCoordinator
 from kafkapy.transactions.markers import Marker, MarkerSender
 from kafkapy.transactions.metadata import TransactionState
 from kafkapy.transactions.state_machine import Producer
-from tests.groups.group_world import TurnedClock, TurnedTimers
 from tests.groups.memory_log import MemoryLog, lead_all, run_here
+from tests.loop.turned_clock import TurnedClock, TurnedTimers
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 

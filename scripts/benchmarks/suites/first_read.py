@@ -20,7 +20,8 @@ from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
 from scripts.benchmarks.options import parser_of
 from scripts.benchmarks.table import aligned
-from tests.storage.log_harness import ManualClock, append, batch
+from tests.loop.turned_clock import TurnedClock
+from tests.storage.log_harness import append, batch
 
 _MEGABYTE = 1 << 20
 _CONFIG = LogConfig(segment_bytes=64 * _MEGABYTE)
@@ -28,7 +29,7 @@ _PARTITION = TopicPartition("bench", 0)
 
 
 def _opened(folder: Path, *, check: bool) -> tuple[LogManager, PartitionLog]:
-    manager = LogManager([folder], defaults=_CONFIG, clock=ManualClock(), check_on_first_read=check)
+    manager = LogManager([folder], defaults=_CONFIG, clock=TurnedClock(), check_on_first_read=check)
     manager.open()
     manager.load("bench", 1)
     return manager, manager.create(_PARTITION, bytes(range(16)), _CONFIG)

@@ -5,7 +5,6 @@ The test changes topics, and clients follow the protocol.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -13,16 +12,16 @@ from typing import Any, NamedTuple
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.consumer.group import ConsumerGroup
 from kafkapy.groups.modern.heartbeats import Client
-from kafkapy.metadata.image import Broker, MetadataImage, PartitionState, Topic
+from kafkapy.metadata.image import Broker
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from kafkapy.protocol.types import Uuid, random_uuid
-from tests.groups.group_world import TurnedClock, TurnedTimers
-from tests.groups.memory_log import MemoryLog, coordinator
+from kafkapy.protocol.types import Uuid
+from tests.groups.groups_world import GroupsWorld
+from tests.groups.memory_log import Blocking, run_here
 
 Owned = set[tuple[Uuid, int]]
 REBALANCE_MS = 60_000
@@ -38,71 +37,21 @@ class Claim(NamedTuple):
     partitions: frozenset[tuple[Uuid, int]]
 
 
-class ConsumerWorld:
-    """A coordinator and its surroundings."""
+class ConsumerWorld(GroupsWorld):
+    """A coordinator of consumer groups and its surroundings."""
 
-    def __init__(self, config: GroupConfig | None = None, partitions: int = 1) -> None:
-        self.config = config or GroupConfig(consumer_assignment_interval_ms=0)
-        self.clock = TurnedClock()
-        self.clock.seconds = 1000.0
-        self.timers = TurnedTimers(self.clock)
-        self.log = MemoryLog(partitions)
-        self.image = MetadataImage()
-        self.groups = coordinator(self.log, self.clock, self.timers, self.config)
-        self.log.created = self._publish_offsets_topic
-
-    def _publish_offsets_topic(self) -> None:
-        self.publish(self.image.with_topics([self.log.entry()]))
-
-    async def start(self) -> None:
-        self.groups.start(self.image)
-        await self.groups.runtime.ensure_topic()
-        await self.settle()
-
-    async def restart(self) -> None:
-        """Another coordinator takes over from the log."""
-        await self.groups.stop()
-        self.groups = coordinator(self.log, self.clock, self.timers, self.config)
-        self.log.created = self._publish_offsets_topic
-        self.groups.start(self.image)
-        await self.settle()
-
-    async def settle(self) -> None:
-        """Let work in the background end."""
-        for _ in range(10):
-            await asyncio.sleep(0)
-
-    async def advance(self, seconds: float) -> None:
-        self.timers.advance(seconds)
-        await self.settle()
-
-    # --- metadata -------------------------------------------------------------------------------------
-
-    def publish(self, image: MetadataImage) -> None:
-        old, self.image = self.image, image
-        self.groups.metadata_changed(old, image)
-
-    def topic(self, name: str, partitions: int) -> Uuid:
-        """Create a topic, or give it more partitions."""
-        known = self.image.topics.get(name)
-        states = tuple(PartitionState(1, 0, (1,), (1,)) for _ in range(partitions))
-        topic = Topic(name, random_uuid() if known is None else known.id, states)
-        self.publish(self.image.with_topics([topic]))
-        return topic.id
-
-    def delete_topic(self, name: str) -> None:
-        self.publish(self.image.with_topics(deleted=[name]))
+    def __init__(
+        self, config: GroupConfig | None = None, partitions: int = 1, *, blocking: Blocking = run_here
+    ) -> None:
+        config = config or GroupConfig(consumer_assignment_interval_ms=0)
+        super().__init__(config, partitions, blocking=blocking)
 
     def rack(self, rack: str) -> None:
         """Move the one broker to a rack."""
         self.publish(replace(self.image, brokers={1: Broker(1, rack, {})}))
 
-    # --- the group ------------------------------------------------------------------------------------
-
     def group(self, group_id: str = "g") -> ConsumerGroup:
-        found = self.groups.groups[group_id]
-        assert isinstance(found, ConsumerGroup)
-        return found
+        return self.found(ConsumerGroup, group_id)
 
     def stored(self, group_id: str = "g") -> ConsumerGroup | None:
         """The group that a coordinator would load now."""

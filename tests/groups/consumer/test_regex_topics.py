@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from kafkapy.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from kafkapy.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkapy.protocol.types import random_uuid
 from tests.groups.consumer.consumer_world import ConsumerWorld, beat, join
+from tests.loop.turned_clock import TurnedClock
 from tests.network.raw_client import RawClient, eventually
 
 
@@ -37,26 +39,13 @@ class CountingPattern:
         return text.endswith("0")
 
 
-class TurnedTime:
-    """The CPU time of the threads, as the test says."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def thread_time(self) -> float:
-        return self.seconds
-
-    def pass_milliseconds(self) -> None:
-        self.seconds += 0.01
-
-
 @pytest.fixture
 def pattern(monkeypatch: pytest.MonkeyPatch) -> CountingPattern:
     """The one pattern there is, of which each test takes 10 ms."""
-    turned = TurnedTime()
-    made = CountingPattern(turned.pass_milliseconds)
+    cpu_time = TurnedClock()
+    made = CountingPattern(lambda: cpu_time.turn_ms(10))
     monkeypatch.setattr(regex, "compile_pattern", lambda text: made)
-    monkeypatch.setattr(regex, "time", turned)
+    monkeypatch.setattr(regex, "time", SimpleNamespace(thread_time=cpu_time.monotonic))
     return made
 
 

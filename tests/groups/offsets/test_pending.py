@@ -8,44 +8,22 @@ import pytest
 
 from kafkapy.coordination.runtime import TransactionalProducer
 from kafkapy.groups.config import GroupConfig
-from kafkapy.groups.coordinator import GroupCoordinator
 from kafkapy.groups.offsets.committed_offset import EncodedOffset, decode_offset, encode_offset
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.log.markers import TransactionMarker
-from tests.groups.group_world import TurnedClock, TurnedTimers
-from tests.groups.memory_log import MemoryLog, coordinator
+from tests.groups.groups_world import GroupsWorld
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 DAY_MS = 24 * 60 * 60 * 1000
 
 
-class Cluster:
-    """A coordinator and its log."""
+class OffsetsWorld(GroupsWorld):
+    """A coordinator, and producers that commit offsets in transactions."""
 
     def __init__(self, partitions: int = 1) -> None:
-        self.clock = TurnedClock()
-        self.timers = TurnedTimers(self.clock)
-        self.log = MemoryLog(partitions)
-        self.groups = self.new_coordinator()
-
-    def new_coordinator(self) -> GroupCoordinator:
         config = GroupConfig(offsets_retention_ms=DAY_MS, offsets_retention_check_interval_ms=DAY_MS // 4)
-        return coordinator(self.log, self.clock, self.timers, config)
-
-    async def start(self) -> Cluster:
-        await self.log.create()
-        self.groups.start()
-        return self
-
-    async def restarted(self) -> GroupCoordinator:
-        """Another coordinator that loads the same log."""
-        await self.groups.stop()
-        self.groups = self.new_coordinator()
-        self.groups.start()
-        for task in tuple(self.groups.runtime._loading):
-            await task
-        return self.groups
+        super().__init__(config, partitions)
 
     def commit(self, key: TopicPartition, offset: int, group: str = "g") -> None:
         self.groups.check_commit(group, "", None, -1)
@@ -78,11 +56,11 @@ def _succeed(error: ErrorCode) -> None:
 
 
 @pytest.fixture
-async def cluster() -> Cluster:
-    return await Cluster().start()
+async def cluster() -> OffsetsWorld:
+    return await OffsetsWorld().start()
 
 
-async def test_offsets_count_after_the_commit_marker(cluster: Cluster) -> None:
+async def test_offsets_count_after_the_commit_marker(cluster: OffsetsWorld) -> None:
     cluster.commit(T0, 1)
     cluster.commit_in(7, T0, 5)
     assert (cluster.offsets(), cluster.undecided()) == ({T0: 1}, {T0})
@@ -90,14 +68,14 @@ async def test_offsets_count_after_the_commit_marker(cluster: Cluster) -> None:
     assert (cluster.offsets(), cluster.undecided()) == ({T0: 5}, set())
 
 
-async def test_aborted_offsets_are_dropped(cluster: Cluster) -> None:
+async def test_aborted_offsets_are_dropped(cluster: OffsetsWorld) -> None:
     cluster.commit_in(7, T0, 5)
     cluster.end(7, commit=False)
     assert (cluster.offsets(), cluster.undecided()) == ({}, set())
 
 
 async def test_a_marker_ends_one_producer_and_its_groups_in_that_partition() -> None:
-    cluster = await Cluster(partitions=2).start()
+    cluster = await OffsetsWorld(partitions=2).start()
     first, second = "a", "b"
     here, there = (cluster.groups.runtime.partition_of(group) for group in (first, second))
     assert here != there
@@ -112,7 +90,7 @@ async def test_a_marker_ends_one_producer_and_its_groups_in_that_partition() -> 
     assert cluster.offsets(second) == {T0: 6}
 
 
-async def test_a_later_commit_wins_and_the_partition_stays_undecided(cluster: Cluster) -> None:
+async def test_a_later_commit_wins_and_the_partition_stays_undecided(cluster: OffsetsWorld) -> None:
     cluster.commit_in(7, T0, 5)
     cluster.commit(T0, 3)
     assert (cluster.offsets(), cluster.undecided()) == ({T0: 3}, {T0})
@@ -120,7 +98,7 @@ async def test_a_later_commit_wins_and_the_partition_stays_undecided(cluster: Cl
     assert (cluster.offsets(), cluster.undecided()) == ({T0: 3}, set())
 
 
-async def test_a_pending_offset_keeps_the_one_before_from_expiry(cluster: Cluster) -> None:
+async def test_a_pending_offset_keeps_the_one_before_from_expiry(cluster: OffsetsWorld) -> None:
     cluster.commit(T0, 1)
     cluster.commit(T1, 1)
     cluster.commit_in(7, T0, 5)
@@ -133,18 +111,18 @@ async def test_a_pending_offset_keeps_the_one_before_from_expiry(cluster: Cluste
     assert "g" not in cluster.groups.groups
 
 
-async def test_deleting_a_group_deletes_its_pending_offsets(cluster: Cluster) -> None:
+async def test_deleting_a_group_deletes_its_pending_offsets(cluster: OffsetsWorld) -> None:
     cluster.commit_in(7, T0, 5)
     for _ in cluster.groups.delete_group("g", _succeed):
         pass
     assert cluster.undecided() == set()
     cluster.end(7, commit=True)
     assert cluster.offsets() == {}
-    await cluster.restarted()
+    await cluster.restart()
     assert cluster.offsets() == {}
 
 
-async def test_a_marker_waits_for_the_offsets_before_it(cluster: Cluster) -> None:
+async def test_a_marker_waits_for_the_offsets_before_it(cluster: OffsetsWorld) -> None:
     cluster.log.hold = True
     cluster.commit_in(7, T0, 5)
     cluster.end(7, commit=True)
@@ -155,14 +133,14 @@ async def test_a_marker_waits_for_the_offsets_before_it(cluster: Cluster) -> Non
 
 
 async def test_a_partition_that_is_not_loaded_takes_no_marker() -> None:
-    cluster = Cluster()
+    cluster = OffsetsWorld()
     errors: list[ErrorCode] = []
     marker = TransactionMarker(True, 0, 0)
     cluster.groups.end_transaction(0, 7, 0, marker, errors.append)
     assert errors == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
-async def test_members_commit_in_transactions_with_their_generation(cluster: Cluster) -> None:
+async def test_members_commit_in_transactions_with_their_generation(cluster: OffsetsWorld) -> None:
     with pytest.raises(KafkaError) as raised:
         cluster.groups.check_commit_in_transaction("g", "m", None, 3)
     assert raised.value.code is ErrorCode.GROUP_ID_NOT_FOUND
@@ -176,7 +154,7 @@ async def test_members_commit_in_transactions_with_their_generation(cluster: Clu
 async def test_a_restart_finds_what_was_there_before(seed: int) -> None:
     """Whatever was committed, ended and deleted: the log gives the same state, decided or not."""
     chance = random.Random(seed)
-    cluster = await Cluster().start()
+    cluster = await OffsetsWorld().start()
     cluster.commit(T0, 0)
     for offset in range(1, 60):
         key, producer = chance.choice([T0, T1]), chance.choice([7, 8, 9])
@@ -191,11 +169,11 @@ async def test_a_restart_finds_what_was_there_before(seed: int) -> None:
             cluster.delete(key)
         if offset % 10 == 0:
             before = cluster.offsets(), cluster.undecided()
-            await cluster.restarted()
+            await cluster.restart()
             assert (cluster.offsets(), cluster.undecided()) == before
     for producer in (7, 8, 9):
         cluster.end(producer, commit=True)
     before = cluster.offsets(), cluster.undecided()
     assert before[1] == set()
-    await cluster.restarted()
+    await cluster.restart()
     assert (cluster.offsets(), cluster.undecided()) == before

@@ -11,19 +11,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafkapy.groups.config import GroupConfig
-from kafkapy.groups.coordinator import GroupCoordinator
 from kafkapy.groups.modern.heartbeats import Client
 from kafkapy.groups.share.group import ShareGroup
 from kafkapy.groups.share.persister import StateSummary
-from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
 )
-from kafkapy.protocol.types import TopicPartition, Uuid, random_uuid
-from tests.groups.group_world import TurnedClock, TurnedTimers
-from tests.groups.memory_log import MemoryLog, lead_all, run_here
+from kafkapy.protocol.types import TopicPartition, Uuid
+from tests.groups.groups_world import GroupsWorld
+from tests.groups.memory_log import Blocking, run_here
 
 Owned = set[tuple[Uuid, int]]
 
@@ -75,73 +73,16 @@ class MemoryStates:
         return dict.fromkeys(partitions, 100)
 
 
-class ShareWorld:
-    """A coordinator and its surroundings."""
+class ShareWorld(GroupsWorld):
+    """A coordinator of share groups and its surroundings."""
 
-    def __init__(self, **config: Any) -> None:
-        self.config = GroupConfig(**{"share_assignment_interval_ms": 0, **config})
-        self.clock = TurnedClock()
-        self.clock.seconds = 1000.0
-        self.timers = TurnedTimers(self.clock)
-        self.log = MemoryLog(1)
+    def __init__(self, *, blocking: Blocking = run_here, **config: Any) -> None:
         self.states = MemoryStates()
-        self.image = MetadataImage()
-        self.groups = self._coordinator()
-
-    def _coordinator(self) -> GroupCoordinator:
-        groups = GroupCoordinator(
-            self.config,
-            self.clock,
-            self.timers,
-            self.log,
-            blocking=run_here,
-            costly=run_here,
-            share_state=self.states,
-        )
-        lead_all(groups.runtime, self.log)
-        self.log.created = lambda: self.publish(self.image.with_topics([self.log.entry()]))
-        return groups
-
-    async def start(self) -> None:
-        self.groups.start(self.image)
-        await self.groups.runtime.ensure_topic()
-        await self.settle()
-
-    async def restart(self) -> None:
-        """Another coordinator takes over from the log."""
-        await self.groups.stop()
-        self.groups = self._coordinator()
-        self.groups.start(self.image)
-        await self.settle()
-
-    async def settle(self) -> None:
-        """Let work in the background end."""
-        for _ in range(20):
-            await asyncio.sleep(0)
-
-    async def advance(self, seconds: float) -> None:
-        self.timers.advance(seconds)
-        await self.settle()
-
-    def publish(self, image: MetadataImage) -> None:
-        old, self.image = self.image, image
-        self.groups.metadata_changed(old, image)
-
-    def topic(self, name: str, partitions: int) -> Uuid:
-        """Create a topic, or give it more partitions."""
-        known = self.image.topics.get(name)
-        states = tuple(PartitionState(1, 0, (1,), (1,)) for _ in range(partitions))
-        topic = Topic(name, random_uuid() if known is None else known.id, states)
-        self.publish(self.image.with_topics([topic]))
-        return topic.id
-
-    def delete_topic(self, name: str) -> None:
-        self.publish(self.image.with_topics(deleted=[name]))
+        config = {"share_assignment_interval_ms": 0, **config}
+        super().__init__(GroupConfig(**config), share_state=self.states, blocking=blocking)
 
     def group(self) -> ShareGroup:
-        found = self.groups.groups["g"]
-        assert isinstance(found, ShareGroup)
-        return found
+        return self.found(ShareGroup)
 
     def check(self) -> None:
         """Assert the invariants, and that the log holds what is in memory."""

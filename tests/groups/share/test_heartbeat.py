@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from sys import getsizeof
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from kafkapy.protocol.errors import ErrorCode
 from tests.groups.share.share_world import Member, ShareWorld
 
 
-async def started(**config: int) -> ShareWorld:
+async def started(**config: Any) -> ShareWorld:
     world = ShareWorld(**config)
     await world.start()
     return world

@@ -28,7 +28,7 @@ from kafkapy.protocol.messages.streams_group_heartbeat import (
     TopicInfo,
     Topology,
 )
-from tests.groups.consumer.consumer_world import ConsumerWorld
+from tests.groups.groups_world import GroupsWorld
 
 REBALANCE_MS = 60_000
 CLIENT = Client("c", "/127.0.0.1")
@@ -102,8 +102,8 @@ def join(member_id: str, running: Topology | None = STATELESS, **fields: Any) ->
     )
 
 
-class StreamsWorld(ConsumerWorld):
-    """A coordinator and its surroundings."""
+class StreamsWorld(GroupsWorld):
+    """A coordinator of streams groups and its surroundings."""
 
     def __init__(self, config: GroupConfig = NO_DELAYS) -> None:
         super().__init__(config)
@@ -113,9 +113,7 @@ class StreamsWorld(ConsumerWorld):
     @property
     def app(self) -> StreamsGroup:
         """The group g."""
-        found = self.groups.groups["g"]
-        assert isinstance(found, StreamsGroup)
-        return found
+        return self.found(StreamsGroup)
 
     def standbys(self, count: int) -> None:
         """Give tasks of the group g so many standby tasks."""

@@ -18,6 +18,7 @@ from kafkapy.groups.streams.group import StreamsGroup, StreamsGroupState
 from kafkapy.groups.streams.member import MemberState
 from kafkapy.groups.streams.tasks import Task
 from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafkapy.protocol.messages.streams_group_heartbeat import (
     Endpoint,
     KeyValue,
@@ -28,6 +29,7 @@ from kafkapy.protocol.messages.streams_group_heartbeat import (
 from kafkapy.protocol.types import ZERO_UUID
 from tests.groups.consumer.consumer_world import join as consumer_join
 from tests.groups.streams.streams_world import (
+    CLIENT,
     NO_DELAYS,
     REBALANCE_MS,
     STATEFUL,
@@ -412,11 +414,14 @@ async def test_a_streams_group_is_no_consumer_group_and_a_consumer_group_no_stre
     world: StreamsWorld,
 ) -> None:
     await world.beat(join("a"))
-    answer = await world.heartbeat(consumer_join("x"))
-    assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    with pytest.raises(KafkaError) as error:
+        world.groups.consumer_heartbeat(consumer_join("x"), 1, CLIENT)
+    assert error.value.code is ErrorCode.GROUP_ID_NOT_FOUND
     other = consumer_join("x")
     other.group_id = "consumers"
-    assert (await world.heartbeat(other)).error_code == 0
+    answer = world.groups.consumer_heartbeat(other, 1, CLIENT)
+    joined = answer if isinstance(answer, ConsumerGroupHeartbeatResponse) else await answer
+    assert joined.error_code == 0
     request = join("a")
     request.group_id = "consumers"
     refused = await world.beat(request)

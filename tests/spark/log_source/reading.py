@@ -16,7 +16,8 @@ from kafkapy.spark.log_source.splits import OffsetRange
 from kafkapy.storage.log.partition_log import PartitionLog
 from kafkapy.storage.log.validate import AppendOrigin
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
-from tests.storage.log_harness import START_MS, TP, Logs, append, batch
+from tests.loop.turned_clock import START_MS
+from tests.storage.log_harness import TP, Logs, append, batch
 
 Row = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 """Offset, timestamp in milliseconds, key, value, headers."""

@@ -17,6 +17,7 @@ from kafkapy.spark.log_source import splits
 from kafkapy.spark.log_source.splits import group
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.offline.offline_error import LogSourceError
+from tests.loop.turned_clock import START_MS
 from tests.protocol.record_strategies import records
 from tests.spark.log_source.reading import (
     Transactions,
@@ -28,7 +29,7 @@ from tests.spark.log_source.reading import (
     rows_of,
     snapshot,
 )
-from tests.storage.log_harness import START_MS, Logs, append, batch, fill, read_bytes, records_in
+from tests.storage.log_harness import Logs, append, batch, fill, read_bytes, records_in
 
 SMALL = LogConfig(segment_bytes=2000, index_interval_bytes=200, message_timestamp_after_max_ms=2**62)
 

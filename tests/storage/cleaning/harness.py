@@ -20,7 +20,8 @@ from kafkapy.storage.directories.log_manager import LogManager
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
 from kafkapy.storage.log.validate import AppendOrigin
-from tests.storage.log_harness import START_MS, Logs, append
+from tests.loop.turned_clock import START_MS
+from tests.storage.log_harness import Logs, append
 
 UNTHROTTLED = Throttle(float("inf"))
 COMPACT = LogConfig(

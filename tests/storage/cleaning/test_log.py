@@ -12,6 +12,7 @@ from kafkapy.protocol.records import Compression, Record, build_batch, iter_head
 from kafkapy.storage.cleaning.cleanable import look_at, roll_if_old
 from kafkapy.storage.disk.checkpoints import read_offsets
 from kafkapy.storage.log.validate import AppendOrigin
+from tests.loop.turned_clock import START_MS
 from tests.storage.cleaning.harness import (
     COMPACT,
     DAY,
@@ -23,14 +24,7 @@ from tests.storage.cleaning.harness import (
     put_transaction,
     records_of,
 )
-from tests.storage.log_harness import (
-    START_MS,
-    TP,
-    names,
-    offsets,
-    read_bytes,
-    records_in,
-)
+from tests.storage.log_harness import TP, names, offsets, read_bytes, records_in
 
 # --- readers ------------------------------------------------------------------------------------------------
 
@@ -246,11 +240,11 @@ def test_a_tombstone_stays_until_its_delete_horizon(tmp_path: Path) -> None:
     compact_fully(logs.manager, logs.log)
     assert [record.value for record in records_in(read_bytes(logs.log))] == [None]
     put(logs.log, b"other", b"1")
-    logs.clock.ms += COMPACT.delete_retention_ms - 1
+    logs.clock.turn_ms(COMPACT.delete_retention_ms - 1)
     compact_fully(logs.manager, logs.log)
     assert offsets(logs.log) == [1, 2]
     put(logs.log, b"other", b"2")
-    logs.clock.ms += 1
+    logs.clock.turn_ms(1)
     compact_fully(logs.manager, logs.log)
     assert offsets(logs.log) == [3]
 

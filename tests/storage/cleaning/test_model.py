@@ -26,8 +26,9 @@ from kafkapy.storage.disk.files import Buffer, File
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
 from kafkapy.storage.log.validate import AppendOrigin
+from tests.loop.turned_clock import TurnedClock
 from tests.storage.cleaning.harness import compact, compact_fully
-from tests.storage.log_harness import FaultyFiles, Logs, ManualClock, read_bytes, verified
+from tests.storage.log_harness import FaultyFiles, Logs, read_bytes, verified
 
 LIVES = int(os.environ.get("KAFKAPY_CLEANING_LIVES", "8"))
 SEED = int(os.environ.get("KAFKAPY_SEED", str(random.SystemRandom().randrange(10**6))))
@@ -71,7 +72,7 @@ class Life:
 
     def __init__(self, root: Path, chance: random.Random) -> None:
         self.chance = chance
-        self.clock = ManualClock()
+        self.clock = TurnedClock()
         self.logs = Logs(root, config=CONFIG, clock=self.clock, files=UnsyncedFiles())
         self.log: PartitionLog = self.logs.log
         self.committed: dict[int, Record] = {}
@@ -90,7 +91,7 @@ class Life:
         kinds, weights = zip(*actions, strict=True)
         for action in self.chance.choices(kinds, weights, k=STEPS):
             action()
-            self.clock.ms += self.chance.randrange(1000)
+            self.clock.turn_ms(self.chance.randrange(1000))
         self.end_all()
         self.compact_all()
 
@@ -102,7 +103,7 @@ class Life:
             key = b"key-%d" % self.chance.randrange(25)
             value = None if self.chance.random() < 0.2 else self.chance.randbytes(self.chance.randrange(120))
             headers = [("h", b"x")] if self.chance.random() < 0.2 else []
-            timestamp = self.clock.ms - self.chance.randrange(5000)
+            timestamp = self.clock.now_ms() - self.chance.randrange(5000)
             records.append(Record(-1, timestamp, key, value, headers))
         return records
 
@@ -121,13 +122,13 @@ class Life:
             memoryview(batch),
             leader_epoch=0,
             origin=AppendOrigin.CLIENT,
-            now_ms=self.clock.ms,
+            now_ms=self.clock.now_ms(),
             verification=verified(self.log, batch),
         )
         for offset, record in enumerate(records, info.first_offset):
             record.offset = offset
             if append_time:
-                record.timestamp = self.clock.ms
+                record.timestamp = self.clock.now_ms()
         if producer is not None:
             producer.sequence += len(records)
         if transactional:
@@ -152,14 +153,14 @@ class Life:
     def end(self, producer: Producer, *, aborted: bool) -> None:
         key = control_record_key(ControlType.ABORT if aborted else ControlType.COMMIT)
         marker = build_batch(
-            [Record(-1, self.clock.ms, key, end_txn_marker_value(0))],
+            [Record(-1, self.clock.now_ms(), key, end_txn_marker_value(0))],
             producer_id=producer.producer_id,
             producer_epoch=0,
             transactional=True,
             control=True,
         )
         self.log.append(
-            memoryview(marker), leader_epoch=0, origin=AppendOrigin.COORDINATOR, now_ms=self.clock.ms
+            memoryview(marker), leader_epoch=0, origin=AppendOrigin.COORDINATOR, now_ms=self.clock.now_ms()
         )
         self.log.advance_high_watermark(self.log.log_end_offset)
         if not aborted:
@@ -182,19 +183,19 @@ class Life:
         assert self.log.cleaned_offset == self.log.log_end_offset
         seen = [record.key for record in self.visible()]
         assert len(seen) == len(set(seen)), "a key is there twice"
-        self.clock.ms += CONFIG.delete_retention_ms + 1
+        self.clock.turn_ms(CONFIG.delete_retention_ms + 1)
         for _ in range(3):
             # One pass gives tombstones and markers their horizons, one removes them, one what they kept.
-            self.write(None, [Record(-1, self.clock.ms, b"last", b"one")])
+            self.write(None, [Record(-1, self.clock.now_ms(), b"last", b"one")])
             compact_fully(self.logs.manager, self.log)
-            self.clock.ms += CONFIG.delete_retention_ms + 1
+            self.clock.turn_ms(CONFIG.delete_retention_ms + 1)
         self.check()
         assert not [record for record in self.visible() if record.value is None], "a tombstone stays for ever"
         self.restart_from_nothing()
         self.check()
 
     def pass_time(self) -> None:
-        self.clock.ms += self.chance.randrange(60_000)
+        self.clock.turn_ms(self.chance.randrange(60_000))
 
     def roll(self) -> None:
         self.log.roll()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kafkapy.storage.cleaning.task import CleaningAbortedError
+from tests.loop.turned_clock import START_MS
 from tests.storage.cleaning.harness import (
     COMPACT,
     compact,
@@ -15,15 +16,7 @@ from tests.storage.cleaning.harness import (
     compacted,
     fill,
 )
-from tests.storage.log_harness import (
-    IO_ERROR,
-    START_MS,
-    TP,
-    Fault,
-    Logs,
-    names,
-    offsets,
-)
+from tests.storage.log_harness import IO_ERROR, TP, Fault, Logs, names, offsets
 
 
 @pytest.mark.parametrize("change", ["truncate", "truncate all", "delete", "abandon"])

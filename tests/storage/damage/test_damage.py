@@ -20,18 +20,8 @@ from kafkapy.storage.damage.damage import (
 )
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
-from tests.storage.log_harness import (
-    START_MS,
-    TOPIC_ID,
-    TP,
-    ColdPages,
-    Logs,
-    fill,
-    names,
-    offsets,
-    records_in,
-    search,
-)
+from tests.loop.turned_clock import START_MS
+from tests.storage.log_harness import TOPIC_ID, TP, ColdPages, Logs, fill, names, offsets, records_in, search
 
 SEGMENTS_OF_5 = LogConfig(segment_bytes=1000, index_interval_bytes=200, file_delete_delay_ms=0)
 BATCH = 170

@@ -13,8 +13,9 @@ import pytest
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.records import Record, build_batch
 from kafkapy.storage.log.partition_log import PartitionLog
+from tests.loop.turned_clock import START_MS
 from tests.storage.damage.test_damage import SEGMENTS_OF_5, readable
-from tests.storage.log_harness import START_MS, ColdPages, Logs, fill, offsets
+from tests.storage.log_harness import ColdPages, Logs, fill, offsets
 
 COUNT = 22
 

@@ -22,7 +22,8 @@ from kafkapy.storage.disk.errors import StorageError
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
 from tests.crash.bit_rot import spoil
-from tests.storage.log_harness import IO_ERROR, START_MS, TP, ColdPages, Fault, Logs, fill, names, offsets
+from tests.loop.turned_clock import START_MS
+from tests.storage.log_harness import IO_ERROR, TP, ColdPages, Fault, Logs, fill, names, offsets
 
 CONFIG = LogConfig(segment_bytes=1000, index_interval_bytes=200, file_delete_delay_ms=0)
 COUNT = 24

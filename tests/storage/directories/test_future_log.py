@@ -29,17 +29,16 @@ from kafkapy.storage.log.partition_log import PartitionLog
 from kafkapy.storage.log.validate import AppendOrigin
 from tests.crash.disk_trace import Disk, TracingFiles
 from tests.crash.hooked_files import HookedFiles
+from tests.loop.turned_clock import START_MS, TurnedClock
 from tests.storage.cleaning.harness import compact_fully, records_of
 from tests.storage.descriptors import open_below
 from tests.storage.log_harness import (
     IO_ERROR,
     NO_SPACE,
-    START_MS,
     TOPIC_ID,
     TP,
     Fault,
     Logs,
-    ManualClock,
     append,
     batch,
     fill,
@@ -434,7 +433,7 @@ class Story:
 
     def manager(self) -> LogManager:
         manager = LogManager(
-            [self.root / "a", self.root / "b"], defaults=CONFIG, clock=ManualClock(), files=self._files
+            [self.root / "a", self.root / "b"], defaults=CONFIG, clock=TurnedClock(), files=self._files
         )
         manager.open()
         manager.load("a-cluster", 1)

@@ -16,18 +16,8 @@ from kafkapy.storage.directories.log_manager import LogManager
 from kafkapy.storage.disk.errors import StorageError
 from kafkapy.storage.disk.files import File
 from kafkapy.storage.log.log_config import LogConfig
-from tests.storage.log_harness import (
-    IO_ERROR,
-    TOPIC_ID,
-    TP,
-    FaultyFiles,
-    Logs,
-    ManualClock,
-    append,
-    batch,
-    fill,
-    offsets,
-)
+from tests.loop.turned_clock import TurnedClock
+from tests.storage.log_harness import IO_ERROR, TOPIC_ID, TP, FaultyFiles, Logs, append, batch, fill, offsets
 
 CONFIG = LogConfig(segment_bytes=2000, index_interval_bytes=200, segment_index_bytes=400)
 
@@ -236,10 +226,10 @@ def test_a_real_file_system_can_be_synced(tmp_path: Path) -> None:
 
 
 def test_progress_is_logged_every_few_seconds(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    class Passing(ManualClock):
+    class Passing(TurnedClock):
         def now_ms(self) -> int:
-            self.ms += 200
-            return self.ms
+            self.turn_ms(200)
+            return super().now_ms()
 
     logs = Logs(tmp_path)
     partitions(logs, 40)

@@ -21,17 +21,16 @@ from kafkapy.storage.disk.errors import StorageError
 from kafkapy.storage.disk.log_directory import LogDirectoryError
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
+from tests.loop.turned_clock import START_MS, TurnedClock
 from tests.storage.descriptors import open_below
 from tests.storage.log_harness import (
     AT_THE_END,
     IO_ERROR,
     NO_SPACE,
-    START_MS,
     TOPIC_ID,
     TP,
     Fault,
     Logs,
-    ManualClock,
     append,
     batch,
     fill,
@@ -41,7 +40,7 @@ from tests.storage.log_harness import (
 
 
 def manager(*paths: Path) -> LogManager:
-    made = LogManager(paths, defaults=LogConfig(), clock=ManualClock(), durability="os")
+    made = LogManager(paths, defaults=LogConfig(), clock=TurnedClock(), durability="os")
     AT_THE_END.append(partial(made.close, clean=False))
     return made
 
@@ -455,7 +454,7 @@ def test_a_stop_before_all_logs_are_loaded_is_not_clean(tmp_path: Path) -> None:
     logs = Logs(tmp_path)
     fill(logs.log, 1)
     logs.crash()
-    half = LogManager([tmp_path / "data"], defaults=LogConfig(), clock=ManualClock())
+    half = LogManager([tmp_path / "data"], defaults=LogConfig(), clock=TurnedClock())
     half.open()
     half.close()
     assert not (tmp_path / "data" / ".kafka_cleanshutdown").exists()

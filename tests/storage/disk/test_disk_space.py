@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from kafkapy.storage.disk.disk_space import RESERVE_FILE, DiskSpace
-from tests.storage.log_harness import IO_ERROR, NO_SPACE, START_MS, Fault, FaultyFiles
+from tests.loop.turned_clock import START_MS
+from tests.storage.log_harness import IO_ERROR, NO_SPACE, Fault, FaultyFiles
 
 
 class SmallDisk(FaultyFiles):

@@ -12,10 +12,10 @@ from kafkapy.protocol.records import TimestampType
 from kafkapy.storage.disk.errors import DiskFullError, StorageError
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.validate import AppendOrigin
+from tests.loop.turned_clock import START_MS
 from tests.storage.log_harness import (
     IO_ERROR,
     NO_SPACE,
-    START_MS,
     Fault,
     Logs,
     append,

@@ -14,8 +14,9 @@ import pytest
 from kafkapy.protocol.records import HEADER_SIZE, iter_headers
 from kafkapy.storage.damage.damage import DamagedOffsetsError
 from kafkapy.storage.log.partition_log import LogRead, PartitionLog
+from tests.loop.turned_clock import START_MS
 from tests.storage.cleaning.harness import COMPACT, compact_fully, compacted, fill, put
-from tests.storage.log_harness import START_MS, Logs, records_in, search
+from tests.storage.log_harness import Logs, records_in, search
 
 
 def superseded(tmp_path: Path, segments: int = 15) -> Logs:

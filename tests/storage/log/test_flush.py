@@ -14,7 +14,8 @@ import pytest
 from kafkapy.storage.disk.errors import StorageError
 from kafkapy.storage.disk.shared_sync import SharedSync
 from kafkapy.storage.log.log_config import LogConfig
-from tests.storage.log_harness import IO_ERROR, START_MS, Fault, Logs, append, batch, fill, names, offsets
+from tests.loop.turned_clock import START_MS
+from tests.storage.log_harness import IO_ERROR, Fault, Logs, append, batch, fill, names, offsets
 
 
 def synced(logs: Logs) -> list[str]:

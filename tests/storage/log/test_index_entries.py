@@ -18,10 +18,10 @@ from kafkapy.storage.disk.file_names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX
 from kafkapy.storage.disk.files import Buffer, File
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
+from tests.loop.turned_clock import START_MS
 from tests.storage.log_harness import (
     IO_ERROR,
     NO_SPACE,
-    START_MS,
     TP,
     Fault,
     FaultyFiles,

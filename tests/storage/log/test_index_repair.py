@@ -16,10 +16,10 @@ from kafkapy.storage.log.index_repair import IndexRepair, repair_of
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
 from kafkapy.storage.log.segment import IndexesNotReadyError, Segment
+from tests.loop.turned_clock import START_MS
 from tests.storage.log_harness import (
     IO_ERROR,
     NO_SPACE,
-    START_MS,
     TP,
     Fault,
     Logs,

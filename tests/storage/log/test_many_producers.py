@@ -16,8 +16,9 @@ from kafkapy.storage.disk.errors import ExhaustedError
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.producer_snapshots import WRITTEN_AT_ONCE, encode_snapshot
 from kafkapy.storage.log.producers import ProducerEntry
+from tests.loop.turned_clock import START_MS
 from tests.storage.cleaning.harness import COMPACT
-from tests.storage.log_harness import NO_SPACE, START_MS, Fault, Logs, append, batch, fill, names
+from tests.storage.log_harness import NO_SPACE, Fault, Logs, append, batch, fill, names
 
 MANY = WRITTEN_AT_ONCE + 1
 

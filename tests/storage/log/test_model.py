@@ -17,7 +17,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from kafkapy.protocol.records import Compression
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
-from tests.storage.log_harness import START_MS, Logs, append, batch, read_bytes, records_in, search
+from tests.loop.turned_clock import START_MS
+from tests.storage.log_harness import Logs, append, batch, read_bytes, records_in, search
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from kafkapy.protocol.records import Compression
 from kafkapy.storage.disk.files import FileSlice
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
+from tests.loop.turned_clock import START_MS
 from tests.storage.log_harness import (
-    START_MS,
     Logs,
     append,
     batch,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from kafkapy.storage.log.log_config import LogConfig
-from tests.storage.log_harness import START_MS, Logs, append, batch, fill, names, offsets
+from tests.loop.turned_clock import START_MS
+from tests.storage.log_harness import Logs, append, batch, fill, names, offsets
 
 FIVE_A_SEGMENT = {"segment_bytes": 1000, "index_interval_bytes": 200, "file_delete_delay_ms": 1000}
 

@@ -10,7 +10,8 @@ from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.segment import Segment
 from kafkapy.storage.log.segment_indexes import SegmentIndexes
-from tests.storage.log_harness import START_MS, Logs, fill
+from tests.loop.turned_clock import START_MS
+from tests.storage.log_harness import Logs, fill
 
 
 def indexes_in_memory() -> int:

@@ -15,7 +15,8 @@ from kafkapy.storage.disk.files import File
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
 from kafkapy.storage.log.timestamp_search import LogChangedError, TimestampSearch
-from tests.storage.log_harness import START_MS, Logs, append, batch, fill
+from tests.loop.turned_clock import START_MS
+from tests.storage.log_harness import Logs, append, batch, fill
 
 SEGMENTS_OF_5 = LogConfig(segment_bytes=1000, index_interval_bytes=200)
 NEWEST = None

@@ -10,19 +10,8 @@ from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.storage.disk.checkpoints import RECOVERY_POINTS, read_offsets
 from kafkapy.storage.disk.errors import StorageError
 from kafkapy.storage.log.log_config import LogConfig
-from tests.storage.log_harness import (
-    IO_ERROR,
-    START_MS,
-    TP,
-    Fault,
-    Logs,
-    append,
-    batch,
-    fill,
-    names,
-    offsets,
-    search,
-)
+from tests.loop.turned_clock import START_MS
+from tests.storage.log_harness import IO_ERROR, TP, Fault, Logs, append, batch, fill, names, offsets, search
 
 SEGMENTS_OF_5 = LogConfig(segment_bytes=1000, index_interval_bytes=200)
 

@@ -17,7 +17,8 @@ from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.disk.log_directory import LogDirectoryError
 from kafkapy.storage.offline.next_start import NextStart
 from kafkapy.storage.recovery.repairs import Emptied, Gap, Truncated
-from tests.storage.log_harness import TP, Logs, ManualClock, offsets
+from tests.loop.turned_clock import TurnedClock
+from tests.storage.log_harness import TP, Logs, offsets
 from tests.tools.check.directories import CONFIG, files, flip, killed, left, partition_line, stopped
 from tests.tools.check.random_damage import damage
 
@@ -29,7 +30,7 @@ def content(file_system: FileSystem, path: Path) -> dict[str, bytes]:
 
 
 def tried(path: Path) -> NextStart:
-    return NextStart(str(path.parent), ManualClock(), CONFIG)
+    return NextStart(str(path.parent), TurnedClock(), CONFIG)
 
 
 @pytest.mark.parametrize("how", ["stopped", "flushed", "killed"])

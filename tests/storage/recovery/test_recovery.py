@@ -15,9 +15,9 @@ import pytest
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.storage.disk.errors import CorruptLogError, StorageError
 from kafkapy.storage.log.log_config import LogConfig
+from tests.loop.turned_clock import START_MS
 from tests.storage.log_harness import (
     IO_ERROR,
-    START_MS,
     TOPIC_ID,
     TP,
     Fault,

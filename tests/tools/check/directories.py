@@ -12,7 +12,8 @@ from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.validate import AppendOrigin
 from kafkapy.tools.check.check import Check, Summary
 from kafkapy.tools.check.finding import Finding, Severity
-from tests.storage.log_harness import START_MS, TP, Logs, append, batch
+from tests.loop.turned_clock import START_MS
+from tests.storage.log_harness import TP, Logs, append, batch
 
 CONFIG = LogConfig(segment_bytes=3000, index_interval_bytes=300, segment_index_bytes=1024)
 _PRODUCER = 9

@@ -14,7 +14,8 @@ from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.offline.next_start import NextStart
 from kafkapy.tools.check.finding import Severity
 from tests.crash.disk_trace import Disk, TracingFiles
-from tests.crash.storage_workload import CONFIG, StoppedClock, Workload, load, new_manager
+from tests.crash.storage_workload import CONFIG, Workload, load, new_manager
+from tests.loop.turned_clock import TurnedClock
 from tests.tools.check.directories import findings
 
 STATES = int(os.environ.get("KAFKAPY_CRASH_STATES", "25"))
@@ -61,7 +62,7 @@ def test_a_power_cut_is_no_damage_and_its_repair_is_known(
         for directory in filter(Path.is_dir, found.iterdir()):
             (directory / ".lock").touch()  # whatever is left, it is a log directory
             before = logs_in(FileSystem(), directory)
-            start = NextStart(str(directory), StoppedClock(), CONFIG)
+            start = NextStart(str(directory), TurnedClock(), CONFIG)
             tried = {name: start.load(f"{directory}/{name}") for name in before}
             expected = logs_in(start.files, directory)
             damaged = [each.text() for each in findings(directory) if each.severity is Severity.DAMAGED]

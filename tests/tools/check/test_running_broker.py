@@ -9,7 +9,8 @@ import threading
 from pathlib import Path
 
 from kafkapy.tools.check.finding import Severity
-from tests.storage.log_harness import START_MS, Logs
+from tests.loop.turned_clock import START_MS
+from tests.storage.log_harness import Logs
 from tests.tools.check.directories import CONFIG, checked, fill
 
 ROUNDS = 100

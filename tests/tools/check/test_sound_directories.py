@@ -10,8 +10,9 @@ import pytest
 
 from kafkapy.protocol.records import Record, build_batch
 from kafkapy.tools.check.finding import Severity
+from tests.loop.turned_clock import START_MS
 from tests.storage.cleaning.harness import compact_fully, records_of
-from tests.storage.log_harness import START_MS, Logs, append, batch
+from tests.storage.log_harness import Logs, append, batch
 from tests.tools.check.directories import CONFIG, checked, files, fill, findings, fingerprint, killed, stopped
 
 

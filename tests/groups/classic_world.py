@@ -1,4 +1,4 @@
-"""A coordinator on a log in memory, which a test restarts, and the requests of its members."""
+"""A world of classic groups: the requests of their members, and commits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from kafkapy.coordination.partitioning import partition_of
 from kafkapy.groups.classic.group import ClassicGroup
 from kafkapy.groups.classic.join import Joining
 from kafkapy.groups.config import GroupConfig
-from kafkapy.groups.coordinator import GroupCoordinator
 from kafkapy.groups.offsets.committed_offset import decode_offset, encode_offset
 from kafkapy.metadata.image import Topic
 from kafkapy.protocol.errors import ErrorCode
@@ -22,40 +21,17 @@ from kafkapy.protocol.messages.sync_group import (
 )
 from kafkapy.protocol.records import Record, build_batch, read_header
 from kafkapy.protocol.types import TopicPartition
-from tests.groups.group_world import TurnedClock, TurnedTimers, subscription
-from tests.groups.memory_log import MemoryLog, coordinator
+from tests.groups.group_world import subscription
+from tests.groups.groups_world import GroupsWorld
 
 CONFIG = GroupConfig(initial_rebalance_delay_ms=0)
 
 
-class Cluster:
-    """A coordinator, its log and its clock; `restart` leaves only the log."""
+class ClassicWorld(GroupsWorld):
+    """A coordinator of classic groups and its surroundings."""
 
     def __init__(self, config: GroupConfig = CONFIG) -> None:
-        self.config = config
-        self.log = MemoryLog()
-        self.clock = TurnedClock()
-        self.timers = TurnedTimers(self.clock)
-        self.groups = coordinator(self.log, self.clock, self.timers, config)
-
-    async def start(self) -> Cluster:
-        self.groups.start()
-        await self.groups.runtime.ensure_topic()
-        return self
-
-    async def restart(self) -> GroupCoordinator:
-        await self.groups.stop()
-        self.groups = coordinator(self.log, self.clock, self.timers, self.config)
-        self.groups.start()
-        await self.loaded()
-        return self.groups
-
-    async def loaded(self) -> None:
-        for _ in range(1_000):
-            if not self.groups.runtime.is_loading:
-                return
-            await asyncio.sleep(0)
-        raise TimeoutError
+        super().__init__(config, partitions=4)
 
     async def time_passes(self, seconds: float) -> None:
         """And what falls due is done."""
