@@ -43,10 +43,9 @@ from enum import IntEnum
 from functools import partial
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from kafkapy.protocol.compression import CODEC_MASK, MAX_DECOMPRESSED, Buffer, codec_in, compress, decompress
 from kafkapy.protocol.compression import Compression as Compression
+from kafkapy.protocol.crc import crc32c
 from kafkapy.protocol.errors import DecodeError
 
 LOG_OVERHEAD = 12

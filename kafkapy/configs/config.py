@@ -12,7 +12,6 @@ Some settings mean something only in a cluster, and some have other defaults the
 
 from __future__ import annotations
 
-import difflib
 import heapq
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
@@ -438,7 +437,9 @@ def nearest(name: str, likeness: float = 0.6) -> str | None:
     def shared_ends(known: str) -> int:
         return _shared_start(name, known) + _shared_start(name[::-1], known[::-1])
 
-    # difflib takes 10 ms for all of them.
+    import difflib  # here, since few need it
+
+    # It takes 10 ms for all of them.
     candidates = heapq.nlargest(CANDIDATES, broker_keys(), key=shared_ends)
     return next(iter(difflib.get_close_matches(name, candidates, n=1, cutoff=likeness)), None)
 

@@ -288,7 +288,9 @@ def _listen(listener: Listener, config: BrokerConfig) -> socket.socket:
     where = format_address(listener.host or "*", listener.port)
     try:
         if listener.host:
-            found = socket.getaddrinfo(listener.host, listener.port, type=socket.SOCK_STREAM)
+            # For text, Python would load its tables of international names first.
+            host = listener.host.encode() if listener.host.isascii() else listener.host
+            found = socket.getaddrinfo(host, listener.port, type=socket.SOCK_STREAM)
             # As Java does: if a name such as localhost has addresses of both families, take the IPv4 one.
             family, _, _, _, address = min(found, key=lambda info: info[0] != socket.AF_INET)
         elif socket.has_dualstack_ipv6():

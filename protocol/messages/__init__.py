@@ -9,12 +9,17 @@ from kafkapy.protocol.types import ApiKey
 
 
 def request_class(api_key: int) -> type[TopMessage]:
-    """Raises KeyError for an API key that Kafka does not have."""
+    """The class of an API's requests.
+
+    Raises:
+        KeyError: Kafka has no such API key.
+        ModuleNotFoundError: nothing needed the class yet (`schema.NOT_GENERATED`).
+    """
     return _message_class(api_key, "Request")
 
 
 def response_class(api_key: int) -> type[TopMessage]:
-    """Raises KeyError for an API key that Kafka does not have."""
+    """The class of an API's responses; raises as `request_class` does."""
     return _message_class(api_key, "Response")
 
 

@@ -26,10 +26,9 @@ from __future__ import annotations
 import struct
 from typing import Final, Protocol
 
-from crc32c import crc32c
-
 from kafkapy.protocol.compiled import compiled_twin
 from kafkapy.protocol.compression import CODEC_MASK, Buffer
+from kafkapy.protocol.crc import crc32c
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.records import (
     CONTROL,

@@ -25,8 +25,7 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
+from kafkapy.protocol.crc import crc32c
 from kafkapy.protocol.records import CRC_FROM, HEADER_SIZE, LENGTH_AT, LOG_OVERHEAD, MAGIC, MAGIC_AT
 from kafkapy.storage.damage.damage import DamagedRange
 from kafkapy.storage.disk.files import File, FileSystem

@@ -38,8 +38,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Final
 
-from crc32c import crc32c
-
+from kafkapy.protocol.crc import crc32c
 from kafkapy.protocol.records import NO_SEQUENCE
 from kafkapy.storage.disk.errors import is_disk_full, is_exhausted
 from kafkapy.storage.disk.file_names import SNAPSHOT_SUFFIX, TEMPORARY_SUFFIX, path_stem

@@ -24,10 +24,9 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-from crc32c import crc32c
-
 from kafkapy.protocol import record_walker
 from kafkapy.protocol.compression import CODEC_MASK, MAX_DECOMPRESSED, Compression, DecompressedSizeError
+from kafkapy.protocol.crc import crc32c
 from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
 from kafkapy.protocol.plain_batch import read_plain_batch
 from kafkapy.protocol.record_walker import BatchSummary, PureWalker, walk_batch
