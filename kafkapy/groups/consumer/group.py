@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from enum import Enum
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from kafkapy.groups.classic.member import protocol_bytes
 from kafkapy.groups.classic.subscription import CONSUMER_PROTOCOL_TYPE
@@ -29,6 +29,7 @@ from kafkapy.groups.consumer.member import ConsumerMember, MemberState, Partitio
 from kafkapy.groups.consumer.records import ConsumerChange, ConsumerGroupKey, ResolvedRegex, Target
 from kafkapy.groups.group import CommitCheck, GroupType
 from kafkapy.groups.member_total import identity_bytes, regex_bytes, subscription_bytes
+from kafkapy.groups.modern.event_records import EventRecords
 from kafkapy.groups.modern.existing_topics import ExistingTopics
 from kafkapy.groups.modern.group import NO_EPOCH, ModernGroup
 from kafkapy.groups.modern.subscriptions import NO_TOPICS, Subscriptions
@@ -455,3 +456,7 @@ def _check_partition(
         epoch = member.revoking.get(topic, {}).get(partition)
     if epoch is None or generation < epoch:
         raise KafkaError(error, f"Received {what} {generation} is older than the partition's assignment.")
+
+
+Transition: TypeAlias = EventRecords[ConsumerGroup, ConsumerGroupKey]
+"""The records of one event of a group."""

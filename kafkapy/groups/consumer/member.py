@@ -89,6 +89,11 @@ class ConsumerMember:
         """The member at another epoch."""
         return replace(self, previous_epoch=self.epoch, epoch=epoch)
 
+    @property
+    def is_revoking(self) -> bool:
+        """Whether the member must give something up."""
+        return self.state is MemberState.UNREVOKED_PARTITIONS
+
     def is_reconciled_to(self, epoch: int) -> bool:
         """Whether it has reached the target assignment of this epoch."""
         return self.state is MemberState.STABLE and self.epoch == epoch

@@ -22,11 +22,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from kafkapy.coordination.timers import Cancellable
 from kafkapy.groups.group import CommitCheck, GroupType
 from kafkapy.groups.member_total import identity_bytes
+from kafkapy.groups.modern.event_records import EventRecords
 from kafkapy.groups.modern.group import NO_EPOCH, ModernGroup
 from kafkapy.groups.streams import records
 from kafkapy.groups.streams.configured_topology import ConfiguredTopology
@@ -385,3 +386,7 @@ def _check_partition(
             f"Received member epoch {epoch} is older than assignment epoch {since} "
             f"for task {subtopology}-{partition}."
         )
+
+
+Transition: TypeAlias = EventRecords[StreamsGroup, StreamsGroupKey]
+"""The records of one event of a group."""

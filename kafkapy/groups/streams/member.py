@@ -73,6 +73,11 @@ class StreamsMember:
         """The member at another epoch."""
         return replace(self, previous_epoch=self.epoch, epoch=epoch)
 
+    @property
+    def is_revoking(self) -> bool:
+        """Whether the member must give something up."""
+        return self.state is MemberState.UNREVOKED_TASKS
+
     def is_reconciled_to(self, epoch: int) -> bool:
         """Whether it has reached the target assignment of this epoch."""
         return self.state is MemberState.STABLE and self.epoch == epoch
