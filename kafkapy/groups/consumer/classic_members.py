@@ -63,7 +63,7 @@ class ClassicMembers:
         a member with another subscription gets nothing yet.
 
         Raises:
-            KafkaError: it is refused; what was done must be undone.
+            KafkaError: it is refused; the caller must undo the changes.
         """
         progress, group = self._progress, transition.group
         before = self._find(transition, joining, member_id)
@@ -99,7 +99,7 @@ class ClassicMembers:
         self._progress.deadlines.expect(group, member.member_id, Timeout.SYNC, member.rebalance_timeout_ms)
 
     def join_response(self, member: ConsumerMember) -> JoinGroupResponse:
-        """What a member that has joined gets."""
+        """The answer to a member that has joined."""
         return JoinGroupResponse(
             member_id=member.member_id,
             generation_id=member.epoch,

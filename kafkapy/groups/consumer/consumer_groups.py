@@ -2,7 +2,7 @@
 
 Each request is given to the state machine, and its records are written to the log. A member that joins with
 ConsumerGroupHeartbeat makes a group a consumer group, and so the last one that goes makes it a classic group
-(`conversion.py`). What takes long is done in a worker thread: matching regular expressions, and large target
+(`conversion.py`). Long work is done in a worker thread: matching regular expressions, and large target
 assignments. Its result counts only if it still fits the group.
 
 A method returns a future if the request must wait, and otherwise the answer.
@@ -159,7 +159,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
     ) -> ConsumerGroupHeartbeatResponse | asyncio.Future[ConsumerGroupHeartbeatResponse]:
         """ConsumerGroupHeartbeat.
 
-        `invalid_regex` is what is wrong with the regular expression of the request, if it must be checked.
+        `invalid_regex` is the error of the regular expression of the request, if it must be checked.
 
         Raises:
             KafkaError: it is refused.
@@ -389,7 +389,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
             if member.classic is not None:
                 self._progress.expect_heartbeat(group, member)
 
-    # --- what takes long ------------------------------------------------------------------------------
+    # --- long work ------------------------------------------------------------------------------------
 
     def _resolve_later(self, group: ConsumerGroup, regexes: Collection[str]) -> None:
         self._start(self._resolve(group, regexes))

@@ -7,7 +7,7 @@
 
 The state changes by `replay` only, one record at a time: when an event changes the group, and when its
 partition is read. The order of the records of different keys does not matter. `value_of` is the opposite: the
-record that brings back what a key stands for now.
+record that brings back the present state of a key.
 
 This module does no I/O and has no clock. `check()` asserts the invariants between any two events. Source:
 Apache Kafka's ModernGroup, ConsumerGroup.
@@ -84,7 +84,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
         """The topics that members name, and those that their regular expressions match."""
         self.existing = ExistingTopics(self.subscriptions)
         self._member_bytes = 0
-        """About how many bytes it takes what the members say of themselves."""
+        """About how many bytes the metadata of the members takes."""
         self._matched_topics = 0
         """How many topics the regular expressions match, each by itself."""
         self._owners: dict[Uuid, dict[int, int]] = {}
@@ -184,7 +184,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
         )
 
     def _put(self, member_id: str, new: ConsumerMember | None) -> None:
-        """Add, replace or remove a member, and what is known about all members."""
+        """Add, replace or remove a member, and update the totals of all members."""
         old = self.members.pop(member_id, None) if new is None else self.members.get(member_id)
         before = NO_TOPICS if old is None else old.topic_names
         names = self.subscriptions.replace(before, NO_TOPICS if new is None else new.topic_names)

@@ -83,10 +83,10 @@ class Heartbeats:
     ) -> ConsumerGroupHeartbeatResponse:
         """Join, or stay a member.
 
-        `invalid_regex` is what is wrong with the regular expression of the request.
+        `invalid_regex` is the error of the regular expression of the request.
 
         Raises:
-            KafkaError: it is refused; what was done must be undone.
+            KafkaError: it is refused; the caller must undo the changes.
         """
         progress, group = self._progress, transition.group
         before = self._find(transition, request)

@@ -40,7 +40,7 @@ class MemberState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClassicProtocol:
-    """What a member that uses the classic protocol said in JoinGroup."""
+    """The JoinGroup of a member that uses the classic protocol."""
 
     session_timeout_ms: int
     protocols: Protocols
@@ -65,9 +65,7 @@ class ConsumerMember:
     classic: ClassicProtocol | None = None
     """None for a member that sends ConsumerGroupHeartbeat."""
     nbytes: int = field(default=0, compare=False)
-    """About how many bytes of memory it takes what the member says of itself, the topics of the expression
-    apart.
-    """
+    """About how many bytes of memory the member's metadata takes, without the topics of its expression."""
     assigned: Partitions = field(default_factory=dict)
     revoking: Partitions = field(default_factory=dict)
     """The partitions that the client has to give up, and has not given up yet."""

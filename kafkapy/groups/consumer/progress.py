@@ -1,4 +1,4 @@
-"""What the events of a consumer group have in common: epochs, targets, reconciliation.
+"""The steps that events of consumer groups share: epochs, targets, reconciliation.
 
 The group epoch rises when members, subscriptions or topics change. A target assignment is computed for it,
 but no sooner than consumer.assignment.interval.ms after the last one, so that members that come together

@@ -73,7 +73,7 @@ class RegexRefresh:
     ) -> RegexChange:
         """Note a member's new regular expression, before the member changes.
 
-        `invalid` is what is wrong with an expression that is not known.
+        `invalid` is the error of an expression that is not known.
 
         Raises:
             KafkaError: INVALID_REGULAR_EXPRESSION.

@@ -1,4 +1,4 @@
-"""What the coordinator expects of members, and when a member is late with it."""
+"""The deadlines of members: for heartbeats, revocations and other answers."""
 
 from __future__ import annotations
 
@@ -46,5 +46,5 @@ class Deadlines(Generic[G]):
         self.expect(group, member_id, Timeout.SESSION, self._settings.of(group.group_id, SESSION_TIMEOUT))
 
     def expect_revocation(self, group: G, member_id: str) -> None:
-        """Expect that a member gives up what it must within its rebalance timeout."""
+        """Expect that a member gives up its surplus within its rebalance timeout."""
         self.expect(group, member_id, Timeout.REBALANCE, group.members[member_id].rebalance_timeout_ms)

@@ -40,7 +40,7 @@ class EventRecords(Generic[G, K]):
         self.group = group
         self.changes: list[Change[K] | TargetChange | EncodedChange] = []
         self._before: list[Callable[[], object]] = []
-        """Each brings back what a record has changed."""
+        """Each takes back the change of a record."""
         self._effects: list[Callable[[], object]] = []
         self._undos: list[Callable[[], object]] = []
 

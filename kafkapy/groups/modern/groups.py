@@ -90,7 +90,7 @@ class ModernGroups(ABC, Generic[G, K]):
         self._settings.config = config
 
     def stop(self) -> None:
-        """Give up what goes on in the background."""
+        """Cancel the work in the background."""
         for task in self._tasks:
             task.cancel()
 

@@ -1,4 +1,4 @@
-"""The topics as consumer groups see them, and a hash of what they see.
+"""The topics as consumer groups see them, and a hash of them.
 
 A group stores the hash of the topics that its members subscribe to. If it differs later, the topics have
 changed, and the group needs a new assignment. The hash is Apache Kafka's, so that a group does not rebalance

@@ -65,9 +65,9 @@ def plain_offsets(
     *,
     by_id: bool,
 ) -> tuple[dict[Uuid, None], Offsets] | None:
-    """The ids of the topics and the offsets of a plain request, in its order; None if it is not plain.
+    """The ids of the topics and the offsets of a plain request; None if it is not plain.
 
-    The request must not have times.
+    They are in the order of the request, which must not have times.
     """
     topic_ids: dict[Uuid, None] = {}
     offsets: Offsets = {}
@@ -191,7 +191,9 @@ class Commit(Generic[R]):
         write: Callable[[Mapping[TopicPartition, EncodedOffset], Done], object],
         done: Callable[[], object],
     ) -> Steps[None]:
-        """Write the acceptable offsets, very many of them in parts; call `done` once, when all is decided.
+        """Write the acceptable offsets, very many of them in parts.
+
+        `done` is called once, when all is decided.
 
         `refusal` is the error with which the group refuses offsets of these partitions, in its present state.
         """

@@ -92,7 +92,7 @@ class ShareHeartbeats:
         """Join, or stay a member.
 
         Raises:
-            KafkaError: it is refused; what was done must be undone.
+            KafkaError: it is refused; the caller must undo the changes.
         """
         group = transition.group
         before = self._find(group, request)

@@ -1,14 +1,14 @@
 """The records of share groups in `__consumer_offsets`.
 
     key                                     value, version 0
-    10 ShareGroupMemberMetadata             what a member said of itself
+    10 ShareGroupMemberMetadata             the metadata of a member
     11 ShareGroupMetadata                   the group epoch, and a hash of the subscribed topics' metadata
     12 ShareGroupTargetAssignmentMetadata   the epoch of the target assignment
     13 ShareGroupTargetAssignmentMember     the target assignment of a member
     14 ShareGroupCurrentMemberAssignment    the epoch and partitions of a member
     15 ShareGroupStatePartitionMetadata     the share partitions that have a state
 
-A null value removes what the key names. Source: Apache Kafka's GroupCoordinatorRecordHelpers and
+A null value removes the thing that the key names. Source: Apache Kafka's GroupCoordinatorRecordHelpers and
 GroupCoordinatorRecordSerde.
 """
 

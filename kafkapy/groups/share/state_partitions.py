@@ -28,7 +28,7 @@ StateTopics = Mapping[Uuid, StateTopic]
 
 @dataclass(frozen=True, slots=True)
 class StatePartitions:
-    """What a record ShareGroupStatePartitionMetadata says."""
+    """The content of a record ShareGroupStatePartitionMetadata."""
 
     initializing: StateTopics = field(default_factory=dict)
     initialized: StateTopics = field(default_factory=dict)

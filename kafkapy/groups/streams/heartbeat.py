@@ -87,7 +87,7 @@ class Heartbeats:
         """Join, or stay a member.
 
         Raises:
-            KafkaError: it is refused; what was done must be undone.
+            KafkaError: it is refused; the caller must undo the changes.
         """
         progress, group, member_id = self._progress, transition.group, request.member_id
         was_empty = not group.members

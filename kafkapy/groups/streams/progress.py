@@ -1,4 +1,4 @@
-"""What the events of a streams group have in common: topics, epochs, targets, deadlines.
+"""The steps that events of streams groups share: topics, epochs, targets.
 
 The group epoch rises when members, topics or settings of the assignment change. A target assignment is
 computed for it, but no sooner than streams.assignment.interval.ms after the last one. The first one of a
@@ -57,10 +57,9 @@ class Progress:
         first_assignment: Callable[[StreamsGroup], object],
         computations: TargetComputations[StreamsGroup, TargetRequest],
     ) -> None:
-        """What the outside does.
+        """`first_assignment` is called when the initial rebalance delay of a group is over.
 
-        `first_assignment` is called when the initial rebalance delay of a group is over. `computations`
-        computes large targets, and calls `assign` with them.
+        `computations` computes large targets, and calls `assign` with them.
         """
         self.settings = settings
         self.clock = clock
@@ -84,7 +83,7 @@ class Progress:
     # --- epochs ---------------------------------------------------------------------------------------
 
     def update_topics(self, transition: Transition, topology: Topology) -> tuple[ConfiguredTopology, int]:
-        """What the topology takes now, and the hash of its topics.
+        """The topology as configured by the present topics, and their hash.
 
         Raises:
             KafkaError: STREAMS_INVALID_TOPOLOGY.

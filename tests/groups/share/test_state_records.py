@@ -1,4 +1,4 @@
-"""Records of share partitions' states are encoded as the codec does it, whatever was encoded before."""
+"""Records of share partitions' states are encoded as the codec does it."""
 
 from __future__ import annotations
 
