@@ -28,7 +28,7 @@ def setting(name: str, convert: Callable[[Any], Any] = lambda value: value) -> A
 
 
 def part_config(config_class: type[C], config: Mapping[str, Any]) -> C:
-    """The configuration of a part, each of whose fields is a setting, as the broker has it."""
+    """The configuration of a part, from that of the broker: all its fields are settings."""
     values = {
         each.name: each.metadata[_CONVERT](config[each.metadata[_SETTING]])
         for each in fields(config_class)  # type: ignore[arg-type]

@@ -37,7 +37,7 @@ class Group(ABC):
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
         self.memory = MemberTotal()
-        """About how much memory the members take by what they said of themselves."""
+        """About how much memory the metadata of the members takes."""
 
     @property
     @abstractmethod

@@ -1,4 +1,4 @@
-"""All groups of a coordinator by their ids, with what they take together."""
+"""All groups of a coordinator by their ids, with their memory in total."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much memory the members of all groups may take by what they say of themselves.
+"""How much memory the members of all groups may take by their metadata.
 
 A member is counted with its ids, its rack, the topics to which it subscribes, the protocols of classic
 groups, and the tags of streams groups. So are the member ids that are handed out, the assignments that the

@@ -7,7 +7,7 @@ from sys import getsizeof
 from typing import Final
 
 MEMBER_BYTES: Final = 2048
-"""The memory that a member takes in its group, besides what it says of itself."""
+"""The memory that a member takes in its group, besides its metadata."""
 PROTOCOL_BYTES: Final = 1024
 """The memory that a protocol of a classic member takes besides its name and metadata."""
 TAG_BYTES: Final = 200

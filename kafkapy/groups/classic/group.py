@@ -1,4 +1,4 @@
-"""A classic group: its members, what they have in common, and the rules for both.
+"""A classic group: its members, their protocol, and the rules for both.
 
     Empty ──► PreparingRebalance ──► CompletingRebalance ──► Stable
       ▲            │    ▲  ▲                  │                 │
@@ -150,7 +150,7 @@ class ClassicGroup(Group):
         )
         assert old.group_instance_id is not None
         self.memory.add(new.nbytes - old.nbytes)
-        # The place in the order of members is kept: it decides who leads next.
+        # The place in the order of members is kept: it decides which one leads next.
         self.members = {
             (member_id if key == old.member_id else key): (new if member is old else member)
             for key, member in self.members.items()
@@ -196,7 +196,7 @@ class ClassicGroup(Group):
             reply(response)
 
     def set_assignment(self, member: Member, assignment: bytes) -> None:
-        """Give a member what the leader has assigned to it."""
+        """Give a member the assignment that the leader made for it."""
         before = member.nbytes
         member.assignment = assignment
         self.memory.add(member.nbytes - before)
@@ -375,7 +375,7 @@ class ClassicGroup(Group):
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Accept: members of classic groups do not say who they are."""
+        """Accept any: members of classic groups do not name themselves."""
 
     def validate_offset_delete(self) -> None:
         """Raise KafkaError NON_EMPTY_GROUP if the members' subscriptions are not known."""

@@ -55,7 +55,7 @@ _FIRST_VERSION_WITH_SKIP_ASSIGNMENT: Final = 9
 
 @dataclass(frozen=True, slots=True)
 class Joining:
-    """A JoinGroup request and who sent it.
+    """A JoinGroup request and its sender.
 
     Times in milliseconds.
     """
@@ -196,7 +196,7 @@ class Joins:
     def _update(group: ClassicGroup, member: Member, joining: Joining) -> None:
         group.update(member, joining.protocols, joining.rebalance_timeout_ms, joining.session_timeout_ms)
 
-    # --- static members who come back -----------------------------------------------------------------
+    # --- static members that come back ----------------------------------------------------------------
 
     def _replace_static(
         self, group: ClassicGroup, joining: Joining, member_id: str, reply: JoinReply

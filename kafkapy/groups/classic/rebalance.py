@@ -188,7 +188,7 @@ class Rebalances:
             group.remove(member)
         self.prepare(group, f"{len(silent)} members did not ask for their assignment")
 
-    # --- members who go -------------------------------------------------------------------------------
+    # --- members that go ------------------------------------------------------------------------------
 
     def members_left(self, group: ClassicGroup, reason: str) -> None:
         """Rebalance after members were removed, unless the group is already rebalancing."""

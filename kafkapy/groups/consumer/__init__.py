@@ -7,8 +7,8 @@ is computed for a group epoch. A member's epoch is that of the target that it ha
     change ─► group epoch ─► target assignment ─► each member: revoke ─► (others release) ─► assign
 
 `group.py` and `member.py` hold the state, which changes only by records (`records.py`), as when it is loaded.
-`transition.py` makes the records of one event, and can undo them. `heartbeat.py`, `classic_members.py` and
-`departures.py` are the state machine: what each event does. `reconciliation.py` moves one member towards its
+`heartbeat.py`, `classic_members.py` and `departures.py` are the state machine: they make the records of one
+event, which can be undone. `reconciliation.py` moves one member towards its
 target, and `target.py` computes it with an assignor. `conversion.py` turns groups into classic groups and
 back. None of these does any I/O. `consumer_groups.py` connects them with the log, the timers and the clients.
 """

@@ -15,12 +15,11 @@ from kafkapy.groups.classic.join import NO_MEMBER_ID, Joining
 from kafkapy.groups.classic.subscription import CONSUMER_PROTOCOL_TYPE
 from kafkapy.groups.consumer import records
 from kafkapy.groups.consumer.conversion import classic_assignment, read_subscription
-from kafkapy.groups.consumer.group import ConsumerGroup
+from kafkapy.groups.consumer.group import ConsumerGroup, Transition
 from kafkapy.groups.consumer.heartbeat import replace_static, require_static
 from kafkapy.groups.consumer.member import ClassicProtocol, ConsumerMember, MemberState
 from kafkapy.groups.consumer.progress import Progress
 from kafkapy.groups.consumer.regex_refresh import RegexRefresh
-from kafkapy.groups.consumer.transition import Transition
 from kafkapy.groups.modern.timeouts import Timeout
 from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_group_heartbeat import TopicPartitions
@@ -64,7 +63,7 @@ class ClassicMembers:
         a member with another subscription gets nothing yet.
 
         Raises:
-            KafkaError: it is refused; what was done must be undone.
+            KafkaError: it is refused; the caller must undo the changes.
         """
         progress, group = self._progress, transition.group
         before = self._find(transition, joining, member_id)
@@ -97,10 +96,10 @@ class ClassicMembers:
         """Expect the member's next requests: it has joined."""
         group.timers.cancel(member.member_id, Timeout.JOIN)
         self._progress.expect_heartbeat(group, member)
-        self._progress.expect(group, member.member_id, Timeout.SYNC, member.rebalance_timeout_ms)
+        self._progress.deadlines.expect(group, member.member_id, Timeout.SYNC, member.rebalance_timeout_ms)
 
     def join_response(self, member: ConsumerMember) -> JoinGroupResponse:
-        """What a member that has joined gets."""
+        """The answer to a member that has joined."""
         return JoinGroupResponse(
             member_id=member.member_id,
             generation_id=member.epoch,
@@ -173,7 +172,9 @@ class ClassicMembers:
 
     def _expect_join(self, group: ConsumerGroup, member: ConsumerMember) -> None:
         if not group.timers.is_set(member.member_id, Timeout.JOIN):
-            self._progress.expect(group, member.member_id, Timeout.JOIN, member.rebalance_timeout_ms)
+            self._progress.deadlines.expect(
+                group, member.member_id, Timeout.JOIN, member.rebalance_timeout_ms
+            )
 
     def _owned(self, subscription: ConsumerProtocolSubscription) -> list[TopicPartitions]:
         topics = self._progress.topics.image.topics

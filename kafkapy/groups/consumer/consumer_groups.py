@@ -2,7 +2,7 @@
 
 Each request is given to the state machine, and its records are written to the log. A member that joins with
 ConsumerGroupHeartbeat makes a group a consumer group, and so the last one that goes makes it a classic group
-(`conversion.py`). What takes long is done in a worker thread: matching regular expressions, and large target
+(`conversion.py`). Long work is done in a worker thread: matching regular expressions, and large target
 assignments. Its result counts only if it still fits the group.
 
 A method returns a future if the request must wait, and otherwise the answer.
@@ -29,22 +29,19 @@ from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.consumer.classic_members import ClassicMembers
 from kafkapy.groups.consumer.conversion import classic_group_of, consumer_group_of, require_upgrade
 from kafkapy.groups.consumer.departures import leaving_member, may_downgrade, remove_members
-from kafkapy.groups.consumer.group import ConsumerGroup
+from kafkapy.groups.consumer.group import ConsumerGroup, Transition
 from kafkapy.groups.consumer.heartbeat import Heartbeats
-from kafkapy.groups.consumer.member import ConsumerMember, MemberState
 from kafkapy.groups.consumer.progress import Progress
 from kafkapy.groups.consumer.records import ConsumerChange, ConsumerGroupKey, Target
 from kafkapy.groups.consumer.regex import RegexTopics
 from kafkapy.groups.consumer.regex_refresh import RegexRefresh
 from kafkapy.groups.consumer.target import TargetRequest, load_assignors
-from kafkapy.groups.consumer.transition import Transition
 from kafkapy.groups.group import Group
 from kafkapy.groups.groups import Groups
 from kafkapy.groups.modern.change import encode_change
 from kafkapy.groups.modern.groups import ModernGroups, ignore
 from kafkapy.groups.modern.heartbeats import JOIN_EPOCH, STATIC_LEAVE_EPOCH, Client
 from kafkapy.groups.modern.target_computations import ComputedTarget
-from kafkapy.groups.modern.timeouts import Timeout
 from kafkapy.groups.modern.topics import TopicsView
 from kafkapy.logs.text import shortened
 from kafkapy.loop.clock import Clock
@@ -95,7 +92,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
         Raises:
             ValueError: an assignor cannot be loaded.
         """
-        super().__init__(groups, config, clock, runtime=runtime, deadlines=deadlines)
+        super().__init__(groups, config, clock, timers, runtime=runtime, deadlines=deadlines, costly=costly)
         self._rebalances = rebalances
         self._costly = costly
         self._regex_topics = RegexTopics()
@@ -103,10 +100,9 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
         self._progress = Progress(
             self._settings,
             clock,
-            timers,
             load_assignors(config.consumer_assignors),
-            expired=self._expired,
-            computations=self._computations(costly, self._computed),
+            deadlines=self._deadlines,
+            computations=self._computations,
         )
         self._progress.topics = TopicsView(MetadataImage())
         self._refresh = RegexRefresh(self._progress, self._resolve_later)
@@ -139,8 +135,8 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
         group = self._add(group_id, changes)
         for member in group.members.values():
             self._progress.expect_heartbeat(group, member)
-            if member.classic is None and member.state is MemberState.UNREVOKED_PARTITIONS:
-                self._progress.expect(group, member.member_id, Timeout.REBALANCE, member.rebalance_timeout_ms)
+            if member.classic is None and member.is_revoking:
+                self._deadlines.expect_revocation(group, member.member_id)
 
     # --- members that use the consumer protocol -------------------------------------------------------
 
@@ -163,7 +159,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
     ) -> ConsumerGroupHeartbeatResponse | asyncio.Future[ConsumerGroupHeartbeatResponse]:
         """ConsumerGroupHeartbeat.
 
-        `invalid_regex` is what is wrong with the regular expression of the request, if it must be checked.
+        `invalid_regex` is the error of the regular expression of the request, if it must be checked.
 
         Raises:
             KafkaError: it is refused.
@@ -326,20 +322,8 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
 
     # --- members that go ------------------------------------------------------------------------------
 
-    def _expired(self, group: ConsumerGroup, member_id: str, timeout: Timeout) -> None:
-        member = group.members.get(member_id)
-        if not self._is_current(group) or member is None:
-            return
-        if timeout is Timeout.REBALANCE and member.state is not MemberState.UNREVOKED_PARTITIONS:
-            return
-        who = shortened(member_id)
-        logger.info("Group %s: member %s is fenced: %s", shortened(group.group_id), who, timeout.value)
-        self._remove(group, (member_id,), lambda error: self._not_removed(group, member, error))
-
-    def _not_removed(self, group: ConsumerGroup, member: ConsumerMember, error: ErrorCode) -> None:
-        """Try again later to remove a member that is late, if the log refused it."""
-        if error and group.members.get(member.member_id) is member:
-            self._progress.expect_heartbeat(group, member)
+    def _expect_heartbeat(self, group: ConsumerGroup, member_id: str) -> None:
+        self._progress.expect_heartbeat(group, group.members[member_id])
 
     def _remove(self, group: ConsumerGroup, member_ids: Collection[str], done: Done) -> None:
         """Remove members, at least one.
@@ -405,7 +389,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
             if member.classic is not None:
                 self._progress.expect_heartbeat(group, member)
 
-    # --- what takes long ------------------------------------------------------------------------------
+    # --- long work ------------------------------------------------------------------------------------
 
     def _resolve_later(self, group: ConsumerGroup, regexes: Collection[str]) -> None:
         self._start(self._resolve(group, regexes))
@@ -439,10 +423,8 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
         self._refresh.resolved(transition, look.found, started_ms=now, version=now)
         self._commit(transition, ignore)
 
-    def _computed(self, group: ConsumerGroup, request: TargetRequest, target: ComputedTarget[Target]) -> None:
-        transition = Transition(group)
+    def _assign(self, transition: Transition, request: TargetRequest, target: ComputedTarget[Target]) -> None:
         self._progress.assign(transition, request, target)
-        self._commit(transition, ignore)
 
 
 def _nothing() -> None:

@@ -1,4 +1,4 @@
-"""Turns a classic group into a consumer group, and back, while its members go on.
+"""Turns a classic group into a consumer group, and back, while its members work.
 
 A classic group becomes a consumer group when the first member joins with ConsumerGroupHeartbeat. Its members
 keep their assignment, and are told to rejoin when there is a new one. A consumer group becomes a classic

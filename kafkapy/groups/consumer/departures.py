@@ -13,11 +13,10 @@ from collections.abc import Collection
 from kafkapy.groups.classic.join import NO_MEMBER_ID
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.consumer import records
-from kafkapy.groups.consumer.group import ConsumerGroup
+from kafkapy.groups.consumer.group import ConsumerGroup, Transition
 from kafkapy.groups.consumer.heartbeat import require_static
 from kafkapy.groups.consumer.member import ConsumerMember
 from kafkapy.groups.consumer.progress import Progress
-from kafkapy.groups.consumer.transition import Transition
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.leave_group import MemberIdentity
 

@@ -7,7 +7,7 @@
 
 The state changes by `replay` only, one record at a time: when an event changes the group, and when its
 partition is read. The order of the records of different keys does not matter. `value_of` is the opposite: the
-record that brings back what a key stands for now.
+record that brings back the present state of a key.
 
 This module does no I/O and has no clock. `check()` asserts the invariants between any two events. Source:
 Apache Kafka's ModernGroup, ConsumerGroup.
@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from enum import Enum
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from kafkapy.groups.classic.member import protocol_bytes
 from kafkapy.groups.classic.subscription import CONSUMER_PROTOCOL_TYPE
@@ -29,6 +29,7 @@ from kafkapy.groups.consumer.member import ConsumerMember, MemberState, Partitio
 from kafkapy.groups.consumer.records import ConsumerChange, ConsumerGroupKey, ResolvedRegex, Target
 from kafkapy.groups.group import CommitCheck, GroupType
 from kafkapy.groups.member_total import identity_bytes, regex_bytes, subscription_bytes
+from kafkapy.groups.modern.event_records import EventRecords
 from kafkapy.groups.modern.existing_topics import ExistingTopics
 from kafkapy.groups.modern.group import NO_EPOCH, ModernGroup
 from kafkapy.groups.modern.subscriptions import NO_TOPICS, Subscriptions
@@ -83,7 +84,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
         """The topics that members name, and those that their regular expressions match."""
         self.existing = ExistingTopics(self.subscriptions)
         self._member_bytes = 0
-        """About how many bytes it takes what the members say of themselves."""
+        """About how many bytes the metadata of the members takes."""
         self._matched_topics = 0
         """How many topics the regular expressions match, each by itself."""
         self._owners: dict[Uuid, dict[int, int]] = {}
@@ -183,7 +184,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
         )
 
     def _put(self, member_id: str, new: ConsumerMember | None) -> None:
-        """Add, replace or remove a member, and what is known about all members."""
+        """Add, replace or remove a member, and update the totals of all members."""
         old = self.members.pop(member_id, None) if new is None else self.members.get(member_id)
         before = NO_TOPICS if old is None else old.topic_names
         names = self.subscriptions.replace(before, NO_TOPICS if new is None else new.topic_names)
@@ -455,3 +456,7 @@ def _check_partition(
         epoch = member.revoking.get(topic, {}).get(partition)
     if epoch is None or generation < epoch:
         raise KafkaError(error, f"Received {what} {generation} is older than the partition's assignment.")
+
+
+Transition: TypeAlias = EventRecords[ConsumerGroup, ConsumerGroupKey]
+"""The records of one event of a group."""

@@ -14,11 +14,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 from kafkapy.groups.consumer import records
-from kafkapy.groups.consumer.group import ConsumerGroup
+from kafkapy.groups.consumer.group import ConsumerGroup, Transition
 from kafkapy.groups.consumer.member import ConsumerMember
 from kafkapy.groups.consumer.progress import Progress
 from kafkapy.groups.consumer.regex_refresh import RegexRefresh
-from kafkapy.groups.consumer.transition import Transition
 from kafkapy.groups.modern.heartbeats import JOIN_EPOCH, STATIC_LEAVE_EPOCH, UNSET, Client
 from kafkapy.groups.modern.settings import HEARTBEAT_INTERVAL
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -84,10 +83,10 @@ class Heartbeats:
     ) -> ConsumerGroupHeartbeatResponse:
         """Join, or stay a member.
 
-        `invalid_regex` is what is wrong with the regular expression of the request.
+        `invalid_regex` is the error of the regular expression of the request.
 
         Raises:
-            KafkaError: it is refused; what was done must be undone.
+            KafkaError: it is refused; the caller must undo the changes.
         """
         progress, group = self._progress, transition.group
         before = self._find(transition, request)

@@ -40,7 +40,7 @@ class MemberState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClassicProtocol:
-    """What a member that uses the classic protocol said in JoinGroup."""
+    """The JoinGroup of a member that uses the classic protocol."""
 
     session_timeout_ms: int
     protocols: Protocols
@@ -65,9 +65,7 @@ class ConsumerMember:
     classic: ClassicProtocol | None = None
     """None for a member that sends ConsumerGroupHeartbeat."""
     nbytes: int = field(default=0, compare=False)
-    """About how many bytes of memory it takes what the member says of itself, the topics of the expression
-    apart.
-    """
+    """About how many bytes of memory the member's metadata takes, without the topics of its expression."""
     assigned: Partitions = field(default_factory=dict)
     revoking: Partitions = field(default_factory=dict)
     """The partitions that the client has to give up, and has not given up yet."""
@@ -88,6 +86,11 @@ class ConsumerMember:
     def at_epoch(self, epoch: int) -> ConsumerMember:
         """The member at another epoch."""
         return replace(self, previous_epoch=self.epoch, epoch=epoch)
+
+    @property
+    def is_revoking(self) -> bool:
+        """Whether the member must give something up."""
+        return self.state is MemberState.UNREVOKED_PARTITIONS
 
     def is_reconciled_to(self, epoch: int) -> bool:
         """Whether it has reached the target assignment of this epoch."""

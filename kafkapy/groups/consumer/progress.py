@@ -1,4 +1,4 @@
-"""What the events of a consumer group have in common: epochs, targets, reconciliation.
+"""The steps that events of consumer groups share: epochs, targets, reconciliation.
 
 The group epoch rises when members, subscriptions or topics change. A target assignment is computed for it,
 but no sooner than consumer.assignment.interval.ms after the last one, so that members that come together
@@ -16,15 +16,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from kafkapy.assignors import Assignor, AssignorError
-from kafkapy.coordination.timers import Timers
 from kafkapy.groups.consumer import records
-from kafkapy.groups.consumer.group import ConsumerGroup
-from kafkapy.groups.consumer.member import ConsumerMember, MemberState
+from kafkapy.groups.consumer.group import ConsumerGroup, Transition
+from kafkapy.groups.consumer.member import ConsumerMember
 from kafkapy.groups.consumer.reconciliation import Reconciliation
 from kafkapy.groups.consumer.records import Target
 from kafkapy.groups.consumer.target import TargetRequest, target_request
-from kafkapy.groups.consumer.transition import Transition
-from kafkapy.groups.modern.settings import ASSIGNMENT_INTERVAL, SESSION_TIMEOUT, GroupSettings
+from kafkapy.groups.modern.deadlines import Deadlines
+from kafkapy.groups.modern.settings import ASSIGNMENT_INTERVAL, GroupSettings
 from kafkapy.groups.modern.subscriptions import NO_TOPICS
 from kafkapy.groups.modern.target_computations import ComputedTarget, TargetComputations
 from kafkapy.groups.modern.timeouts import Timeout
@@ -40,9 +39,6 @@ METADATA_REFRESH_MS: Final = 2**31 - 1
 
 logger = logging.getLogger(__name__)
 
-Expired = Callable[[ConsumerGroup, str, Timeout], object]
-"""Called when a member is late with something."""
-
 
 class Progress:
     """Moves consumer groups from epoch to epoch."""
@@ -51,10 +47,9 @@ class Progress:
         self,
         settings: GroupSettings,
         clock: Clock,
-        timers: Timers,
         assignors: Mapping[str, Assignor],
         *,
-        expired: Expired,
+        deadlines: Deadlines[ConsumerGroup],
         computations: TargetComputations[ConsumerGroup, TargetRequest],
     ) -> None:
         """`computations` computes large targets, and calls `assign` with them."""
@@ -62,8 +57,7 @@ class Progress:
         self.clock = clock
         self.assignors = assignors
         self.topics: TopicsView
-        self._timers = timers
-        self._expired = expired
+        self.deadlines = deadlines
         self._computations = computations
 
     # --- epochs ---------------------------------------------------------------------------------------
@@ -140,10 +134,8 @@ class Progress:
             return member
         transition.apply(records.current_assignment(group.group_id, updated))
         if updated.classic is None:
-            if updated.state is MemberState.UNREVOKED_PARTITIONS:
-                transition.afterwards(
-                    lambda: self.expect(group, member_id, Timeout.REBALANCE, updated.rebalance_timeout_ms)
-                )
+            if updated.is_revoking:
+                transition.afterwards(lambda: self.deadlines.expect_revocation(group, member_id))
             else:
                 transition.afterwards(lambda: group.timers.cancel(member_id, Timeout.REBALANCE))
         return updated
@@ -162,21 +154,10 @@ class Progress:
 
     # --- deadlines ------------------------------------------------------------------------------------
 
-    def expect(self, group: ConsumerGroup, member_id: str, timeout: Timeout, ms: int) -> None:
-        """Expect something of a member within `ms` milliseconds from now."""
-        group.timers.set(
-            member_id,
-            timeout,
-            ms,
-            lambda: self._expired(group, member_id, timeout),
-            clock=self.clock,
-            timers=self._timers,
-        )
-
     def expect_heartbeat(self, group: ConsumerGroup, member: ConsumerMember) -> None:
         """Expect a member's next heartbeat within its session timeout."""
         if member.classic is None:
-            ms = self.settings.of(group.group_id, SESSION_TIMEOUT)
+            self.deadlines.expect_heartbeat(group, member.member_id)
         else:
             ms = member.classic.session_timeout_ms
-        self.expect(group, member.member_id, Timeout.SESSION, ms)
+            self.deadlines.expect(group, member.member_id, Timeout.SESSION, ms)

@@ -2,7 +2,7 @@
 
 Static members come first, by group.instance.id, and the others follow by member id. So topics with the same
 number of partitions and the same subscribers are divided in the same way, and their partitions can be joined.
-The ranges are computed anew each time: what a member has now does not count.
+The ranges are computed anew each time: the partitions that a member has now do not count.
 
 Source: Apache Kafka's RangeAssignor.
 """

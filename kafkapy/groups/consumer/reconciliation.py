@@ -35,8 +35,8 @@ class Reconciliation:
     ) -> None:
         """`is_subscribed` says whether the member subscribes to a topic.
 
-        `is_owned` says whether a member has a partition. `owned` is what the client says it has, or None if
-        it does not say.
+        `is_owned` says whether a member has a partition. `owned` are the partitions that the client says it
+        has, or None if it does not say.
         """
         self._member = member
         self._target_epoch = target_epoch

@@ -3,13 +3,13 @@
     key                                        value, version 0
     3  ConsumerGroupMetadata                   the group epoch, and a hash of the subscribed topics' metadata
     4  ConsumerGroupPartitionMetadata          written by Kafka 4.0 and older: superseded by the hash
-    5  ConsumerGroupMemberMetadata             what a member said of itself
+    5  ConsumerGroupMemberMetadata             the metadata of a member
     6  ConsumerGroupTargetAssignmentMetadata   the epoch of the target assignment
     7  ConsumerGroupTargetAssignmentMember     the target assignment of a member
     8  ConsumerGroupCurrentMemberAssignment    the epoch, state and partitions of a member
     16 ConsumerGroupRegularExpression          the topics that a regular expression matches
 
-A null value removes what the key names.
+A null value removes the thing that the key names.
 
 Source: Apache Kafka's GroupCoordinatorRecordHelpers and GroupCoordinatorRecordSerde.
 """
@@ -226,7 +226,7 @@ def read_state(number: int) -> MemberState:
 
 
 def read_classic(value: ClassicMemberMetadata | None) -> ClassicProtocol | None:
-    """What a member that uses the classic protocol said in JoinGroup.
+    """The JoinGroup of a member that uses the classic protocol.
 
     Raises:
         DecodeError: it supports no protocol, without which nobody can have joined.

@@ -1,7 +1,7 @@
 """The topics of subscriptions by regular expression (`kafkapy.groups.consumer.patterns`).
 
-What an expression matches is kept, so that a later look tests only the names that are new. A look is made in
-pieces, between which other groups have their turns, and ends when its time is used up: then a later one
+The matches of an expression are kept, so that a later look tests only the names that are new. A look is made
+in pieces, between which other groups have their turns, and ends when its time is used up: then a later one
 continues where it stopped. So a group's costly expressions delay the group itself.
 
 Source: Apache Kafka's TopicRegexResolver.
@@ -53,7 +53,7 @@ class Look:
     """One look at expressions; its pieces are made in worker threads."""
 
     def __init__(self, before: dict[str, Tested], topics: Collection[str]) -> None:
-        """`before` is what is known of each expression; `topics` do not change."""
+        """`before` are the known matches of each expression; `topics` do not change."""
         self.tested = before
         self.found: dict[str, frozenset[str]] = {}
         """The topics of each expression that was tested with all names."""
@@ -97,7 +97,7 @@ class Look:
 
 
 class RegexTopics:
-    """What is known of expressions, those that were looked at last.
+    """The matches of the expressions that were looked at last.
 
     Groups with the same expression share it, also while looks at it are made.
     """
@@ -117,7 +117,7 @@ class RegexTopics:
         return Look(before, topics)
 
     def keep(self, look: Look, topics: Collection[str]) -> None:
-        """Keep what a look has found, without the names of topics that are gone."""
+        """Keep the matches of a look, without the names of topics that are gone."""
         for regex, tested in look.tested.items():
             if len(tested.names) > len(topics):
                 tested.names.intersection_update(topics)
@@ -125,7 +125,7 @@ class RegexTopics:
             self._keep(regex, tested)
 
     def _keep(self, regex: str, tested: Tested) -> None:
-        """Keep what is known of an expression, and forget what was longest not looked at."""
+        """Keep the matches of an expression, and forget those that were used least recently."""
         _, before = self._kept.pop(regex, (tested, 0))
         size = 1 + len(regex) // 64 + len(tested.names)
         self._kept[regex] = tested, size

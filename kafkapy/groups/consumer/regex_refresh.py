@@ -16,11 +16,10 @@ from enum import Enum
 from typing import Final
 
 from kafkapy.groups.consumer import records
-from kafkapy.groups.consumer.group import ConsumerGroup
+from kafkapy.groups.consumer.group import ConsumerGroup, Transition
 from kafkapy.groups.consumer.member import ConsumerMember
 from kafkapy.groups.consumer.progress import Progress
 from kafkapy.groups.consumer.records import ResolvedRegex
-from kafkapy.groups.consumer.transition import Transition
 from kafkapy.protocol.errors import KafkaError
 
 MIN_INTERVAL_MS: Final = 10_000
@@ -74,7 +73,7 @@ class RegexRefresh:
     ) -> RegexChange:
         """Note a member's new regular expression, before the member changes.
 
-        `invalid` is what is wrong with an expression that is not known.
+        `invalid` is the error of an expression that is not known.
 
         Raises:
             KafkaError: INVALID_REGULAR_EXPRESSION.

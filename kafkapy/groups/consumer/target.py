@@ -78,7 +78,7 @@ def _import(name: str) -> Assignor:
 
 @dataclass(frozen=True, slots=True)
 class TargetRequest:
-    """A target assignment that is to be computed."""
+    """The snapshot from which a target assignment is computed."""
 
     group_id: str
     epoch: int
@@ -115,7 +115,7 @@ class TargetRequest:
         return computed_target(self.before, targets, partial(records.target_assignment, self.group_id))
 
     def _specs(self) -> tuple[GroupSpec, Topics]:
-        """What the assignor gets."""
+        """The input of the assignor."""
         known: dict[tuple[frozenset[str], str], frozenset[Uuid]] = {}
 
         def ids(names: frozenset[str], regex: str) -> frozenset[Uuid]:
@@ -141,7 +141,7 @@ class TargetRequest:
 
 
 def compute_targets(assignor: Assignor, group: GroupSpec, topics: Topics) -> dict[str, Target]:
-    """What an assignor gives each member, if it is possible.
+    """The partitions that an assignor gives each member, if that is possible.
 
     Raises:
         AssignorError: there is no assignment.
@@ -178,7 +178,7 @@ def _exist(topic: TopicSpec, partitions: frozenset[int]) -> bool:
 def target_request(
     group: ConsumerGroup, view: TopicsView, assignors: Mapping[str, Assignor]
 ) -> TargetRequest:
-    """What is needed to compute the group's next target assignment.
+    """The snapshot for the group's next target assignment.
 
     It costs the members and the topics that exist, and not the names of all members.
     """

@@ -1,4 +1,4 @@
-"""Balances partitions among members who subscribe to different topics.
+"""Balances partitions among members that subscribe to different topics.
 
 1. Each member keeps its partitions of the topics that it still subscribes to.
 2. The free partitions of each topic go to the subscriber that has the fewest. The topics with the most

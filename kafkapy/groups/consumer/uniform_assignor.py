@@ -1,8 +1,8 @@
-"""The uniform assignor: members get equal shares, and keep what they have.
+"""The uniform assignor: members get equal shares, and keep their partitions.
 
 Balance comes first: where all members subscribe to the same topics, their numbers of partitions differ by at
 most one. Then stickiness: only the partitions move that must, and members that keep theirs are left alone.
-Members who subscribe to different topics are balanced as far as their subscriptions allow
+Members that subscribe to different topics are balanced as far as their subscriptions allow
 (`uneven_subscriptions.py`).
 
 Source: Apache Kafka's UniformAssignor, UniformHomogeneousAssignmentBuilder.
@@ -54,7 +54,7 @@ def _assign_even(group: GroupSpec, topics: Topics) -> Assignment:
 
 
 def _kept(member: MemberSpec, share: int, topics: Topics) -> Mapping[Uuid, frozenset[int]]:
-    """What a member keeps of what it has: the same object, unless it has to give something up."""
+    """The partitions that a member keeps: the same object, unless it must give some up."""
     assigned = member.assigned
     if sum(map(len, assigned.values())) <= share and all(
         topic in member.topic_ids and max(partitions, default=-1) < topics[topic].num_partitions

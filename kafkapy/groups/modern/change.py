@@ -16,7 +16,7 @@ from kafkapy.protocol.plain_batch import KeyValue
 K = TypeVar("K")
 
 _INT16: Final = struct.Struct(">h")
-_VERSION: Final = _INT16.pack(0)
+VERSION: Final = _INT16.pack(0)
 
 
 class Change(NamedTuple, Generic[K]):
@@ -40,6 +40,12 @@ class TargetChange(NamedTuple):
     record: KeyValue
 
 
+class EncodedChange(NamedTuple):
+    """A record that is encoded already."""
+
+    record: KeyValue
+
+
 class RecordTypes(Generic[K]):
     """The types of records of one type of group; K is the union of their keys."""
 
@@ -59,16 +65,16 @@ class RecordTypes(Generic[K]):
 
     def decode_change(self, key: K, value: bytes) -> Change[K]:
         """The change of a decoded key and its value; raises DecodeError."""
-        if value[: _INT16.size] != _VERSION:
+        if value[: _INT16.size] != VERSION:
             raise DecodeError("its version is not 0")
         kind: Any = key
         decoded, _ = decode_from(self._types[kind.KEY][1], value, _INT16.size, 0)
         return Change(key, decoded)
 
 
-def encode_change(change: Change[Any] | TargetChange) -> KeyValue:
+def encode_change(change: Change[Any] | TargetChange | EncodedChange) -> KeyValue:
     """The key and value of the record."""
-    if isinstance(change, TargetChange):
+    if not isinstance(change, Change):
         return change.record
     key = _INT16.pack(change.key.KEY) + encode(change.key, 0)
-    return key, None if change.value is None else _VERSION + encode(change.value, 0)
+    return key, None if change.value is None else VERSION + encode(change.value, 0)

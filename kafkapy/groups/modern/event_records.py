@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
-from kafkapy.groups.modern.change import Change, TargetChange
+from kafkapy.groups.modern.change import Change, EncodedChange, TargetChange
+from kafkapy.protocol.plain_batch import KeyValue
 
 
 class Replayable(Protocol):
@@ -37,9 +38,9 @@ class EventRecords(Generic[G, K]):
 
     def __init__(self, group: G) -> None:
         self.group = group
-        self.changes: list[Change[K] | TargetChange] = []
+        self.changes: list[Change[K] | TargetChange | EncodedChange] = []
         self._before: list[Callable[[], object]] = []
-        """Each brings back what a record has changed."""
+        """Each takes back the change of a record."""
         self._effects: list[Callable[[], object]] = []
         self._undos: list[Callable[[], object]] = []
 
@@ -60,6 +61,11 @@ class EventRecords(Generic[G, K]):
             self._before.append(self.group.undo_of_target(change.member_id))
             self.group.targets[change.member_id] = change.target
             self.changes.append(change)
+
+    def add(self, record: KeyValue, undo: Callable[[], object]) -> None:
+        """Note a record that is applied already; `undo` takes it back."""
+        self._before.append(undo)
+        self.changes.append(EncodedChange(record))
 
     def afterwards(self, effect: Callable[[], object]) -> None:
         """Call `effect` when the log has accepted the records."""

@@ -1,4 +1,4 @@
-"""What all groups have in common whose coordinator gives members their targets.
+"""The base of all groups whose coordinator gives members their targets.
 
 Apache Kafka's name for them is the same (ModernGroup). Their state changes by records only
 (`kafkapy.groups.modern.event_records`).
@@ -54,7 +54,7 @@ class ModernGroup(Group, Generic[M, T]):
 
     @abstractmethod
     def _put(self, member_id: str, new: M | None) -> None:
-        """Add, replace or remove a member, and what is known about all members."""
+        """Add, replace or remove a member, and update the totals of all members."""
 
     def undo_of(self, key: Any) -> Callable[[], object]:
         """What brings back the state as it is now, after a record of this key was applied.

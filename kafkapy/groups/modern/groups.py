@@ -9,22 +9,25 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from kafkapy.coordination.commit_deadlines import CommitDeadlines
 from kafkapy.coordination.errors import describe
 from kafkapy.coordination.event_writes import EventWrites
 from kafkapy.coordination.runtime import CoordinatorRuntime
+from kafkapy.coordination.timers import Timers
 from kafkapy.coordination.topic_log import Done
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.group import Group
 from kafkapy.groups.groups import Groups
 from kafkapy.groups.modern.change import Change, encode_change
+from kafkapy.groups.modern.deadlines import Deadlines
 from kafkapy.groups.modern.event_records import EventRecords
 from kafkapy.groups.modern.group import ModernGroup
 from kafkapy.groups.modern.settings import GroupSettings
-from kafkapy.groups.modern.target_computations import ComputedTarget, R, TargetComputations
+from kafkapy.groups.modern.target_computations import ComputedTarget, TargetComputations
+from kafkapy.groups.modern.timeouts import Timeout
 from kafkapy.groups.modern.topic_changes import TopicChanges
 from kafkapy.groups.modern.topics import TopicsView
 from kafkapy.logs.text import shortened
@@ -56,17 +59,26 @@ class ModernGroups(ABC, Generic[G, K]):
         groups: Groups,
         config: GroupConfig,
         clock: Clock,
+        timers: Timers,
         *,
         runtime: CoordinatorRuntime[Any],
         deadlines: CommitDeadlines,
+        costly: Callable[..., Awaitable[Any]],
     ) -> None:
-        """`groups` are all groups of the coordinator."""
+        """`groups` are all groups of the coordinator.
+
+        `costly(call, *args)` runs a call whose cost clients choose in a worker thread.
+        """
         self._groups = groups
         self._settings = GroupSettings(self.group_type, config, lambda: self.topics.image)
         self._clock = clock
         self._writes = EventWrites(runtime, deadlines)
         self._changes = TopicChanges()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._deadlines = Deadlines(self._settings, clock, timers, self._expired)
+        self._computations = TargetComputations(
+            costly, start=self._start, is_current=self._is_current, computed=self._computed
+        )
 
     @property
     @abstractmethod
@@ -78,7 +90,7 @@ class ModernGroups(ABC, Generic[G, K]):
         self._settings.config = config
 
     def stop(self) -> None:
-        """Give up what goes on in the background."""
+        """Cancel the work in the background."""
         for task in self._tasks:
             task.cancel()
 
@@ -154,13 +166,43 @@ class ModernGroups(ABC, Generic[G, K]):
     def _added(self, group: G) -> None:
         """Called when a request has made a group one of this type."""
 
-    def _computations(
-        self,
-        costly: Callable[..., Awaitable[Any]],
-        computed: Callable[[G, R, ComputedTarget[Any]], object],
-    ) -> TargetComputations[G, R]:
-        """What computes large targets by `costly`, and calls `computed` with them."""
-        return TargetComputations(costly, start=self._start, is_current=self._is_current, computed=computed)
+    def _computed(self, group: G, request: Any, target: ComputedTarget[Any]) -> None:
+        """Make a target that was computed in the background the group's target assignment."""
+        transition: EventRecords[G, K] = EventRecords(group)
+        self._assign(transition, request, target)
+        self._commit(transition, ignore)
+
+    @abstractmethod
+    def _assign(self, transition: EventRecords[G, K], request: Any, target: ComputedTarget[Any]) -> None:
+        """Make this the group's target assignment."""
+
+    # --- members that go ------------------------------------------------------------------------------
+
+    def _expired(self, group: G, member_id: str, timeout: Timeout) -> None:
+        """Remove a member that is late; try again later if the log refuses it."""
+        member = group.members.get(member_id)
+        if not self._is_current(group) or member is None:
+            return
+        if timeout is Timeout.REBALANCE and not member.is_revoking:
+            return
+
+        def done(error: ErrorCode) -> None:
+            if error and group.members.get(member_id) is member:
+                self._expect_heartbeat(group, member_id)
+
+        who = shortened(member_id)
+        logger.info("Group %s: member %s is fenced: %s", shortened(group.group_id), who, timeout.value)
+        self._remove(group, (member_id,), done)
+
+    def _expect_heartbeat(self, group: G, member_id: str) -> None:
+        """Expect a member's next heartbeat."""
+        self._deadlines.expect_heartbeat(group, member_id)
+
+    @abstractmethod
+    def _remove(self, group: G, member_ids: Collection[str], done: Done) -> None:
+        """Remove members, at least one."""
+
+    # --- the background -------------------------------------------------------------------------------
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something in the background, until `stop`."""

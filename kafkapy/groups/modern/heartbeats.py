@@ -1,4 +1,4 @@
-"""What the heartbeats of consumer, share and streams groups have in common."""
+"""The parts that heartbeats of consumer, share and streams groups share."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The topics that the members of a group subscribe to, whether they exist or not.
 
-Members that name the same topics share one set, which is counted once. So what a change costs depends on the
+Members that name the same topics share one set, which is counted once. So the cost of a change depends on the
 names that come and go, and not on the number of members.
 """
 

@@ -47,7 +47,7 @@ def computed_target(
 
 
 class TargetRequest(Protocol):
-    """A target assignment that is to be computed."""
+    """The snapshot from which a target assignment is computed."""
 
     @property
     def epoch(self) -> int:

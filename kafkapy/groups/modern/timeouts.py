@@ -19,7 +19,7 @@ CLOSE_ENOUGH: Final = 0.001
 
 
 class Timeout(Enum):
-    """What a member may be late with.
+    """The kinds of deadlines.
 
     The text says what happened then.
     """

@@ -1,4 +1,4 @@
-"""The topics as consumer groups see them, and a hash of what they see.
+"""The topics as consumer groups see them, and a hash of them.
 
 A group stores the hash of the topics that its members subscribe to. If it differs later, the topics have
 changed, and the group needs a new assignment. The hash is Apache Kafka's, so that a group does not rebalance
@@ -18,7 +18,8 @@ Source: Apache Kafka's Utils.computeTopicHash, Utils.computeGroupHash; hash4j's 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Final
 
 from kafkapy.assignors import TopicSpec
@@ -27,8 +28,7 @@ from kafkapy.protocol.types import Uuid
 
 _INT32: Final = struct.Struct("<i")
 _INT64: Final = struct.Struct("<q")
-_ID: Final = struct.Struct(">qq")
-_TWO_INT64: Final = struct.Struct("<qq")
+_ONE_PARTITION: Final = _INT32.pack(0)
 _MAGIC: Final = b"\x00"
 
 
@@ -86,9 +86,10 @@ class TopicsView:
         if known is not None and known[0] is topic:
             return known[1]
         count = len(topic.partitions)
-        parts = [_MAGIC, _TWO_INT64.pack(*_ID.unpack(topic.id)), _text(name), _INT32.pack(count)]
+        little_endian = topic.id[7::-1] + topic.id[:7:-1]  # two integers
+        parts = [_MAGIC, little_endian, _text(name), _INT32.pack(count)]
         if not self.racks:
-            parts.append(struct.pack(f"<{count}i", *range(count)))
+            parts.append(struct.pack(f"<{count}i", *range(count)) if count != 1 else _ONE_PARTITION)
         for index, state in enumerate(topic.partitions if self.racks else ()):
             parts.append(_INT32.pack(index))
             for rack in sorted(self._racks_of(state.replicas), key=_utf16):
@@ -113,8 +114,14 @@ def _text(text: str) -> bytes:
     return encoded + _INT32.pack(len(encoded) // 2)
 
 
-def _xxh3(data: bytes) -> int:
+@cache
+def _digest() -> Callable[[bytes], int]:
     import xxhash  # a broker without consumer groups does not need it
 
-    value: int = xxhash.xxh3_64_intdigest(data)
+    digest: Callable[[bytes], int] = xxhash.xxh3_64_intdigest
+    return digest
+
+
+def _xxh3(data: bytes) -> int:
+    value = _digest()(data)
     return value - (1 << 64) if value >> 63 else value

@@ -65,9 +65,9 @@ def plain_offsets(
     *,
     by_id: bool,
 ) -> tuple[dict[Uuid, None], Offsets] | None:
-    """The ids of the topics and the offsets of a plain request, in its order.
+    """The ids of the topics and the offsets of a plain request; None if it is not plain.
 
-    None if it is not plain. The request must not have times.
+    They are in the order of the request, which must not have times.
     """
     topic_ids: dict[Uuid, None] = {}
     offsets: Offsets = {}

@@ -2,7 +2,7 @@
 
 Offsets are kept in memory as these bytes. There may be millions, and an object for each would take more than
 twice as much, and time of every garbage collection. Nor is one made for a commit or for a start of the
-broker. Who needs the offset decodes it.
+broker. The reader of an offset decodes it.
 
 As Apache Kafka 4.x does, the broker writes v4 (v1 if the client set an expiry, which has no leader epoch and
 no topic id); it reads all versions. v4 is encoded and decoded by hand here; a test compares it with the

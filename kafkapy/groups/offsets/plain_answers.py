@@ -31,7 +31,7 @@ Asked: TypeAlias = tuple[int, tuple[Uuid, ...], tuple[TopicPartition, ...]]
 def all_alike(
     topic_ids: Iterable[Uuid], keys: Iterable[TopicPartition], error: ErrorCode
 ) -> OffsetCommitResponse:
-    """The answer with this error for all: partitions of the first topic, then of the next."""
+    """The answer with this error for all partitions, in the order of the topics."""
     response = OffsetCommitResponse()
     for topic_id, (name, of_topic) in zip(topic_ids, groupby(keys, lambda key: key.topic), strict=True):
         results = [

@@ -43,7 +43,7 @@ _OF_A_GROUP: Final = frozenset({"ids", "owners", "offsets"})
 """The nodes that each group has."""
 
 _FORBIDDEN: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010ffff]")
-"""What a path of ZooKeeper cannot have (its PathUtils)."""
+"""The characters that a path of ZooKeeper cannot have (its PathUtils)."""
 
 logger = logging.getLogger(__name__)
 

@@ -3,5 +3,5 @@
 `share_groups.py` handles requests. A group (`group.py`) changes by records only (`records.py`). Its members
 (`member.py`) send heartbeats (`heartbeat.py`) and get partitions from an assignor (`simple_assignor.py`).
 `state_partitions.py` says which share partitions have a state, which `state_requests.py` has the share
-coordinator keep. What becomes of single records is the matter of the leaders of partitions (`kafkapy.share`).
+coordinator keep. The leaders of partitions keep the states of single records (`kafkapy.share`).
 """

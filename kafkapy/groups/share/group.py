@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from enum import Enum
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from kafkapy.groups.group import CommitCheck, GroupType
 from kafkapy.groups.member_total import identity_bytes, subscription_bytes
+from kafkapy.groups.modern.event_records import EventRecords
 from kafkapy.groups.modern.existing_topics import ExistingTopics
 from kafkapy.groups.modern.group import NO_EPOCH, ModernGroup
 from kafkapy.groups.modern.subscriptions import NO_TOPICS, Subscriptions
@@ -55,6 +56,7 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
         self.state_partitions = StatePartitions()
         self.has_state_partitions = False
         """Whether there is a record of them."""
+        self._state_records = records.StateRecords()
         self.initializing_since: dict[Uuid, int] = {}
         """When the share coordinator was asked to initialize a topic, in wall clock milliseconds.
 
@@ -89,13 +91,24 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
         elif isinstance(key, ShareGroupTargetAssignmentMetadataKey):
             self._replay_assignment_epoch(value)
         else:
-            self.has_state_partitions = value is not None
-            before = self.state_partitions
-            self.state_partitions = (
-                StatePartitions() if value is None else records.read_state_partitions(value)
-            )
-            if self._gained(before.initialized):
-                self.may_have_unassigned = True
+            self._set_states(None if value is None else records.read_state_partitions(value))
+
+    def change_states(self, transition: Transition, partitions: StatePartitions) -> None:
+        """Change the states of share partitions by a record.
+
+        The record may have thousands of topics, of which few change. So the states are not read from it.
+        """
+        before = self.state_partitions if self.has_state_partitions else None
+        record = self._state_records.encode(self.group_id, partitions)
+        transition.add(record, undo=lambda: self._set_states(before))
+        self._set_states(partitions)
+
+    def _set_states(self, partitions: StatePartitions | None) -> None:
+        before = self.state_partitions.initialized
+        self.has_state_partitions = partitions is not None
+        self.state_partitions = StatePartitions() if partitions is None else partitions
+        if self._gained(before):
+            self.may_have_unassigned = True
 
     def value_of(self, key: ShareGroupKey) -> Any:
         """The value of the group's own record of this key; None if there is none."""
@@ -162,8 +175,10 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
     def _gained(self, before: StateTopics) -> bool:
         """Whether a partition of a subscribed topic is initialized that was not before."""
         return any(
-            name in self.subscriptions.topics and not (topic in before and partitions <= before[topic][1])
-            for topic, (name, partitions) in self.state_partitions.initialized.items()
+            each is not before.get(topic)
+            and each.name in self.subscriptions.topics
+            and not (topic in before and each.partitions <= before[topic].partitions)
+            for topic, each in self.state_partitions.initialized.items()
         )
 
     def note_complete(self) -> None:
@@ -278,3 +293,7 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
 
 def _pairs(partitions: Partitions) -> set[tuple[Uuid, int]]:
     return {(topic, each) for topic, found in partitions.items() for each in found}
+
+
+Transition: TypeAlias = EventRecords[ShareGroup, ShareGroupKey]
+"""The records of one event of a group."""

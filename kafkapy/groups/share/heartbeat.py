@@ -13,24 +13,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final, TypeAlias
+from typing import Final
 
-from kafkapy.coordination.timers import Timers
-from kafkapy.groups.modern.event_records import EventRecords
+from kafkapy.groups.modern.deadlines import Deadlines
 from kafkapy.groups.modern.heartbeats import Client
 from kafkapy.groups.modern.settings import (
     ASSIGNMENT_INTERVAL,
     HEARTBEAT_INTERVAL,
-    SESSION_TIMEOUT,
     GroupSettings,
 )
 from kafkapy.groups.modern.target_computations import ComputedTarget, TargetComputations
-from kafkapy.groups.modern.timeouts import Timeout
 from kafkapy.groups.modern.topics import TopicsView
 from kafkapy.groups.share import records
-from kafkapy.groups.share.group import ShareGroup
+from kafkapy.groups.share.group import ShareGroup, Transition
 from kafkapy.groups.share.member import JOIN_EPOCH, LEAVE_EPOCH, Partitions, ShareMember
-from kafkapy.groups.share.records import ShareGroupKey
 from kafkapy.groups.share.state_partitions import StateTopic, StateTopics
 from kafkapy.groups.share.target import TargetRequest, target_request
 from kafkapy.logs.text import shortened
@@ -47,9 +43,9 @@ METADATA_REFRESH_MS: Final = 2**31 - 1
 """When the topics are looked at again if nobody reports a change: as good as never."""
 INITIALIZE_AGAIN_MS: Final = 30_000
 """After this time without an answer, a share partition is initialized once more."""
+INITIALIZED_AT_ONCE: Final = 500
+"""The share partitions that are initialized together, or one topic, however many it has."""
 MAX_MEMBER_ID: Final = 36
-
-ShareTransition: TypeAlias = EventRecords[ShareGroup, ShareGroupKey]
 
 logger = logging.getLogger(__name__)
 
@@ -61,22 +57,17 @@ class ShareHeartbeats:
         self,
         settings: GroupSettings,
         clock: Clock,
-        timers: Timers,
         *,
         topics: Callable[[], TopicsView],
         computations: TargetComputations[ShareGroup, TargetRequest],
-        expired: Callable[[ShareGroup, str], object],
+        deadlines: Deadlines[ShareGroup],
     ) -> None:
-        """`expired` is called when a member's session is over.
-
-        `computations` computes large targets, and calls `assign` with them.
-        """
+        """`computations` computes large targets, and calls `assign` with them."""
         self._settings = settings
         self._clock = clock
-        self._timers = timers
         self._topics = topics
         self._computations = computations
-        self._expired = expired
+        self._deadlines = deadlines
 
     def require_valid(self, request: ShareGroupHeartbeatRequest) -> None:
         """Raise KafkaError INVALID_REQUEST if the request makes no sense, whatever the group."""
@@ -96,12 +87,12 @@ class ShareHeartbeats:
     # --- events ---------------------------------------------------------------------------------------
 
     def heartbeat(
-        self, transition: ShareTransition, request: ShareGroupHeartbeatRequest, client: Client
-    ) -> tuple[ShareGroupHeartbeatResponse, StateTopics]:
-        """Join, or stay a member; return also the share partitions that must be initialized now.
+        self, transition: Transition, request: ShareGroupHeartbeatRequest, client: Client
+    ) -> ShareGroupHeartbeatResponse:
+        """Join, or stay a member.
 
         Raises:
-            KafkaError: it is refused; what was done must be undone.
+            KafkaError: it is refused; the caller must undo the changes.
         """
         group = transition.group
         before = self._find(group, request)
@@ -121,7 +112,7 @@ class ShareHeartbeats:
         bump = self._update_epoch(transition, bump=bump)
         self._update_target(transition)
         updated = self._reconcile(transition, member.member_id, subscription_changed=bump)
-        transition.afterwards(lambda: self.expect_heartbeat(group, updated.member_id))
+        transition.afterwards(lambda: self._deadlines.expect_heartbeat(group, updated.member_id))
         response = ShareGroupHeartbeatResponse(
             member_id=updated.member_id,
             member_epoch=updated.epoch,
@@ -134,9 +125,9 @@ class ShareHeartbeats:
                     for topic, partitions in updated.assigned.items()
                 ]
             )
-        return response, self._begin_initialization(transition)
+        return response
 
-    def remove(self, transition: ShareTransition, member_id: str) -> None:
+    def remove(self, transition: Transition, member_id: str) -> None:
         """Remove a member that leaves, or is late with a heartbeat."""
         group = transition.group
         transition.apply_all(records.member_gone(group.group_id, member_id))
@@ -145,7 +136,7 @@ class ShareHeartbeats:
         transition.afterwards(lambda: group.timers.cancel_member(member_id))
 
     def assign(
-        self, transition: ShareTransition, request: TargetRequest, target: ComputedTarget[Partitions]
+        self, transition: Transition, request: TargetRequest, target: ComputedTarget[Partitions]
     ) -> None:
         """Make this the group's target assignment."""
         group = transition.group
@@ -153,17 +144,6 @@ class ShareHeartbeats:
         group.may_have_unassigned = request.initialized is not group.state_partitions.initialized
         transition.on_undo(lambda: setattr(group, "may_have_unassigned", True))
         transition.apply(records.assignment_epoch(group.group_id, request.epoch, self._clock.now_ms()))
-
-    def expect_heartbeat(self, group: ShareGroup, member_id: str) -> None:
-        """Expect a member's next heartbeat within its session timeout."""
-        group.timers.set(
-            member_id,
-            Timeout.SESSION,
-            self._settings.of(group.group_id, SESSION_TIMEOUT),
-            lambda: self._expired(group, member_id),
-            clock=self._clock,
-            timers=self._timers,
-        )
 
     # --- the steps of a heartbeat ---------------------------------------------------------------------
 
@@ -195,7 +175,7 @@ class ShareHeartbeats:
             )
         return member
 
-    def _update_epoch(self, transition: ShareTransition, *, bump: bool) -> bool:
+    def _update_epoch(self, transition: Transition, *, bump: bool) -> bool:
         """Raise the group epoch if `bump`, or if subscribed topics have changed; return whether."""
         group, now = transition.group, self._clock.now_ms()
         if not bump and now < group.refresh_deadline_ms:
@@ -210,7 +190,7 @@ class ShareHeartbeats:
         transition.on_undo(lambda: setattr(group, "refresh_deadline_ms", deadline))
         return bump
 
-    def _update_target(self, transition: ShareTransition) -> None:
+    def _update_target(self, transition: Transition) -> None:
         """Compute the target assignment of the group epoch, if it is time to."""
         group, now = transition.group, self._clock.now_ms()
         if group.epoch <= group.assignment_epoch or self._computations.is_running(group):
@@ -225,7 +205,7 @@ class ShareHeartbeats:
             transition.afterwards(lambda: self._computations.begin(group, request))
 
     def _reconcile(
-        self, transition: ShareTransition, member_id: str, *, subscription_changed: bool
+        self, transition: Transition, member_id: str, *, subscription_changed: bool
     ) -> ShareMember:
         """Give a member its target assignment; return the member as it is then."""
         group = transition.group
@@ -243,12 +223,16 @@ class ShareHeartbeats:
             transition.apply(records.current_assignment(group.group_id, updated))
         return updated
 
-    def _begin_initialization(self, transition: ShareTransition) -> StateTopics:
-        """Note that share partitions are initialized which have no state yet; return them."""
+    def begin_initialization(self, transition: Transition) -> StateTopics:
+        """Note that share partitions are initialized which have no state yet; return them.
+
+        The rest of very many follows when these are initialized.
+        """
         group, now = transition.group, self._clock.now_ms()
         partitions = group.state_partitions
         topics = group.existing.topics(self._topics())
         missing: dict[bytes, StateTopic] = {}
+        count = 0
         if group.is_complete:
             return missing
         for name, topic in topics.items():
@@ -262,13 +246,18 @@ class ShareHeartbeats:
                 and now - since < INITIALIZE_AGAIN_MS
             ):
                 known |= partitions.initializing[topic.id].partitions
-            wanted = frozenset(range(len(topic.partitions))) - known
+            wanted = frozenset(range(len(topic.partitions)))
+            if known:
+                wanted -= known
             if wanted:
                 missing[topic.id] = StateTopic(name, wanted)
+                count += len(wanted)
+                if count >= INITIALIZED_AT_ONCE:
+                    break
         if not missing and not partitions.initializing:
             group.note_complete()
         if missing:
-            transition.apply(records.state_partitions(group.group_id, partitions.begin(missing)))
+            group.change_states(transition, partitions.begin(missing))
             transition.afterwards(lambda: group.initializing_since.update(dict.fromkeys(missing, now)))
         return missing
 

@@ -31,7 +31,7 @@ class ShareMember:
     client_host: str = ""
     topic_names: frozenset[str] = frozenset()
     nbytes: int = field(default=0, compare=False)
-    """About how many bytes of memory it takes what the member says of itself."""
+    """About how many bytes of memory the member's metadata takes."""
     assigned: Partitions = field(default_factory=dict)
 
     def at_epoch(self, epoch: int) -> ShareMember:

@@ -1,4 +1,4 @@
-"""What a group coordinator asks of share coordinators (`kafkapy.share.persister`)."""
+"""The requests of a group coordinator to share coordinators (`kafkapy.share.persister`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SharePartitionErrors = Mapping[tuple[Uuid, int], KafkaError]
 
 
 class StateSummary(NamedTuple):
-    """What a share coordinator says of a share partition in short."""
+    """The summary of a share partition by its share coordinator."""
 
     start_offset: int
     delivery_complete_count: int

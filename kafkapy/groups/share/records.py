@@ -1,23 +1,24 @@
 """The records of share groups in `__consumer_offsets`.
 
     key                                     value, version 0
-    10 ShareGroupMemberMetadata             what a member said of itself
+    10 ShareGroupMemberMetadata             the metadata of a member
     11 ShareGroupMetadata                   the group epoch, and a hash of the subscribed topics' metadata
     12 ShareGroupTargetAssignmentMetadata   the epoch of the target assignment
     13 ShareGroupTargetAssignmentMember     the target assignment of a member
     14 ShareGroupCurrentMemberAssignment    the epoch and partitions of a member
     15 ShareGroupStatePartitionMetadata     the share partitions that have a state
 
-A null value removes what the key names. Source: Apache Kafka's GroupCoordinatorRecordHelpers and
+A null value removes the thing that the key names. Source: Apache Kafka's GroupCoordinatorRecordHelpers and
 GroupCoordinatorRecordSerde.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Collection, Sequence
 from typing import Final, TypeAlias
 
-from kafkapy.groups.modern.change import Change, RecordTypes
+from kafkapy.groups.modern.change import VERSION, Change, RecordTypes, encode_change
 from kafkapy.groups.share.member import Partitions, ShareMember
 from kafkapy.groups.share.state_partitions import StatePartitions, StateTopic, StateTopics
 from kafkapy.protocol.messages.share_group_records import (
@@ -38,6 +39,9 @@ from kafkapy.protocol.messages.share_group_records import (
     TopicPartitions,
     TopicPartitionsInfo,
 )
+from kafkapy.protocol.plain_batch import KeyValue
+from kafkapy.protocol.primitives import encode_uvarint
+from kafkapy.protocol.types import Uuid
 
 ShareGroupKey: TypeAlias = (
     ShareGroupMemberMetadataKey
@@ -60,6 +64,7 @@ SHARE_RECORDS: Final = RecordTypes[ShareGroupKey](
 )
 STABLE: Final = 0
 """The only state of a member."""
+_NO_TAGS: Final = b"\x00"
 
 
 # --- changes ------------------------------------------------------------------------------------------
@@ -127,6 +132,58 @@ def state_partitions(group_id: str, partitions: StatePartitions) -> ShareChange:
         ],
     )
     return Change(ShareGroupStatePartitionMetadataKey(group_id=group_id), value)
+
+
+class StateRecords:
+    """Encodes the records `state_partitions` of one group.
+
+    Such a record names all share partitions of the group, of which few change at a time. So the bytes of each
+    topic are kept. A test compares them with those of the codec:
+
+        int16    version    0
+        topics              initializing: a compact array of the topics below
+        topics              initialized
+        topics              deleting, without partitions
+        uint8    tags       0
+
+        bytes    topic id   16
+        string   name       compact
+        int32s   partitions a compact array
+        uint8    tags       0
+    """
+
+    def __init__(self) -> None:
+        self._topics: dict[Uuid, tuple[StateTopic, bytes]] = {}
+
+    def encode(self, group_id: str, partitions: StatePartitions) -> KeyValue:
+        """The key and value of the record."""
+        key, _ = encode_change(Change(ShareGroupStatePartitionMetadataKey(group_id=group_id), None))
+        before, now = self._topics, {}
+        parts = [VERSION]
+        for topics in (partitions.initializing, partitions.initialized):
+            parts.append(encode_uvarint(len(topics) + 1))
+            for topic, each in topics.items():
+                known = before.get(topic)
+                if known is None or known[0] is not each:
+                    known = each, _encoded_topic(topic, each)
+                now[topic] = known
+                parts.append(known[1])
+        self._topics = now
+        parts.append(encode_uvarint(len(partitions.deleting) + 1))
+        parts += (topic + _compact(name) + _NO_TAGS for topic, name in partitions.deleting.items())
+        parts.append(_NO_TAGS)
+        return key, b"".join(parts)
+
+
+def _encoded_topic(topic: Uuid, each: StateTopic) -> bytes:
+    numbers = sorted(each.partitions)
+    packed = struct.pack(f">{len(numbers)}i", *numbers)
+    return b"".join((topic, _compact(each.name), encode_uvarint(len(numbers) + 1), packed, _NO_TAGS))
+
+
+def _compact(text: str) -> bytes:
+    encoded = text.encode()
+    return encode_uvarint(len(encoded) + 1) + encoded
 
 
 def member_gone(group_id: str, member_id: str) -> tuple[ShareChange, ShareChange, ShareChange]:

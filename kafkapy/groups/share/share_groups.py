@@ -10,6 +10,7 @@ A method returns a future if the request must wait, and otherwise the answer.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any
@@ -25,9 +26,9 @@ from kafkapy.groups.modern.groups import ModernGroups, ignore
 from kafkapy.groups.modern.heartbeats import Client
 from kafkapy.groups.modern.target_computations import ComputedTarget
 from kafkapy.groups.modern.topics import TopicsView
-from kafkapy.groups.share import records, simple_assignor
-from kafkapy.groups.share.group import ShareGroup
-from kafkapy.groups.share.heartbeat import ShareHeartbeats, ShareTransition
+from kafkapy.groups.share import simple_assignor
+from kafkapy.groups.share.group import ShareGroup, Transition
+from kafkapy.groups.share.heartbeat import ShareHeartbeats
 from kafkapy.groups.share.member import JOIN_EPOCH, Partitions
 from kafkapy.groups.share.persister import NO_OFFSET, SharePartitionErrors, StateKeeper
 from kafkapy.groups.share.records import ShareChange, ShareGroupKey
@@ -74,7 +75,7 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
         partitions; without it there are no share groups. `costly(call, *args)` runs a call whose
         cost clients choose in a worker thread.
         """
-        super().__init__(groups, config, clock, runtime=runtime, deadlines=deadlines)
+        super().__init__(groups, config, clock, timers, runtime=runtime, deadlines=deadlines, costly=costly)
         self._state = state
         self._topics = topics
         self._runtime = runtime
@@ -83,10 +84,9 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
         self._heartbeats = ShareHeartbeats(
             self._settings,
             clock,
-            timers,
             topics=topics,
-            computations=self._computations(costly, self._computed),
-            expired=self._session_expired,
+            computations=self._computations,
+            deadlines=self._deadlines,
         )
 
     @property
@@ -128,7 +128,7 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
         group = self._add(group_id, changes)
         group.may_have_unassigned = group.has_unassigned()
         for member_id in group.members:
-            self._heartbeats.expect_heartbeat(group, member_id)
+            self._deadlines.expect_heartbeat(group, member_id)
         gone = {
             topic
             for topics in (group.state_partitions.initializing, group.state_partitions.initialized)
@@ -182,29 +182,26 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
             return self._leave(request)
         group = self._group_to_join(request)
         self._notice_topics(group)
-        transition = ShareTransition(group)
+        transition = Transition(group)
         try:
-            response, missing = self._heartbeats.heartbeat(transition, request, client)
+            response = self._heartbeats.heartbeat(transition, request, client)
         except BaseException:
             transition.undo()
             raise
-        epoch = group.epoch
         answer = Answer[ShareGroupHeartbeatResponse]()
 
         def done(error: ErrorCode) -> None:
             answer(ShareGroupHeartbeatResponse(error_code=error) if error else response)
-            if missing and not error:
-                self._start(self._initialize(state, group, epoch, missing))
+            if not error and not group.is_complete:
+                self._start(self._initialize(state, group))
 
         self._commit(transition, done)
         return answer.result()
 
-    def _computed(
-        self, group: ShareGroup, request: TargetRequest, target: ComputedTarget[Partitions]
+    def _assign(
+        self, transition: Transition, request: TargetRequest, target: ComputedTarget[Partitions]
     ) -> None:
-        transition = ShareTransition(group)
         self._heartbeats.assign(transition, request, target)
-        self._commit(transition, ignore)
 
     def _group_to_join(self, request: ShareGroupHeartbeatRequest) -> ShareGroup:
         found = self._groups.get(request.group_id)
@@ -244,51 +241,69 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
             )
 
         logger.info("Group %s: member %s leaves", shortened(group.group_id), shortened(member.member_id))
-        self._remove(group, member.member_id, done)
+        self._remove(group, (member.member_id,), done)
         return answer.result()
 
-    def _session_expired(self, group: ShareGroup, member_id: str) -> None:
-        member = group.members.get(member_id)
-        if not self._is_current(group) or member is None:
-            return
-
-        def done(error: ErrorCode) -> None:
-            if error and group.members.get(member_id) is member:  # the log refused it: try again later
-                self._heartbeats.expect_heartbeat(group, member_id)
-
-        logger.info("Group %s: member %s is fenced", shortened(group.group_id), shortened(member_id))
-        self._remove(group, member_id, done)
-
-    def _remove(self, group: ShareGroup, member_id: str, done: Done) -> None:
+    def _remove(self, group: ShareGroup, member_ids: Collection[str], done: Done) -> None:
         self._notice_topics(group)
-        transition = ShareTransition(group)
-        self._heartbeats.remove(transition, member_id)
+        transition = Transition(group)
+        for member_id in member_ids:
+            self._heartbeats.remove(transition, member_id)
         self._commit(transition, done)
 
     # --- share partitions -----------------------------------------------------------------------------
 
     def change(self, group: ShareGroup, partitions: StatePartitions, done: Done) -> None:
-        """Write what is to be known about the group's share partitions."""
-        transition = ShareTransition(group)
-        transition.apply(records.state_partitions(group.group_id, partitions))
+        """Write which share partitions of the group have a state, get one or lose it."""
+        transition = Transition(group)
+        group.change_states(transition, partitions)
         self._commit(transition, done)
 
     async def changed(self, group: ShareGroup, partitions: StatePartitions) -> None:
-        """Write what is to be known about the group's share partitions, and wait for the commit.
+        """As `change`; wait for the commit.
 
         Raises:
             KafkaError: it is not committed.
         """
+        transition = Transition(group)
+        group.change_states(transition, partitions)
+        await self._committed(transition)
+
+    async def _committed(self, transition: Transition) -> None:
+        """Write the records of an event, and wait for the commit.
+
+        Raises:
+            KafkaError: they are not committed.
+        """
         written: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-        self.change(group, partitions, lambda error: None if written.done() else written.set_result(error))
+        self._commit(transition, lambda error: None if written.done() else written.set_result(error))
         error = await written
         if error:
             raise KafkaError(error)
 
-    async def _initialize(
+    async def _initialize(self, state: StateKeeper, group: ShareGroup) -> None:
+        """Have the missing states initialized, in pieces, and note what became of it.
+
+        If that fails, a later heartbeat tries it again.
+        """
+        errors: SharePartitionErrors = {}
+        with contextlib.suppress(KafkaError):
+            while not errors and self._is_current(group) and self._runtime.is_active(group.group_id):
+                transition, epoch = Transition(group), group.epoch
+                topics = self._heartbeats.begin_initialization(transition)
+                if not topics:
+                    return
+                await self._committed(transition)
+                errors = await self._initialize_some(state, group, epoch, topics)
+                if not self._is_current(group) or not self._runtime.is_active(group.group_id):
+                    return
+                now, image = group.state_partitions, self.topics.image
+                known = {topic: each for topic, each in topics.items() if topic in image.topics_by_id}
+                await self.changed(group, now.give_up(topics) if errors else now.complete(known))
+
+    async def _initialize_some(
         self, state: StateKeeper, group: ShareGroup, epoch: int, topics: StateTopics
-    ) -> None:
-        """Have states initialized, and note what became of it."""
+    ) -> SharePartitionErrors:
         offsets = {
             topic: dict.fromkeys(sorted(partitions), NO_OFFSET) for topic, (_, partitions) in topics.items()
         }
@@ -303,11 +318,7 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
                 shortened(group.group_id),
                 next(iter(errors.values())),
             )
-        if not self._is_current(group) or not self._runtime.is_active(group.group_id):
-            return
-        now = group.state_partitions
-        known = {topic: each for topic, each in topics.items() if topic in self.topics.image.topics_by_id}
-        self.change(group, now.give_up(topics) if errors else now.complete(known), ignore)
+        return errors
 
     def delete(self, group: ShareGroup, remove: Callable[[Done], object], done: Done) -> None:
         """Delete an empty group: the states of its share partitions, then itself by `remove`."""

@@ -2,7 +2,7 @@
 
 With fewer members than partitions, each partition has one member. With more, partitions are shared: every
 partition has `ceil(members / partitions)` members at most, and members have equal numbers of partitions, give
-or take one. Members keep what they have, as far as that allows. If members subscribe to different topics,
+or take one. Members keep their partitions, as far as that allows. If members subscribe to different topics,
 each topic is divided for itself.
 
 The time is linear in the subscriptions of all members and the partitions that are assigned, before and after.

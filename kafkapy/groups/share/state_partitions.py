@@ -28,7 +28,7 @@ StateTopics = Mapping[Uuid, StateTopic]
 
 @dataclass(frozen=True, slots=True)
 class StatePartitions:
-    """What a record ShareGroupStatePartitionMetadata says."""
+    """The content of a record ShareGroupStatePartitionMetadata."""
 
     initializing: StateTopics = field(default_factory=dict)
     initialized: StateTopics = field(default_factory=dict)
@@ -77,17 +77,19 @@ class StatePartitions:
 
 def _with(topics: StateTopics, more: StateTopics) -> StateTopics:
     merged = dict(topics)
-    for topic, (name, partitions) in more.items():
-        known = merged[topic].partitions if topic in merged else frozenset()
-        if known | partitions:
-            merged[topic] = StateTopic(name, known | partitions)
+    for topic, each in more.items():
+        if topic in merged:
+            merged[topic] = StateTopic(each.name, merged[topic].partitions | each.partitions)
+        elif each.partitions:
+            merged[topic] = each
     return merged
 
 
 def _without(topics: StateTopics, fewer: StateTopics) -> StateTopics:
     left = {}
-    for topic, (name, partitions) in topics.items():
-        rest = partitions - fewer[topic].partitions if topic in fewer else partitions
-        if rest:
-            left[topic] = StateTopic(name, rest)
+    for topic, each in topics.items():
+        if topic not in fewer:
+            left[topic] = each
+        elif rest := each.partitions - fewer[topic].partitions:
+            left[topic] = StateTopic(each.name, rest)
     return left

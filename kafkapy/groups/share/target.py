@@ -28,7 +28,7 @@ QUICK: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class TargetRequest:
-    """A target assignment that is to be computed."""
+    """The snapshot from which a target assignment is computed."""
 
     group_id: str
     epoch: int
@@ -68,7 +68,7 @@ class TargetRequest:
 
 
 def target_request(group: ShareGroup, topics: TopicsView) -> TargetRequest:
-    """What is needed to compute the group's next target assignment."""
+    """The snapshot for the group's next target assignment."""
     return TargetRequest(
         group.group_id,
         group.epoch,

@@ -8,12 +8,12 @@ standby tasks too, which only restore the state, in other processes.
 
     topology ─► configured topology ─► group epoch ─► target assignment ─► each member: revoke ─► assign
 
-A group has three epochs, as a consumer group has (`kafkapy.groups.consumer`). `topology.py` is what a member
-says that it runs, and `configured_topology.py` what it takes. `sticky_assignor.py` computes the target
-assignment, and `reconciliation.py` moves one member towards it. `group.py` and `member.py` hold the state,
-which changes only by records (`records.py`); `transition.py` makes those of one event. `progress.py` and
-`heartbeat.py` are the state machine. `endpoints.py` tells members where state can be queried. None of these
-does any I/O. `streams_groups.py` connects them with the log, the timers and the clients.
+A group has three epochs, as a consumer group has (`kafkapy.groups.consumer`). `topology.py` is the
+topology of a member, and `configured_topology.py` has its tasks and topics. `sticky_assignor.py` computes the
+target assignment, and `reconciliation.py` moves one member towards it. `group.py` and `member.py` hold the
+state, which changes only by records (`records.py`). `progress.py` and `heartbeat.py` are the state machine.
+`endpoints.py` tells members where state can be queried. None of these does any I/O. `streams_groups.py`
+connects them with the log, the timers and the clients.
 
 As in Apache Kafka 4.3, there are no static members, no warm-up tasks, no source topics by regular expression,
 and no second topology in a group that has one.

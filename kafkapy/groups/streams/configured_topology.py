@@ -1,4 +1,4 @@
-"""What a topology takes: partitions, tasks, and internal topics to create.
+"""A configured topology: partitions, tasks, and internal topics to create.
 
 1. All source topics must exist (MISSING_SOURCE_TOPICS).
 2. A repartition topic without a number of partitions gets the largest one of the sources of the subtopology
@@ -58,7 +58,7 @@ class _ProblemError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredTopology:
-    """A topology and what it takes."""
+    """A topology with its tasks and topics."""
 
     topology: Topology
     problem: Problem | None
@@ -77,7 +77,7 @@ class ConfiguredTopology:
 
 
 def configure(topology: Topology, partition_count: PartitionCount) -> ConfiguredTopology:
-    """What the topology takes.
+    """The configured topology.
 
     Raises:
         KafkaError: STREAMS_INVALID_TOPOLOGY, it cannot be run whatever topics there are.

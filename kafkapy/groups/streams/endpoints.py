@@ -23,7 +23,7 @@ class Endpoints:
         self.epoch = 0
         """Rises when the tasks of a member with an endpoint change, or it goes."""
         self._known: dict[str, tuple[StreamsMember, ConfiguredTopology, EndpointToPartitions]] = {}
-        """By member id, what was computed for which state of the member and the topology."""
+        """By member id, the result for a state of the member and the topology."""
 
     def of(
         self, members: Mapping[str, StreamsMember], configured: ConfiguredTopology, count: PartitionCount

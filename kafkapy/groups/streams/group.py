@@ -8,8 +8,8 @@
 
 The state changes by `replay` only, one record at a time: when an event changes the group, and when its
 partition is read. The order of the records of different keys does not matter. `value_of` is the opposite: the
-record that brings back what a key stands for now. What no record holds is lost with the coordinator: what the
-topology takes, that a member asked for a shutdown, and the epoch of the endpoints.
+record that brings back the present state of a key. Some state is in no record, and is lost with the
+coordinator: the configured topology, that a member asked for a shutdown, and the epoch of the endpoints.
 
 This module does no I/O and has no clock. `check()` asserts the invariants between any two events. Source:
 Apache Kafka's StreamsGroup.
@@ -22,11 +22,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from kafkapy.coordination.timers import Cancellable
 from kafkapy.groups.group import CommitCheck, GroupType
 from kafkapy.groups.member_total import identity_bytes
+from kafkapy.groups.modern.event_records import EventRecords
 from kafkapy.groups.modern.group import NO_EPOCH, ModernGroup
 from kafkapy.groups.streams import records
 from kafkapy.groups.streams.configured_topology import ConfiguredTopology
@@ -77,7 +78,7 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
         self.topology: Topology | None = None
         """None only before the first member has joined."""
         self.configured: ConfiguredTopology | None = None
-        """What the topology takes; None until a heartbeat needs it."""
+        """The configured topology; None until a heartbeat needs it."""
         self.must_look_at_topics = True
         """Whether the topics are to be looked at again."""
         self.shutdown_member: str | None = None
@@ -177,7 +178,7 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
         )
 
     def _put(self, member_id: str, new: StreamsMember | None) -> None:
-        """Add, replace or remove a member, and what is known of the tasks of all."""
+        """Add, replace or remove a member, and update the tasks of all."""
         old = self.members.pop(member_id, None) if new is None else self.members.get(member_id)
         if old is not None:
             self._count(old, -1)
@@ -388,3 +389,7 @@ def _check_partition(
             f"Received member epoch {epoch} is older than assignment epoch {since} "
             f"for task {subtopology}-{partition}."
         )
+
+
+Transition: TypeAlias = EventRecords[StreamsGroup, StreamsGroupKey]
+"""The records of one event of a group."""

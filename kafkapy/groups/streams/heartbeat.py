@@ -18,12 +18,11 @@ from kafkapy.groups.modern.heartbeats import JOIN_EPOCH, STATIC_LEAVE_EPOCH, UNS
 from kafkapy.groups.modern.settings import HEARTBEAT_INTERVAL
 from kafkapy.groups.streams import records, topology
 from kafkapy.groups.streams.configured_topology import ConfiguredTopology, Status
-from kafkapy.groups.streams.group import StreamsGroup
+from kafkapy.groups.streams.group import StreamsGroup, Transition
 from kafkapy.groups.streams.member import Endpoint, StreamsMember
 from kafkapy.groups.streams.progress import DELAYED_BY_FIRST, Progress
 from kafkapy.groups.streams.tasks import TaskSet, read_tasks
 from kafkapy.groups.streams.topology import InternalTopic, Topology
-from kafkapy.groups.streams.transition import Transition
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages import streams_group_heartbeat as wire
 from kafkapy.protocol.messages.streams_group_heartbeat import (
@@ -88,7 +87,7 @@ class Heartbeats:
         """Join, or stay a member.
 
         Raises:
-            KafkaError: it is refused; what was done must be undone.
+            KafkaError: it is refused; the caller must undo the changes.
         """
         progress, group, member_id = self._progress, transition.group, request.member_id
         was_empty = not group.members
@@ -110,7 +109,7 @@ class Heartbeats:
         else:
             delay = progress.update_target(transition, configured)
         updated = progress.reconcile(transition, member_id, owned)
-        transition.afterwards(lambda: progress.expect_heartbeat(group, member_id))
+        transition.afterwards(lambda: progress.deadlines.expect_heartbeat(group, member_id))
         if request.shutdown_application and group.shutdown_member is None:
             group.shutdown_member = member_id
         response = StreamsGroupHeartbeatResponse(

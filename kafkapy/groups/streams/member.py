@@ -39,7 +39,7 @@ class Endpoint(NamedTuple):
 
 
 def metadata_bytes(process_id: str | None, host: str, tags: Iterable[tuple[str, str]]) -> int:
-    """About how many bytes of memory it takes what a member says of its process."""
+    """About how many bytes of memory the metadata of a process takes."""
     tag_bytes = sum(TAG_BYTES + text_bytes(*tag) for tag in tags)
     return text_bytes(process_id, host) + tag_bytes
 
@@ -64,7 +64,7 @@ class StreamsMember:
     client_tags: tuple[tuple[str, str], ...] = ()
     """Names and values, sorted."""
     nbytes: int = field(default=0, compare=False)
-    """About how many bytes of memory it takes what the member says of itself."""
+    """About how many bytes of memory the member's metadata takes."""
     assigned: MemberTasks = field(default_factory=MemberTasks)
     revoking: MemberTasks = field(default_factory=MemberTasks)
     """The tasks that the client has to give up, and has not given up yet."""
@@ -72,6 +72,11 @@ class StreamsMember:
     def at_epoch(self, epoch: int) -> StreamsMember:
         """The member at another epoch."""
         return replace(self, previous_epoch=self.epoch, epoch=epoch)
+
+    @property
+    def is_revoking(self) -> bool:
+        """Whether the member must give something up."""
+        return self.state is MemberState.UNREVOKED_TASKS
 
     def is_reconciled_to(self, epoch: int) -> bool:
         """Whether it has reached the target assignment of this epoch."""

@@ -1,4 +1,4 @@
-"""What the events of a streams group have in common: topics, epochs, targets, deadlines.
+"""The steps that events of streams groups share: topics, epochs, targets.
 
 The group epoch rises when members, topics or settings of the assignment change. A target assignment is
 computed for it, but no sooner than streams.assignment.interval.ms after the last one. The first one of a
@@ -15,15 +15,16 @@ import logging
 from collections.abc import Callable, Mapping
 
 from kafkapy.coordination.timers import Timers
+from kafkapy.groups.modern.deadlines import Deadlines
 from kafkapy.groups.modern.group import NO_EPOCH
-from kafkapy.groups.modern.settings import ASSIGNMENT_INTERVAL, SESSION_TIMEOUT, GroupSettings
+from kafkapy.groups.modern.settings import ASSIGNMENT_INTERVAL, GroupSettings
 from kafkapy.groups.modern.target_computations import ComputedTarget, TargetComputations
 from kafkapy.groups.modern.timeouts import Timeout
 from kafkapy.groups.modern.topics import TopicsView
 from kafkapy.groups.streams import records
 from kafkapy.groups.streams.configured_topology import ConfiguredTopology, configure
-from kafkapy.groups.streams.group import StreamsGroup
-from kafkapy.groups.streams.member import MemberState, StreamsMember
+from kafkapy.groups.streams.group import StreamsGroup, Transition
+from kafkapy.groups.streams.member import StreamsMember
 from kafkapy.groups.streams.reconciliation import Reconciliation
 from kafkapy.groups.streams.target import (
     NUM_STANDBY_REPLICAS,
@@ -32,7 +33,6 @@ from kafkapy.groups.streams.target import (
 )
 from kafkapy.groups.streams.tasks import TaskSet
 from kafkapy.groups.streams.topology import Topology
-from kafkapy.groups.streams.transition import Transition
 from kafkapy.logs.text import shortened
 from kafkapy.loop.clock import Clock
 
@@ -53,21 +53,19 @@ class Progress:
         timers: Timers,
         topics: TopicsView,
         *,
-        expired: Callable[[StreamsGroup, str, Timeout], object],
+        deadlines: Deadlines[StreamsGroup],
         first_assignment: Callable[[StreamsGroup], object],
         computations: TargetComputations[StreamsGroup, TargetRequest],
     ) -> None:
-        """What the outside does.
+        """`first_assignment` is called when the initial rebalance delay of a group is over.
 
-        `expired` is called when a member is late with something, and `first_assignment` when the initial
-        rebalance delay of a group is over. `computations` computes large targets, and calls `assign` with
-        them.
+        `computations` computes large targets, and calls `assign` with them.
         """
         self.settings = settings
         self.clock = clock
         self.topics = topics
         self._timers = timers
-        self._expired = expired
+        self.deadlines = deadlines
         self._first_assignment = first_assignment
         self._computations = computations
 
@@ -85,7 +83,7 @@ class Progress:
     # --- epochs ---------------------------------------------------------------------------------------
 
     def update_topics(self, transition: Transition, topology: Topology) -> tuple[ConfiguredTopology, int]:
-        """What the topology takes now, and the hash of its topics.
+        """The topology as configured by the present topics, and their hash.
 
         Raises:
             KafkaError: STREAMS_INVALID_TOPOLOGY.
@@ -199,8 +197,8 @@ class Progress:
         if updated == member:
             return member
         transition.apply(records.current_assignment(group.group_id, updated))
-        if updated.state is MemberState.UNREVOKED_TASKS:
-            transition.afterwards(lambda: self.expect_revocation(group, updated))
+        if updated.is_revoking:
+            transition.afterwards(lambda: self.deadlines.expect_revocation(group, member_id))
         else:
             transition.afterwards(lambda: group.timers.cancel(member_id, Timeout.REBALANCE))
         return updated
@@ -226,23 +224,3 @@ class Progress:
             )
         )
         transition.afterwards(lambda: group.timers.cancel_member(member_id))
-
-    # --- deadlines ------------------------------------------------------------------------------------
-
-    def expect_heartbeat(self, group: StreamsGroup, member_id: str) -> None:
-        """Expect a member's next heartbeat within its session timeout."""
-        self._expect(group, member_id, Timeout.SESSION, self.settings.of(group.group_id, SESSION_TIMEOUT))
-
-    def expect_revocation(self, group: StreamsGroup, member: StreamsMember) -> None:
-        """Expect that a member gives up its tasks within its rebalance timeout."""
-        self._expect(group, member.member_id, Timeout.REBALANCE, member.rebalance_timeout_ms)
-
-    def _expect(self, group: StreamsGroup, member_id: str, timeout: Timeout, ms: int) -> None:
-        group.timers.set(
-            member_id,
-            timeout,
-            ms,
-            lambda: self._expired(group, member_id, timeout),
-            clock=self.clock,
-            timers=self._timers,
-        )

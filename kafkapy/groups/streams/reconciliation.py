@@ -33,7 +33,7 @@ class Reconciliation:
         target: TaskSet,
         owned: TaskSet | None,
     ) -> None:
-        """`owned` is what the client says it has, or None if it does not say."""
+        """`owned` are the tasks that the client says it has, or None if it does not say."""
         self._group = group
         self._member = member
         self._target_epoch = target_epoch
@@ -70,7 +70,7 @@ class Reconciliation:
         return self._owned is None or tasks.meets(self._owned)
 
     def _towards_target(self, epoch: int) -> StreamsMember:
-        """The member after it gave up what it must: at `epoch` if there is more to give up."""
+        """The member after it gave up its surplus tasks: at `epoch` if more must go."""
         member, target = self._member, self._target
         active, given_up = _divided(member.assigned.active, target.active)
         standby, standby_given_up = _kept(member.assigned.standby, target.standby)

@@ -2,13 +2,13 @@
 
     key                                        value, version 0
     17 StreamsGroupMetadata                    the group epoch, a hash of the topics, the validated topology
-    19 StreamsGroupMemberMetadata              what a member said of itself
+    19 StreamsGroupMemberMetadata              the metadata of a member
     20 StreamsGroupTargetAssignmentMetadata    the epoch of the target assignment
     21 StreamsGroupTargetAssignmentMember      the target assignment of a member
     22 StreamsGroupCurrentMemberAssignment     the epoch, state and tasks of a member
     23 StreamsGroupTopology                    the topology
 
-A null value removes what the key names.
+A null value removes the thing that the key names.
 
 Source: Apache Kafka's StreamsCoordinatorRecordHelpers and GroupCoordinatorRecordSerde.
 """

@@ -34,7 +34,7 @@ class SubtopologySpec:
 
 
 class _Process:
-    """What a process has been assigned so far."""
+    """The tasks of a process so far."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -61,7 +61,7 @@ class _Process:
 
 
 class _Member:
-    """What a member has been assigned so far."""
+    """The tasks of a member so far."""
 
     def __init__(self, member_id: str, process: _Process) -> None:
         self.member_id = member_id

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from kafkapy.coordination.answer import Answer
 from kafkapy.coordination.commit_deadlines import CommitDeadlines
 from kafkapy.coordination.runtime import CoordinatorRuntime
 from kafkapy.coordination.timers import Timers
+from kafkapy.coordination.topic_log import Done
 from kafkapy.groups.classic.group import ClassicGroup, GroupState
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.group import Group
@@ -25,16 +26,13 @@ from kafkapy.groups.modern.groups import ModernGroups, ignore
 from kafkapy.groups.modern.heartbeats import JOIN_EPOCH, Client
 from kafkapy.groups.modern.settings import HEARTBEAT_INTERVAL
 from kafkapy.groups.modern.target_computations import ComputedTarget
-from kafkapy.groups.modern.timeouts import Timeout
 from kafkapy.groups.modern.topics import TopicsView
-from kafkapy.groups.streams.group import StreamsGroup
+from kafkapy.groups.streams.group import StreamsGroup, Transition
 from kafkapy.groups.streams.heartbeat import HeartbeatAnswer, Heartbeats
-from kafkapy.groups.streams.member import MemberState, StreamsMember
 from kafkapy.groups.streams.progress import Progress
 from kafkapy.groups.streams.records import StreamsChange, StreamsGroupKey
 from kafkapy.groups.streams.target import TargetRequest
 from kafkapy.groups.streams.tasks import TaskSet
-from kafkapy.groups.streams.transition import Transition
 from kafkapy.logs.text import shortened
 from kafkapy.loop.clock import Clock
 from kafkapy.metadata.image import MetadataImage
@@ -69,15 +67,15 @@ class StreamsGroups(ModernGroups[StreamsGroup, StreamsGroupKey]):
 
         `costly(call, *args)` runs a call whose cost clients choose in a worker thread.
         """
-        super().__init__(groups, config, clock, runtime=runtime, deadlines=deadlines)
+        super().__init__(groups, config, clock, timers, runtime=runtime, deadlines=deadlines, costly=costly)
         self._progress = Progress(
             self._settings,
             clock,
             timers,
             TopicsView(MetadataImage()),
-            expired=self._expired,
+            deadlines=self._deadlines,
             first_assignment=self._first_assignment,
-            computations=self._computations(costly, self._computed),
+            computations=self._computations,
         )
         self._heartbeats = Heartbeats(self._progress)
 
@@ -103,9 +101,9 @@ class StreamsGroups(ModernGroups[StreamsGroup, StreamsGroupKey]):
         """Add a group whose records were loaded, and expect its members' heartbeats."""
         group = self._add(group_id, changes)
         for member in group.members.values():
-            self._progress.expect_heartbeat(group, member.member_id)
-            if member.state is MemberState.UNREVOKED_TASKS:
-                self._progress.expect_revocation(group, member)
+            self._deadlines.expect_heartbeat(group, member.member_id)
+            if member.is_revoking:
+                self._deadlines.expect_revocation(group, member.member_id)
 
     # --- requests -------------------------------------------------------------------------------------
 
@@ -172,22 +170,11 @@ class StreamsGroups(ModernGroups[StreamsGroup, StreamsGroupKey]):
 
     # --- timers ---------------------------------------------------------------------------------------
 
-    def _expired(self, group: StreamsGroup, member_id: str, timeout: Timeout) -> None:
-        member = group.members.get(member_id)
-        if not self._is_current(group) or member is None:
-            return
-        if timeout is Timeout.REBALANCE and member.state is not MemberState.UNREVOKED_TASKS:
-            return
-        who = shortened(member_id)
-        logger.info("Group %s: member %s is fenced: %s", shortened(group.group_id), who, timeout.value)
+    def _remove(self, group: StreamsGroup, member_ids: Collection[str], done: Done) -> None:
         transition = Transition(group)
-        self._progress.remove_member(transition, member_id)
-        self._commit(transition, lambda error: self._not_removed(group, member, error))
-
-    def _not_removed(self, group: StreamsGroup, member: StreamsMember, error: ErrorCode) -> None:
-        """Try again later to remove a member that is late, if the log refused it."""
-        if error and group.members.get(member.member_id) is member:
-            self._progress.expect_heartbeat(group, member.member_id)
+        for member_id in member_ids:
+            self._progress.remove_member(transition, member_id)
+        self._commit(transition, done)
 
     def _first_assignment(self, group: StreamsGroup) -> None:
         """Compute the first target assignment: the initial rebalance delay is over."""
@@ -197,7 +184,7 @@ class StreamsGroups(ModernGroups[StreamsGroup, StreamsGroupKey]):
         self._progress.update_target(transition, group.configured)
         self._commit(transition, ignore)
 
-    def _computed(self, group: StreamsGroup, request: TargetRequest, target: ComputedTarget[TaskSet]) -> None:
-        transition = Transition(group)
+    def _assign(
+        self, transition: Transition, request: TargetRequest, target: ComputedTarget[TaskSet]
+    ) -> None:
         self._progress.assign(transition, request, target)
-        self._commit(transition, ignore)

@@ -1,4 +1,4 @@
-"""What a Kafka Streams application runs: subtopologies and their topics.
+"""The topology of a Kafka Streams application: subtopologies and their topics.
 
 A member sends the topology when it joins, and the group keeps it in a record. The fields of both messages
 have the same names. An internal topic with 0 partitions gets as many as its subtopology needs. If its
