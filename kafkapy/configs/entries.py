@@ -106,6 +106,8 @@ class ConfigDescriber:
         self._plain_topic: dict[str, ConfigEntry] = {}
         """The settings of a topic that sets none, computed on first use. CreateTopics answers have them."""
         config.on_change(self._plain_topic.clear)
+        self._broker: tuple[Mapping[str, Mapping[str, str]], list[ConfigEntry]] | None = None
+        """The settings of this broker, and the dynamic ones of which they were computed."""
 
     def _places(self, name: str) -> list[Synonym]:
         """The places that give the broker setting `name` a value, under whichever name.
@@ -154,12 +156,15 @@ class ConfigDescriber:
     def broker_entries(self) -> list[ConfigEntry]:
         """All settings of this broker, by name, with unknown ones."""
         dynamic = self._cache.image.broker_configs
+        if self._broker is not None and self._broker[0] is dynamic:
+            return self._broker[1]
         given = {*self._static, *dynamic.get(ALL_BROKERS, {}), *dynamic.get(str(self._node_id), {})}
         entries = []
         for name in sorted((broker_keys().keys() - _SHOWN_WHERE_SET) | given):
             key = broker_key(name)
             value = value_text(key.parse(self._text(name)))
             entries.append(_entry(key, value, _from(name, self._places(name)), read_only=not key.dynamic))
+        self._broker = dynamic, entries
         return entries
 
     def _text(self, name: str) -> str | None:

@@ -76,21 +76,29 @@ def handle(context: RequestContext, request: MetadataRequest) -> Answer:
     image = context.broker.shown_image
     if wanted is None or (version < FIRST_VERSION_WITH_NULL_FOR_ALL and not wanted):
         return _about_existing(context, request, image.topics.values(), is_all=True)
-    nameless = [topic for topic in wanted if topic.name is None and topic.topic_id == ZERO_UUID]
-    ids = dict.fromkeys([topic.topic_id for topic in wanted if topic.topic_id != ZERO_UUID])
-    if nameless or (ids and version < FIRST_VERSION_BY_TOPIC_ID):
+    if {topic.topic_id for topic in wanted} - {ZERO_UUID}:
+        return _by_id(context, request, wanted)
+    names = {topic.name or "": None for topic in wanted}
+    if "" in names and any(topic.name is None for topic in wanted):
         return _Answer(context, request).refusing(wanted)
-    if ids:
-        if len(ids) <= MOST_NAMES and ids.keys() <= image.topics_by_id.keys():
-            return _about_existing(context, request, [image.topics_by_id[each] for each in ids])
-        return _Answer(context, request).about_ids(ids)
-    names = dict.fromkeys([topic.name for topic in wanted if topic.name is not None])
     if len(names) <= MOST_NAMES and names.keys() <= image.topics.keys():
         return _about_existing(context, request, [image.topics[each] for each in names])
     may_create = request.allow_auto_topic_creation and context.broker.config["auto.create.topics.enable"]
     if may_create and not names.keys() <= image.topics.keys():
         return _create(context, request, names)
     return _Answer(context, request).about(names, {})
+
+
+def _by_id(context: RequestContext, request: MetadataRequest, wanted: list[MetadataRequestTopic]) -> Answer:
+    """Answer about the topics whose ids are asked for."""
+    nameless = any(topic.name is None and topic.topic_id == ZERO_UUID for topic in wanted)
+    if nameless or context.api_version < FIRST_VERSION_BY_TOPIC_ID:
+        return _Answer(context, request).refusing(wanted)
+    ids = {topic.topic_id: None for topic in wanted if topic.topic_id != ZERO_UUID}
+    known = context.broker.shown_image.topics_by_id
+    if len(ids) <= MOST_NAMES and ids.keys() <= known.keys():
+        return _about_existing(context, request, [known[each] for each in ids])
+    return _Answer(context, request).about_ids(ids)
 
 
 def _about_existing(
