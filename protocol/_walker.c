@@ -1,6 +1,6 @@
 /* The compiled twin of PureWalker in record_walker.py, with the same constructor, methods and verdicts. After it come
  * the twins of read_plain_batch and lay_out_plain_batch in plain_batch.py, of follow_lengths in
- * pipeline/log_source/record_starts.py, of find_time in record_times.py and of blank in codec.py.
+ * spark/log_source/record_starts.py, of find_time in record_times.py and of blank in codec.py.
  *
  * A walker is fed the decompressed records of one batch in pieces of any size. Between pieces it keeps only its
  * state: the stage within a record, a varint that spans pieces, the bytes still to skip. Every read is bounded

@@ -83,7 +83,6 @@ class _Maker:
             image=lambda: self._metadata.image,
             find_partition=self._replicas.partition,
             blocking=self._blocking,
-            clustered=self._config.clustered,
         )
 
     def groups(self, shares: ShareParts) -> GroupCoordinator:
@@ -96,7 +95,6 @@ class _Maker:
             blocking=self._blocking,
             costly=self._workers.threads.costly,
             share_state=shares.persister,
-            clustered=config.clustered,
         )
         config.on_change(lambda: groups.configure(GroupConfig.from_broker(config)))
         return groups
@@ -113,7 +111,6 @@ class _Maker:
             new_producer_id=self._admin.producer_ids.next_producer_id,
             blocking=self._blocking,
             version=0 if self._config.clustered else EPOCH_AT_EACH_END,
-            clustered=self._config.clustered,
         )
 
     def verifier(self, transactions: TransactionCoordinator) -> Verifier:
@@ -161,9 +158,8 @@ def make_coordination(
     groups, transactions = make.groups(shares), make.transactions()
     verifier = make.verifier(transactions)
     start.started.push_async_callback(verifier.stop)
-    if start.config.clustered:
-        for coordinator in (groups, transactions, shares):
-            replication.replicas.on_leadership(coordinator.leadership_changed)
+    for coordinator in (groups, transactions, shares):
+        replication.replicas.on_leadership(coordinator.leadership_changed)
     return Coordination(shares, groups, transactions, verifier, make.zookeeper_offsets())
 
 

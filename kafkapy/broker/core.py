@@ -55,6 +55,7 @@ from kafkapy.policies.calls import Policies, PolicyError
 from kafkapy.protocol.types import Uuid
 from kafkapy.replicas.group_commit import GroupCommit
 from kafkapy.replicas.refused_batches import RefusedBatches
+from kafkapy.replicas.sole_roles import SoleRoles
 from kafkapy.storage.disk.errors import (
     ExhaustedError,
     StorageError,
@@ -231,7 +232,7 @@ class BrokerCore(BrokerParts):
             self.controller_requests = member.requests
             member.start(self.admin)
             self._started.push_async_callback(member.stop)
-        await self._publish(data)
+        await self._publish(data, replication.sole)
         start_coordination(start, coordination)
         start_upkeep(start, workers, data, replication)
         self.server.accept(dispatcher)
@@ -260,19 +261,21 @@ class BrokerCore(BrokerParts):
         self.transactions, self.verifier = coordination.transactions, coordination.verifier
         self.zookeeper_offsets = coordination.zookeeper_offsets
 
-    async def _publish(self, data: Data) -> None:
+    async def _publish(self, data: Data, sole: SoleRoles | None) -> None:
         """Register the broker and publish the metadata, which the replicas follow."""
         config = self.config
         self.metadata.follow(self.replicas.apply)
-        self.metadata.prepare_with(self.replicas.prepare)
-        self.metadata.settle_with(self.replicas.settle)
+        if sole is not None:
+            self.metadata.follow(sole.apply)
+            self.metadata.prepare_with(sole.prepare)
+            self.metadata.settle_with(sole.settle)
         self._started.push_async_callback(self.admin.stop)
         await self.admin.start(data.image, endpoints(config, self.server), found_logs(self.logs.logs))
-        if self.clustered:
+        if sole is None:
             self.producer_ids.reserve_ahead()
-        self.replicas.drop_stray_copies()
-        self.replicas.report_orphans()
-        if not self.clustered:
+        else:
+            sole.drop_stray_copies()
+            sole.report_orphans()
             start_warnings.sole_broker(config)
         config.on_change(self._apply_topic_defaults)
         self._apply_topic_defaults()

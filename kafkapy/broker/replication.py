@@ -16,6 +16,7 @@ from kafkapy.replicas.log_mover import LogMover
 from kafkapy.replicas.log_start_saves import LogStartSaves
 from kafkapy.replicas.replica_manager import ReplicaManager
 from kafkapy.replicas.replication_quota import QuotaParts, ReplicationQuotas
+from kafkapy.replicas.sole_roles import SoleRoles
 from kafkapy.replicas.write_gate import WriteGate
 
 
@@ -27,6 +28,8 @@ class Replication(NamedTuple):
     log_mover: LogMover
     log_starts: LogStartSaves
     write_gate: WriteGate
+    sole: SoleRoles | None
+    """What gives a broker alone its roles; in a cluster, the controller does."""
 
 
 def make_replication(start: Start, workers: Workers, data: Data) -> Replication:
@@ -59,7 +62,6 @@ def make_replication(start: Start, workers: Workers, data: Data) -> Replication:
         node_id=data.node_id,
         defaults=config.topic_defaults(),
         sync=durable,
-        clustered=config.clustered,
         quotas=ReplicationQuotas(
             config["replication.quota.window.num"],
             config["replication.quota.window.size.seconds"],
@@ -76,7 +78,8 @@ def make_replication(start: Start, workers: Workers, data: Data) -> Replication:
     started.push_async_callback(close_replicas)
     started.push_async_callback(mover.stop)
     log_starts = LogStartSaves(logs, workers.threads.blocking)
-    return Replication(replicas, group_commit, mover, log_starts, write_gate)
+    sole = None if config.clustered else SoleRoles(replicas, mover, node_id=data.node_id, now=now)
+    return Replication(replicas, group_commit, mover, log_starts, write_gate, sole)
 
 
 def start_upkeep(start: Start, workers: Workers, data: Data, replication: Replication) -> None:
@@ -100,6 +103,7 @@ def start_upkeep(start: Start, workers: Workers, data: Data, replication: Replic
         metadata=start.metadata,
         blocking=workers.threads.blocking,
         provide=workers.cold_reads.provide,
+        sole=replication.sole,
     )
     housekeeping.start()
     start.started.push_async_callback(housekeeping.stop)

@@ -33,7 +33,8 @@ def _settings(config: BrokerConfig) -> None:
         logger.warning(
             "%s=%s refuses groups of other protocols, except share groups. Apache Kafka 5.0 will not know the"
             " setting: remove it to allow all.",
-            *(REBALANCE_PROTOCOLS, config.text(REBALANCE_PROTOCOLS)),
+            REBALANCE_PROTOCOLS,
+            config.text(REBALANCE_PROTOCOLS),
         )
     if config["durability"] != "fsync":
         return
@@ -42,7 +43,8 @@ def _settings(config: BrokerConfig) -> None:
             logger.warning(
                 "%s=%s relaxes durability=fsync for all topics: a power cut may take what was"
                 " acknowledged and not synced yet.",
-                *(name, config[name]),
+                name,
+                config[name],
             )
 
 
@@ -63,7 +65,8 @@ def _open_listeners(config: BrokerConfig) -> None:
             logger.warning(
                 "%s://%s takes clients from other machines, and there is no access control: each of them may"
                 " read, change and delete everything. Let only trusted networks reach it.",
-                *(listener.name, format_address(listener.host, listener.port)),
+                listener.name,
+                format_address(listener.host, listener.port),
             )
 
 
@@ -79,7 +82,8 @@ def _descriptors(config: BrokerConfig) -> None:
     shares = share_descriptors(config["log.max.open.files"])
     logger.info(
         "The limit of open files leaves room for %s files of logs and %s connections",
-        *(f"{shares.log_files:,}", f"{shares.connections:,}"),
+        f"{shares.log_files:,}",
+        f"{shares.connections:,}",
     )
     for name, share in (("log.max.open.files", shares.log_files), ("max.connections", shares.connections)):
         if name in config.originals and (config[name] or 0) > share:
@@ -98,12 +102,16 @@ def sole_broker(config: BrokerConfig) -> None:
         if config[name] > 1:
             logger.warning(
                 "%s=%d, and brokers: 1. Until there are enough, %s cannot be created; set it to 1.",
-                *(name, config[name], what),
+                name,
+                config[name],
+                what,
             )
     given, in_effect = config.originals.get(MIN_INSYNC_REPLICAS), config[MIN_INSYNC_REPLICAS]
     if given is not None and given.strip() != str(in_effect):
         logger.warning(
             "%s=%s has no effect: the cluster's is %d. Change it as a setting of all brokers"
             " (kafka-configs --entity-type brokers --entity-default).",
-            *(MIN_INSYNC_REPLICAS, given, in_effect),
+            MIN_INSYNC_REPLICAS,
+            given,
+            in_effect,
         )

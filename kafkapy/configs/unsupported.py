@@ -157,7 +157,6 @@ NO_EFFECT_ALONE: Final = (
     "leader.imbalance.*",
     "min.insync.replicas",
     "num.replica.fetchers",
-    "offsets.commit.timeout.ms",
     "*.replication.throttled.rate",
     "replica.fetch.*",
     "replica.lag.time.max.ms",

@@ -272,7 +272,9 @@ class Controller:
             context.brokers[broker.id] = broker
         logger.info(
             "Brokers came: %s; gone: %s; live: %s",
-            *(_listed(broker.id for broker in came), _listed(gone), _listed(context.brokers)),
+            _listed(broker.id for broker in came),
+            _listed(gone),
+            _listed(context.brokers),
         )
         requests = RequestBatch()
         requests.update_metadata(context.brokers)
@@ -335,7 +337,9 @@ class Controller:
         if response.error_code != ErrorCode.NONE:
             logger.error(
                 "broker %d has answered %s with %s",
-                *(broker.id, type(request).__name__, ErrorCode(response.error_code).name),
+                broker.id,
+                type(request).__name__,
+                ErrorCode(response.error_code).name,
             )
 
     def _note_led(self, broker: Broker, response: LeaderAndIsrResponse) -> None:

@@ -132,7 +132,8 @@ class LeaderElections:
         if elected.leader not in state.isr:
             logger.warning(
                 "Unclean election as requested: broker %d leads %s though it is not in sync.",
-                *(elected.leader, partition),
+                elected.leader,
+                partition,
             )
         partition_states.lead(changes, partition, elected)
         return None

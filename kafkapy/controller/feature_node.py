@@ -50,7 +50,8 @@ def feature_change(node: Node | None, protocol_version: str) -> Operation | None
         except (AttributeError, KeyError, TypeError, ValueError):
             logger.error(
                 "the metadata node %s cannot be understood and is written anew: %r",
-                *(znodes.FEATURE, node.data[:80]),
+                znodes.FEATURE,
+                node.data[:80],
             )
     with_lowest = release < _FIRST_WITHOUT_LOWEST_LEVELS
     content: dict[str, Any] = {

@@ -107,7 +107,10 @@ def _alter(
     except KafkaError as error:
         logger.info(
             "broker %d may not change the in-sync replicas of %s-%d: %s",
-            *(leader, name, asked.partition_index, error),
+            leader,
+            name,
+            asked.partition_index,
+            error,
         )
         return AlterPartitionResponsePartitionData(
             partition_index=asked.partition_index, error_code=error.code

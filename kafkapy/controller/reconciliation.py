@@ -71,7 +71,9 @@ def _elect(changes: StateChanges, partition: TopicPartition, *, unclean: bool) -
         logger.warning(
             "Unclean election: broker %d leads %s though it is not in sync. Records are lost that only the"
             " brokers %s have.",
-            *(elected.leader, partition, ", ".join(map(str, state.isr))),
+            elected.leader,
+            partition,
+            ", ".join(map(str, state.isr)),
         )
     partition_states.lead(changes, partition, elected)
 

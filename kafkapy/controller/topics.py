@@ -13,7 +13,8 @@ partitions and leaders. If somebody has marked a topic, it is deleted.
 
 In a cluster, the brokers make and delete logs when the controller tells them (controller.py). A creation is
 answered when the leaders know that they lead, and a deletion when the live brokers have deleted the logs. A
-large topic takes several transactions there; if they are interrupted, the controller adds what is missing.
+large topic takes several transactions there; if they are interrupted, the controller adds what is missing. A
+broker alone has no controller to ask, because that costs more (replicas/sole_roles.py has the figures).
 
 Source: Kafka's ReplicationControlManager (checks and messages), TopicDeletionManager, KafkaController (what
 changes in the tree).

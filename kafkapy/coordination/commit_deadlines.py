@@ -1,7 +1,7 @@
 """How long a client waits for the commit of a record.
 
 The coordinator waits for each commit without a limit, since its state must follow the log. Only the answer to
-the client has a limit. Without a cluster there is none: a commit waits for this broker's disk alone.
+the client has a limit.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ P = TypeVar("P")
 class CommitDeadlines:
     """Answers clients that have waited too long."""
 
-    def __init__(self, timers: Timers, seconds: float | None) -> None:
-        """`seconds` is the limit, or None for no limit."""
+    def __init__(self, timers: Timers, seconds: float) -> None:
+        """`seconds` is the limit."""
         self._timers = timers
         self._seconds = seconds
 
@@ -39,8 +39,6 @@ class CommitDeadlines:
 
         The result is dropped then.
         """
-        if self._seconds is None:
-            return done
         is_answered = False
 
         def once(error: ErrorCode) -> None:

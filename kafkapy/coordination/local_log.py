@@ -249,7 +249,10 @@ class LocalTopicLog:
             except DamagedOffsetsError as error:
                 logger.error(
                     "%s-%d: the records at offsets %d to %d are lost; the state before them applies",
-                    *(self.topic, partition, offset, error.end_offset - 1),
+                    self.topic,
+                    partition,
+                    offset,
+                    error.end_offset - 1,
                 )
                 offset = error.end_offset
                 continue

@@ -50,7 +50,10 @@ class LastRecords:
                     raise
                 logger.error(
                     "%s: offsets %d to %d cannot be read and are skipped: %s",
-                    *(self._name, header.base_offset, header.last_offset, describe(error)),
+                    self._name,
+                    header.base_offset,
+                    header.last_offset,
+                    describe(error),
                 )
 
     def _add(self, header: BatchHeader, records: list[KeyValueAt]) -> None:

@@ -8,12 +8,12 @@
      │ this broker leads it                                   any state ──► NOT_LED
     NOT_LED                                              another broker leads it
 
-This broker is the coordinator for the partitions that it leads. Without a cluster it leads all. In a cluster
-it hears of each change of its leadership. A partition is first read to its end, in the background; until then
-requests get COORDINATOR_LOAD_IN_PROGRESS. If it cannot be read or written, for any reason, requests get
-NOT_COORDINATOR. It is read again after one second, then after two, and so on up to half a minute. (In Apache
-Kafka it remains FAILED until another broker leads it.) Meanwhile it counts as failed, not as loading, so that
-a request about all partitions is answered from the others.
+This broker is the coordinator for the partitions that it leads, and hears of each change of that
+(`leadership_changed`). A partition is first read to its end, in the background; until then requests get
+COORDINATOR_LOAD_IN_PROGRESS. If it cannot be read or written, for any reason, requests get NOT_COORDINATOR.
+It is read again after one second, then after two, and so on up to half a minute. (In Apache Kafka it remains
+FAILED until another broker leads it.) Meanwhile it counts as failed, not as loading, so that a request about
+all partitions is answered from the others.
 
 When another broker takes over a partition, requests get NOT_COORDINATOR at once. The state is dropped after
 the present event, one partition after another, with other events in between: there may be thousands of keys
@@ -166,13 +166,8 @@ class CoordinatorRuntime(Generic[T]):
         timers: Timers,
         *,
         blocking: Callable[..., Awaitable[Any]],
-        clustered: bool = False,
     ) -> None:
-        """`blocking(call, *args)` runs a long call in a worker thread.
-
-        If `clustered`, this broker leads the partitions of which `leadership_changed` says so, and otherwise
-        all.
-        """
+        """`blocking(call, *args)` runs a long call in a worker thread."""
         self._machine = machine
         self._log = log
         self._clock = clock
@@ -180,8 +175,8 @@ class CoordinatorRuntime(Generic[T]):
         self._blocking = blocking
         self._partitions: list[_Partition] = []
         """The partitions of the topic; empty while it does not exist."""
-        self._led: dict[int, int] | None = {} if clustered else None
-        """The partitions that this broker leads, also before the topic is in the image; None for all.
+        self._led: dict[int, int] = {}
+        """The partitions that this broker leads, also before the topic is in the image.
 
         Each has its leader epoch.
         """
@@ -215,11 +210,8 @@ class CoordinatorRuntime(Generic[T]):
 
     def open_topic(self) -> None:
         """Read the partitions of the existing topic that this broker leads, in the background."""
-        led = self._led
         self._partitions = [
-            _Partition(
-                index, PartitionState.LOADING if led is None or index in led else PartitionState.NOT_LED
-            )
+            _Partition(index, PartitionState.LOADING if index in self._led else PartitionState.NOT_LED)
             for index in range(self._log.partition_count())
         ]
         for partition in tuple(self._partitions):
@@ -262,10 +254,9 @@ class CoordinatorRuntime(Generic[T]):
     def leadership_changed(self, index: int, *, leads: bool, leader_epoch: int) -> None:
         """Load a partition that this broker now leads, or unload one that it no longer leads.
 
-        In a cluster it is called for each change, in their order. An older leader epoch changes nothing,
-        unless it is negative: the partition was deleted.
+        It is called for each change, in their order. An older leader epoch changes nothing, unless it is
+        negative: the partition was deleted.
         """
-        assert self._led is not None, "without a cluster this broker leads all partitions"
         before = self._led.get(index)
         if before is not None and 0 <= leader_epoch < before:
             return
@@ -391,7 +382,8 @@ class CoordinatorRuntime(Generic[T]):
             is_known = isinstance(error, (KafkaError, DecodeError, OSError)) or is_exhausted(error)
             logger.error(
                 "%s is unavailable until it can be read again: %s",
-                *(self._name(partition), why),
+                self._name(partition),
+                why,
                 exc_info=None if is_known else error,
             )
         seconds = RETRY_SECONDS if before is None else min(before.retry_seconds * 2, MAX_RETRY_SECONDS)

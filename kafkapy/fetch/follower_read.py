@@ -22,7 +22,7 @@ from typing import Final
 from kafkapy.fetch.read import FetchParts, FetchRead, diverging_epoch
 from kafkapy.fetch.sessions import FetchContext, FetchSession, FetchTarget
 from kafkapy.loop.turns import Steps
-from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.errors import KafkaError
 from kafkapy.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.replicas.leader import Leader
@@ -115,8 +115,6 @@ class FollowerRead(FetchRead):
         leader = partition.replication
         if isinstance(leader, Leader):
             leader.follower(self._broker_id, self._broker_epoch, knows_epoch=target.leader_epoch >= 0)
-        elif leader.leads:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "The partition has one replica.")
         return partition
 
     def _is_throttled(self, partition: Partition) -> bool:

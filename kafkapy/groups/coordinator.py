@@ -118,27 +118,23 @@ class GroupCoordinator:
         costly: Callable[..., Awaitable[Any]],
         new_id: Callable[[], str] = _random_id,
         share_state: StateKeeper | None = None,
-        clustered: bool = False,
     ) -> None:
         """`blocking(call, *args)` runs a long call in a worker thread.
 
         `costly(call, *args)` runs one whose cost clients choose, in a thread for such calls.
-        `share_state` keeps the states of share partitions; without it there are no share groups. If
-        `clustered`, this broker leads the partitions of which `leadership_changed` says so, and otherwise
-        all.
+        `share_state` keeps the states of share partitions; without it there are no share groups.
         """
         self.config = config
         self.groups = Groups()
         self.offsets = Offsets()
-        self.runtime = CoordinatorRuntime(self, log, clock, timers, blocking=blocking, clustered=clustered)
+        self.runtime = CoordinatorRuntime(self, log, clock, timers, blocking=blocking)
         self._topic = log.topic
         self._clock = clock
         self._timers = timers
         self._costly = costly
         self._image = MetadataImage()
         """The metadata, as of the last change."""
-        seconds = config.offsets_commit_timeout_ms / 1000 if clustered else None
-        self._deadlines = CommitDeadlines(timers, seconds)
+        self._deadlines = CommitDeadlines(timers, config.offsets_commit_timeout_ms / 1000)
         self._writes = OffsetWrites(self.offsets, self.runtime)
         self._sweeps = OffsetSweeps(
             self.groups,
@@ -216,7 +212,7 @@ class GroupCoordinator:
     def leadership_changed(self, topic: str, partition: int, leads: bool, leader_epoch: int) -> None:
         """Load or unload a partition's groups after this broker became its leader or ceased to be.
 
-        In a cluster it is called for each change, in their order.
+        It is called for each change, in their order.
         """
         if topic == self._topic:
             self.runtime.leadership_changed(partition, leads=leads, leader_epoch=leader_epoch)
@@ -359,7 +355,7 @@ class GroupCoordinator:
         """About how many bytes of memory the member of a heartbeat will take."""
         nbytes = subscription_bytes(request.subscribed_topic_names or (), request.subscribed_topic_regex)
         nbytes += identity_bytes(
-            *(request.member_id, request.instance_id, request.rack_id, client.client_id, client.client_host)
+            request.member_id, request.instance_id, request.rack_id, client.client_id, client.client_host
         )
         if self.consumers.must_check_regex(request):
             # However many topics there are, one member may subscribe to them by an expression.
@@ -375,9 +371,7 @@ class GroupCoordinator:
         _require_few_names(request.subscribed_topic_names, "at most")
         if request.member_epoch >= JOIN_EPOCH:
             nbytes = subscription_bytes(request.subscribed_topic_names or ())
-            nbytes += identity_bytes(
-                *(request.member_id, request.rack_id, client.client_id, client.client_host)
-            )
+            nbytes += identity_bytes(request.member_id, request.rack_id, client.client_id, client.client_host)
             self._require_room(request.group_id, request.member_id, nbytes)
         return self.shares.heartbeat(request, client)
 
@@ -393,8 +387,11 @@ class GroupCoordinator:
             tags = [(tag.key, tag.value) for tag in (request.client_tags or ())[:MAX_TAGS]]
             nbytes = metadata_bytes(request.process_id, "" if endpoint is None else endpoint.host, tags)
             nbytes += identity_bytes(
-                *(request.member_id, request.instance_id, request.rack_id),
-                *(client.client_id, client.client_host),
+                request.member_id,
+                request.instance_id,
+                request.rack_id,
+                client.client_id,
+                client.client_host,
             )
             group = self.groups.get(request.group_id)
             if request.topology is not None and not (isinstance(group, StreamsGroup) and group.members):

@@ -106,7 +106,10 @@ class Dispatcher:
             code = ErrorCode.UNKNOWN_SERVER_ERROR
             logger.error(
                 "%s v%d from %s (client id %s) failed",
-                *(name, header.api_version, connection, shortened(header.client_id)),
+                name,
+                header.api_version,
+                connection,
+                shortened(header.client_id),
                 exc_info=error,
             )
         fields = schema_of(endpoint.response_class).root.fields

@@ -10,6 +10,7 @@ Behaviour:
   (KIP-101). Only the leader answers.
 - An epoch that the log has never seen is answered with -1; while a replica in sync is silent, with
   NOT_LEADER_OR_FOLLOWER, since another broker may lead in that epoch (`Leader.may_be_deposed`).
+- A partition that is named twice with the same epochs is answered once. Apache Kafka answers it each time.
 
 Version notes:
 
@@ -29,6 +30,7 @@ from kafkapy.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
     OffsetForLeaderTopicResult,
 )
 
@@ -37,10 +39,19 @@ def handle(
     context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> Steps[OffsetForLeaderEpochResponse]:
     """Answer the largest epoch not above the one asked for, and its end offset, by partition."""
+    answered: set[tuple[str, int, int, int]] = set()
+
+    def answer(topic: OffsetForLeaderTopic, wanted: OffsetForLeaderPartition) -> EpochEndOffset | None:
+        asked = topic.topic, wanted.partition, wanted.leader_epoch, wanted.current_leader_epoch
+        if asked in answered:
+            return None
+        answered.add(asked)
+        return _end_offset(context, topic.topic, wanted)
+
     topics = yield from answer_partitions(
         request.topics,
         lambda topic: topic.partitions,
-        lambda topic, wanted: _end_offset(context, topic.topic, wanted),
+        answer,
         lambda topic, answers: OffsetForLeaderTopicResult(topic=topic.topic, partitions=answers),
     )
     return OffsetForLeaderEpochResponse(topics=topics)

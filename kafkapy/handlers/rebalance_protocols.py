@@ -15,7 +15,5 @@ from kafkapy.protocol.errors import ErrorCode, KafkaError
 def require(context: RequestContext, protocol: str) -> None:
     """Raise KafkaError UNSUPPORTED_VERSION unless groups of this protocol are enabled."""
     if protocol not in context.broker.config[REBALANCE_PROTOCOLS]:
-        raise KafkaError(
-            ErrorCode.UNSUPPORTED_VERSION,
-            f"{REBALANCE_PROTOCOLS} of the broker does not have {protocol}.",
-        )
+        # Without a message, as Apache Kafka: clients have one of their own, which names the remedy.
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)

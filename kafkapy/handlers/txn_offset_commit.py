@@ -25,28 +25,26 @@ Version notes:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from kafkapy.coordination.runtime import TransactionalProducer
-from kafkapy.groups.offsets.committed_offset import EncodedOffset, encode_offset
-from kafkapy.groups.offsets.offsets import partitions_of
-from kafkapy.groups.offsets.writes import OFFSETS_AT_ONCE
+from kafkapy.coordination.topic_log import Done
+from kafkapy.groups.offsets.commit import Commit
+from kafkapy.groups.offsets.committed_offset import EncodedOffset
 from kafkapy.handlers.context import RequestContext
-from kafkapy.handlers.per_partition import answer_partitions, visit_each
 from kafkapy.loop.turns import Steps
+from kafkapy.metadata.image import MetadataImage
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
 from kafkapy.protocol.records import NO_SEQUENCE
 from kafkapy.protocol.topic_names import GROUP_METADATA_TOPIC
-from kafkapy.protocol.types import TopicPartition, Uuid
+from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.log.verification import Verification
 from kafkapy.transactions.verifier import Participation
 
@@ -66,78 +64,49 @@ _FOR_CLIENTS: Final = {
 }
 
 
-class _Accepted(NamedTuple):
-    """The offset of a partition."""
-
-    topic_id: Uuid
-    offset: EncodedOffset
-    results: list[TxnOffsetCommitResponsePartition]
-    """The results that stand for it."""
-
-
 async def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
     """Store the offsets that are acceptable."""
-    turns = context.broker.turns
-    existing: list[TxnOffsetCommitResponsePartition] = []
-    accepted: dict[TopicPartition, _Accepted] = {}
-    topics = await turns.finish(_read(context, request, existing, accepted))
-    response = TxnOffsetCommitResponse(topics=topics)
-    if not existing:
+    turns, image = context.broker.turns, context.broker.metadata.image
+    commit, response = await turns.finish(_read(context, request, image))
+    if commit.is_void:
         return response
     try:
         verification = await _verify(context, request)
-        written = await turns.finish(_write(context, request, accepted, verification))
     except KafkaError as error:
-        for result in existing:
-            result.error_code = _for_client(context, error.code)
+        await turns.finish(commit.refuse(_for_client(context, error.code)))
         return response
-    for keys, outcome in written:
-        error_code = _for_client(context, await outcome)
-        for key in keys:
-            for result in accepted[key].results:
-                result.error_code = error_code
+    groups = context.broker.groups
+    producer = TransactionalProducer(request.producer_id, request.producer_epoch, verification)
+    written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def write(part: Mapping[TopicPartition, EncodedOffset], done: Done) -> None:
+        groups.commit_offsets_in_transaction(
+            request.group_id, producer, part, lambda error: done(_for_client(context, error))
+        )
+
+    await turns.finish(
+        commit.write(
+            lambda keys: _refusal(context, request, image, keys), write, lambda: written.set_result(None)
+        )
+    )
+    await written
     return response
 
 
 def _read(
-    context: RequestContext,
-    request: TxnOffsetCommitRequest,
-    existing: list[TxnOffsetCommitResponsePartition],
-    accepted: dict[TopicPartition, _Accepted],
-) -> Steps[list[TxnOffsetCommitResponseTopic]]:
-    """Check the partitions, and their offsets' metadata."""
-    image = context.broker.metadata.image
-    now = context.broker.clock.now_ms()
-    max_metadata = context.broker.groups.config.offset_metadata_max_bytes
-
-    def check(
-        topic: TxnOffsetCommitRequestTopic, each: TxnOffsetCommitRequestPartition
-    ) -> TxnOffsetCommitResponsePartition:
-        result = TxnOffsetCommitResponsePartition(partition_index=each.partition_index)
-        if image.partition(topic.name, each.partition_index) is None:
-            result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            return result
-        existing.append(result)
-        metadata = each.committed_metadata or ""
-        if len(metadata) > max_metadata:
-            result.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
-            return result
-        known = image.topics[topic.name]
-        key = partitions_of(known.name)[each.partition_index]
-        offset = encode_offset(
-            each.committed_offset, each.committed_leader_epoch, metadata, now, topic_id=known.id
-        )
-        results = accepted[key].results if key in accepted else []
-        results.append(result)
-        accepted[key] = _Accepted(known.id, offset, results)
-        return result
-
-    return answer_partitions(
-        request.topics,
-        lambda topic: topic.partitions,
-        check,
-        lambda topic, results: TxnOffsetCommitResponseTopic(name=topic.name, partitions=results),
-    )
+    context: RequestContext, request: TxnOffsetCommitRequest, image: MetadataImage
+) -> Steps[tuple[Commit[TxnOffsetCommitResponsePartition], TxnOffsetCommitResponse]]:
+    """The offsets that are acceptable, and the answer if all of these are stored."""
+    broker = context.broker
+    max_metadata = broker.groups.config.offset_metadata_max_bytes
+    commit = Commit(TxnOffsetCommitResponsePartition, broker.clock.now_ms(), max_metadata)
+    response = TxnOffsetCommitResponse()
+    for asked in request.topics:
+        yield
+        topic, unknown = image.topics.get(asked.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        results = yield from commit.read(topic, unknown, asked.partitions)
+        response.topics.append(TxnOffsetCommitResponseTopic(name=asked.name, partitions=results))
+    return commit, response
 
 
 async def _verify(context: RequestContext, request: TxnOffsetCommitRequest) -> Verification | None:
@@ -181,45 +150,26 @@ async def _verify(context: RequestContext, request: TxnOffsetCommitRequest) -> V
             return verification
 
 
-def _write(
+def _refusal(
     context: RequestContext,
     request: TxnOffsetCommitRequest,
-    accepted: dict[TopicPartition, _Accepted],
-    verification: Verification | None,
-) -> Steps[list[tuple[Sequence[TopicPartition], asyncio.Future[ErrorCode]]]]:
-    """Write the offsets, each part checked against the group's present state."""
-    groups = context.broker.groups
-    loop = asyncio.get_running_loop()
-    producer = TransactionalProducer(request.producer_id, request.producer_epoch, verification)
-    keys = list(accepted)
-    written: list[tuple[Sequence[TopicPartition], asyncio.Future[ErrorCode]]] = []
-
-    def write(start: int) -> None:
-        part = keys[start : start + OFFSETS_AT_ONCE]
-        outcome: asyncio.Future[ErrorCode] = loop.create_future()
-        try:
-            check = groups.check_commit_in_transaction(
-                request.group_id,
-                request.member_id,
-                request.group_instance_id,
-                request.generation_id_or_member_epoch,
-            )
-            if check is not None:
-                for key in part:
-                    check(key.topic, accepted[key].topic_id, key.partition)
-        except KafkaError as error:
-            if not start:
-                raise
-            outcome.set_result(error.code)
-        else:
-            if part:
-                commits = {key: accepted[key].offset for key in part}
-                groups.commit_offsets_in_transaction(request.group_id, producer, commits, outcome.set_result)
-        if part:
-            written.append((part, outcome))
-
-    yield from visit_each(range(0, len(keys) or 1, OFFSETS_AT_ONCE), write)
-    return written
+    image: MetadataImage,
+    keys: Iterable[TopicPartition],
+) -> ErrorCode | None:
+    """The error with which the group refuses offsets of these partitions, or None."""
+    try:
+        check = context.broker.groups.check_commit_in_transaction(
+            request.group_id,
+            request.member_id,
+            request.group_instance_id,
+            request.generation_id_or_member_epoch,
+        )
+        if check is not None:
+            for key in keys:
+                check(key.topic, image.topics[key.topic].id, key.partition)
+    except KafkaError as error:
+        return _for_client(context, error.code)
+    return None
 
 
 def _for_client(context: RequestContext, error: ErrorCode) -> ErrorCode:

@@ -17,7 +17,7 @@ from kafkapy.metadata.quotas import ClientQuotas, read_quotas
 from kafkapy.metadata.store import MetadataStore, Node, NoNodeError
 from kafkapy.metadata.znodes import DamagedNodeError, Endpoint, ReplicaAssignment
 from kafkapy.protocol.topic_names import collision_key, why_invalid
-from kafkapy.protocol.types import Uuid
+from kafkapy.protocol.types import TopicPartition, Uuid
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +65,15 @@ class Topic:
     configs: Mapping[str, str] = field(default_factory=dict)
     version: int = 0
     config_version: int = 0
+    named: dict[int, TopicPartition] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """The partitions that `find` has named, by number."""
+
+    def find(self, index: int) -> TopicPartition | None:
+        """The name of a partition, for all the same object; None if it does not exist."""
+        name = self.named.get(index)
+        if name is None and 0 <= index < len(self.partitions) and self.partitions[index].exists:
+            name = self.named[index] = TopicPartition(self.name, index)
+        return name
 
 
 @dataclass(frozen=True, slots=True)

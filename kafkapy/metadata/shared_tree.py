@@ -104,7 +104,8 @@ async def require_others_in_sync(
             logger.warning(
                 "%s: nothing is there, and this broker has %d replicas, which are now fetched from their"
                 " leaders. If a disk is not mounted, stop the broker, empty the directory and mount it.",
-                *(directories, replicas),
+                directories,
+                replicas,
             )
         return
     others.discard(broker_id)

@@ -485,7 +485,8 @@ class ZooKeeperStore(MetadataStore):
         logger.error(
             "ZooKeeper has not answered for %g s. %s If its data were lost, restore them: it refuses whoever"
             " has seen more than it has.",
-            *(SILENT_SECONDS, reason),
+            SILENT_SECONDS,
+            reason,
         )
 
     async def _watch_again(self) -> None:

@@ -61,7 +61,6 @@ class Connection:
     __slots__ = (
         "_buffer",
         "_channel",
-        "_charged",
         "_ended",
         "_fd",
         "_frame_is_shared",
@@ -79,6 +78,7 @@ class Connection:
         "_waits_for_turn",
         "_when_closed",
         "_writing",
+        "charged",
         "closed",
         "frame_is_kept",
         "incomplete_since",
@@ -144,7 +144,7 @@ class Connection:
         self._when_closed: list[Callable[[], object]] = []
         self._buffer: ReceiveBuffer | None = None
         """The bytes that are not handled yet. With large frames, an empty buffer is kept for a while."""
-        self._charged = 0
+        self.charged = 0
         """The values of answers that are being made or not read (network/answer_budget.py)."""
         self._received_before = 0
         """The bytes of the incomplete frame that had arrived at `receiving_since`."""
@@ -189,7 +189,7 @@ class Connection:
     @property
     def unread_values(self) -> int:
         """The values of answers that the client has not read."""
-        return self._charged if self._outbound.nbytes else 0
+        return self.charged if self._outbound.nbytes else 0
 
     @property
     def value_seconds(self) -> float:
@@ -215,16 +215,16 @@ class Connection:
 
     def charge(self, values: int) -> bool:
         """Count values of the answer that is being made; False if there is no room for them."""
-        if self.closed or not self._shared.answers.take(values, self._charged):
+        if self.closed or not self._shared.answers.take(values, self.charged):
             return False
-        self._charged += values
+        self.charged += values
         return True
 
     def release_read(self) -> None:
         """Give back what is charged, once all answers are made and read."""
-        if self._charged and (self.closed or not (self._requests or self._outbound.nbytes)):
-            self._shared.answers.give_back(self._charged)
-            self._charged = 0
+        if self.charged and (self.closed or not (self._requests or self._outbound.nbytes)):
+            self._shared.answers.give_back(self.charged)
+            self.charged = 0
 
     # --- reading ------------------------------------------------------------------------------------------
 

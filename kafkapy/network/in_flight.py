@@ -47,6 +47,7 @@ logger = logging.getLogger(__name__)
 class Client(Payer, Protocol):
     """A connection, as its requests see it."""
 
+    charged: int
     closed: bool
     frame_is_kept: bool
 
@@ -300,7 +301,8 @@ class RequestsInFlight:
         `response` has its error, unless it was encoded ahead.
         """
         if response is None:
-            self._connection.release_read()
+            if self._connection.charged:
+                self._connection.release_read()
             return
         parts = response
         if type(response) is not list:
@@ -313,7 +315,8 @@ class RequestsInFlight:
                 self._connection.close()
                 return
         self._connection.send(parts)
-        self._connection.release_read()
+        if self._connection.charged:
+            self._connection.release_read()
 
 
 def _drop_answer(request: _Request) -> None:

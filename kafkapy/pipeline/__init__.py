@@ -15,7 +15,7 @@ Importing this package imports neither Spark nor a Kafka client: both are import
     dead_letters/  records that could not become rows: writes, reads and replays them
     audit/         compares a table with its topic
     replay/        writes rows back into a topic
-    log_source/    reads segment files without a broker: a Spark data source, and an export to Parquet
+    export.py      topics of a data directory to Parquet, without a broker or Spark
     *_failures.py  turns errors of Spark and Java into one line with a remedy
 """
 

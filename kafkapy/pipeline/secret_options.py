@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote, unquote
 
-from kafkapy.configs.secret_names import HIDDEN, is_secret
 from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.spark.secret_names import HIDDEN, is_secret
 
 _LEFT_OUT: Final = "${left out}"
 _REFERENCE: Final = re.compile(r"\$\{([^{}]*)\}")

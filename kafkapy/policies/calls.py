@@ -57,7 +57,8 @@ class PolicyCalls:
         except TimeoutError:
             logger.error(
                 "The policy of %s has not answered in %g seconds; what it was asked for is refused",
-                *(self._setting, self._patience),
+                self._setting,
+                self._patience,
             )
             late = KafkaError(
                 ErrorCode.REQUEST_TIMED_OUT,

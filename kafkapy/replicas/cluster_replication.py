@@ -74,7 +74,7 @@ class ClusterReplication:
         now_ms: Callable[[], int],
         now: Callable[[], float] | None = None,
     ) -> None:
-        """Replicate the partitions of `replicas`, which is a clustered one.
+        """Replicate the partitions of `replicas`, as the controller asks.
 
         Args:
             image: the latest metadata. It has the epochs of registered brokers, this one's too.

@@ -289,7 +289,9 @@ class ControllerRequests:
             logger.error(
                 "A request with the leader epoch %d and the partition epoch %d of %s is refused: the metadata"
                 " does not have them",
-                *(state.leader_epoch, state.version, key),
+                state.leader_epoch,
+                state.version,
+                key,
             )
             return ErrorCode.UNKNOWN_LEADER_EPOCH
         if hosted is not None:
@@ -328,13 +330,19 @@ class ControllerRequests:
         leads = state.leader == self._node_id
         logger.info(
             "%s %s: leader %d, epoch %d, ISR %s, replicas %s, version %d; log %d to %d, high watermark %d",
-            *("Leading" if leads else "Following", partition.topic_partition),
-            *(state.leader, state.leader_epoch, list(state.isr), list(state.replicas), state.version),
-            *(log.log_start_offset, log.log_end_offset, log.high_watermark),
+            "Leading" if leads else "Following",
+            partition.topic_partition,
+            state.leader,
+            state.leader_epoch,
+            list(state.isr),
+            list(state.replicas),
+            state.version,
+            log.log_start_offset,
+            log.log_end_offset,
+            log.high_watermark,
         )
         if leads:
-            partition.replicate(Leader(partition, state, self._leader_parts))
-            self._replicas.tell_leadership(partition, leads=True)
+            self._replicas.lead(partition, Leader(partition, state, self._leader_parts))
             return
         follower = Follower(state)
         partition.replicate(follower)
@@ -376,7 +384,8 @@ class ControllerRequests:
             if partition.topic_partition not in named and not self._is_assigned(partition):
                 logger.warning(
                     "%s is not assigned to this broker any more. Its log stays as it is: %s",
-                    *(partition.topic_partition, partition.log.path),
+                    partition.topic_partition,
+                    partition.log.path,
                 )
                 self._stop(partition)
                 self._replicas.stop_hosting(partition.topic_partition)
@@ -532,7 +541,8 @@ class ControllerRequests:
             if controller_epoch > latest:
                 logger.error(
                     "A request with the controller epoch %d is refused: the latest is %d",
-                    *(controller_epoch, latest),
+                    controller_epoch,
+                    latest,
                 )
                 return ErrorCode.INVALID_REQUEST
         return self._fence(controller_epoch, broker_epoch)

@@ -496,7 +496,12 @@ class Fetcher:
         below = f", below the high watermark {log.high_watermark}" if offset < log.high_watermark else ""
         logger.info(
             "Truncating %s from %d to %d%s: its leader's epoch %d ended at %d",
-            *(log.topic_partition, log.log_end_offset, offset, below, epoch, end_offset),
+            log.topic_partition,
+            log.log_end_offset,
+            offset,
+            below,
+            epoch,
+            end_offset,
         )
         fetched.partition.truncate_to(offset)
         return complete

@@ -259,7 +259,8 @@ class Flusher:
             logger.warning(
                 "Syncing %s took %.1f s, and acknowledgements wait for that. Check whether the disk is"
                 " failing or overloaded.",
-                *(flush.log.path, flush.seconds),
+                flush.log.path,
+                flush.seconds,
             )
 
     def _not_flushed(self, partition: Partition, error: BaseException) -> None:
@@ -282,7 +283,8 @@ class Flusher:
             self._reported = True
             logger.error(
                 "Flushes in %s are retried until they succeed; no record is acknowledged before: %s",
-                *(self._log_directory.path, str(error) or type(error).__name__),
+                self._log_directory.path,
+                str(error) or type(error).__name__,
             )
         if self._retry_timer is None:
             self._retry_timer = self._loop.call_later(RETRY_SECONDS, self._retry)

@@ -29,6 +29,7 @@ from kafkapy.metadata.cache import MetadataCache
 from kafkapy.protocol.errors import KafkaError
 from kafkapy.replicas.partition import Partition
 from kafkapy.replicas.replica_manager import ReplicaManager
+from kafkapy.replicas.sole_roles import SoleRoles
 from kafkapy.storage.directories.log_manager import LogManager
 from kafkapy.storage.disk.errors import NotReadyError
 
@@ -55,8 +56,12 @@ class Housekeeping:
         metadata: MetadataCache,
         blocking: Callable[..., Awaitable[Any]],
         provide: Provide,
+        sole: SoleRoles | None,
     ) -> None:
-        """`blocking` runs a call in a worker thread; `provide` has one provide what a log lacks."""
+        """`blocking` runs a call in a worker thread; `provide` has one provide what a log lacks.
+
+        `sole` are the roles of a broker alone.
+        """
         self._config = config
         self._clock = clock
         self._logs = logs
@@ -64,6 +69,7 @@ class Housekeeping:
         self._metadata = metadata
         self._blocking = blocking
         self._provide = provide
+        self._sole = sole
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -142,16 +148,17 @@ class Housekeeping:
                 logger.exception("The files of new logs could not be created; the broker tries again")
 
     async def _reopen(self) -> None:
-        replicas = self._replicas
+        reopen = self._replicas.reopen if self._sole is None else self._sole.reopen
         more = True
         while more:
-            more = replicas.reopen(self._metadata.image)
+            more = reopen(self._metadata.image)
             await asyncio.sleep(0)
         if self._logs.without_files(1):
-            replicas.new_logs.set()
+            self._replicas.new_logs.set()
 
     async def _delete_files(self) -> None:
-        await self._replicas.delete_rest()
+        if self._sole is not None:
+            await self._sole.delete_rest()
         await self._blocking(self._logs.delete_expired_files, self._clock.now_ms())
 
 

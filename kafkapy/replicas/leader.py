@@ -34,7 +34,7 @@ Source: Partition (makeLeader, maybeExpandIsr, maybeShrinkIsr, maybeIncrementLea
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -58,6 +58,9 @@ SILENT_SECONDS: Final = 2.0
 
 IN_FLIGHT_SECONDS: Final = 60.0
 """How long a request may be in flight: librdkafka's default of `socket.timeout.ms`."""
+
+_NOBODY: Final[Mapping[int, RemoteReplica]] = {}
+"""The followers of the only replica. All share it: a broker may lead many thousands."""
 
 _OUT_OF_DATE: Final = frozenset(
     {
@@ -120,6 +123,7 @@ class Leader:
         "_parts",
         "_refused_until",
         "epoch_start_offset",
+        "has_others",
         "isr",
         "leader_epoch",
         "partition",
@@ -144,27 +148,24 @@ class Leader:
         self._refused_until = 0.0
         """The time until which fetches cause no further proposal, after one was refused."""
         self._parts = parts
-        self._followers: dict[int, RemoteReplica] = {}
+        self._followers: Mapping[int, RemoteReplica] = _NOBODY
         """The other replicas by the ids of their brokers.
 
         What they had in an earlier leader epoch does not count, even if this broker led then: another broker
         may have led in between, and they may have replaced records.
         """
-        self._maximal_isr: frozenset[int] = frozenset()
+        self.has_others = False
+        """Whether there are other replicas. An attribute, as it is asked for each batch."""
+        self._maximal_isr: tuple[int, ...] = ()
         self._commit_isr(state.isr)
         # A reassignment may have removed the other replicas only now.
-        self._others_may_have_more = bool(self._followers) or partition.replication.may_miss_batches
+        self._others_may_have_more = self.has_others or partition.replication.may_miss_batches
         self._began = now = parts.now()
         for follower in self._followers.values():
             if follower.id in state.isr:
                 follower.caught_up_at = now  # a replica in sync gets the full time of a lag to fetch
 
     # --- the role -------------------------------------------------------------------------------------------
-
-    @property
-    def has_others(self) -> bool:
-        """Whether there are other replicas."""
-        return bool(self._followers)
 
     @property
     def damage_policy(self) -> DamagePolicy:
@@ -214,16 +215,20 @@ class Leader:
 
     def _commit_isr(self, isr: tuple[int, ...]) -> None:
         self.isr = isr
-        self._maximal_isr = frozenset(isr)
+        self._maximal_isr = isr
         self.proposal = None
         self._follow()
 
     def _follow(self) -> None:
         """Keep what is known of the followers, and of nobody else."""
         others = {*self.replicas, *self._maximal_isr} - {self._parts.node_id}
-        self._followers = {
-            broker: self._followers.get(broker) or RemoteReplica(broker) for broker in sorted(others)
-        }
+        self.has_others = bool(others)
+        known = self._followers
+        self._followers = (
+            {broker: known.get(broker) or RemoteReplica(broker) for broker in sorted(others)}
+            if others
+            else _NOBODY
+        )
 
     # --- committing -----------------------------------------------------------------------------------------
 
@@ -238,7 +243,7 @@ class Leader:
         Raises:
             KafkaError: NOT_ENOUGH_REPLICAS, too few are in sync.
         """
-        if acks == ALL_REPLICAS and len(self.isr) < self._min_insync:
+        if self.has_others and acks == ALL_REPLICAS and len(self.isr) < self._min_insync:
             raise self._too_few(ErrorCode.NOT_ENOUGH_REPLICAS, len(self.isr))
 
     def require_in_sync(self) -> None:
@@ -246,7 +251,7 @@ class Leader:
 
         Those count too that are being added.
         """
-        if len(self._maximal_isr) < self._min_insync:
+        if self.has_others and len(self._maximal_isr) < self._min_insync:
             raise self._too_few(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, len(self._maximal_isr))
 
     def _too_few(self, error: ErrorCode, count: int) -> KafkaError:
@@ -255,13 +260,12 @@ class Leader:
 
     def committed(self, ready: int) -> int:
         """The offset up to which every replica of the maximal ISR has the records."""
-        followers = self._followers
-        if not followers:
+        if not self.has_others:
             return ready
         if len(self.isr) < self._min_insync:
             return 0
         end = ready
-        for follower in followers.values():
+        for follower in self._followers.values():
             if follower.log_end_offset < end and (
                 follower.id in self._maximal_isr or self._may_join(follower)
             ):
@@ -379,8 +383,12 @@ class Leader:
         isr = tuple(broker for broker in self.isr if broker not in late)
         logger.info(
             "Shrinking the ISR of %s from %s to %s: %s lag (high watermark %d, log end %d)",
-            *(self.partition.topic_partition, list(self.isr), list(isr), late),
-            *(log.high_watermark, log.log_end_offset),
+            self.partition.topic_partition,
+            list(self.isr),
+            list(isr),
+            late,
+            log.high_watermark,
+            log.log_end_offset,
         )
         self._propose(isr)
 
@@ -392,7 +400,7 @@ class Leader:
             return
         if self._is_eligible(follower):
             # The replica counts from now on: the controller may have elected it before the answer is here.
-            self._maximal_isr |= {follower.id}
+            self._maximal_isr = (*self._maximal_isr, follower.id)
             self._propose((*self.isr, follower.id))
 
     def _is_eligible(self, follower: RemoteReplica) -> bool:
@@ -416,7 +424,9 @@ class Leader:
             return
         logger.info(
             "The ISR of %s is %s, version %d",
-            *(self.partition.topic_partition, list(state.isr), state.version),
+            self.partition.topic_partition,
+            list(state.isr),
+            state.version,
         )
         self.partition_epoch = state.version
         self._commit_isr(state.isr)

@@ -356,12 +356,20 @@ class _Pass:
         logger.info(
             "Compacted %s from offset %d to %d in %.1f s: %d of %d records and %.1f of %.1f MB are left "
             "(%.0f MB/s, offset map %.0f %% full)",
-            *(self._partition.topic_partition, planned.first_dirty_offset, next_dirty, seconds),
-            *(stats.records_kept, stats.records_read, stats.bytes_written / 1e6, stats.bytes_read / 1e6),
-            *(stats.bytes_read / 1e6 / max(seconds, 0.001), stats.map_utilization * 100),
+            self._partition.topic_partition,
+            planned.first_dirty_offset,
+            next_dirty,
+            seconds,
+            stats.records_kept,
+            stats.records_read,
+            stats.bytes_written / 1e6,
+            stats.bytes_read / 1e6,
+            stats.bytes_read / 1e6 / max(seconds, 0.001),
+            stats.map_utilization * 100,
         )
         if stats.records_without_key:
             logger.warning(
                 "%s had %d records without a key, which compaction removes.",
-                *(self._partition.topic_partition, stats.records_without_key),
+                self._partition.topic_partition,
+                stats.records_without_key,
             )

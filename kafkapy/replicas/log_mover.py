@@ -156,7 +156,10 @@ class LogMover:
                 await self._finish(move)
                 logger.info(
                     "Moved %s to %s: %s bytes in %.1f s",
-                    *(topic_partition, copy.path, f"{copy.size:,}", loop.time() - started),
+                    topic_partition,
+                    copy.path,
+                    f"{copy.size:,}",
+                    loop.time() - started,
                 )
         except StorageError as error:
             logger.error("%s stays in %s: %s", topic_partition, source.path, error.message)

@@ -8,7 +8,6 @@ It answers these questions:
 - Are enough replicas in sync for a producer that wants acks=all?
 - How is damage handled? That depends on which other brokers have the records (storage/damage/policy.py).
 
-    SoleReplica    the only replica: it leads, and what is ready here is committed
     Unassigned     a replica that waits to be told its part
     Leader         leader.py
     Follower       follower.py
@@ -17,7 +16,7 @@ It answers these questions:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.storage.damage.policy import SERVE_AROUND, DamagePolicy
@@ -87,53 +86,8 @@ class Replication(Protocol):
         """The offset below which no live replica has records, if this one's log has that start."""
 
 
-class _WithoutOthers:
-    """The state that stays the same while no other replica matters."""
-
-    __slots__ = ()
-
-    has_others = False
-    epoch_start_offset = 0
-    may_be_deposed = False
-    may_miss_batches = False
-
-    @property
-    def damage_policy(self) -> DamagePolicy:
-        """Serve the undamaged records: no other broker may have them."""
-        return SERVE_AROUND
-
-    def require_in_sync(self) -> None:
-        """Do nothing: as in Apache Kafka, no more replicas are demanded than there are."""
-
-    def low_watermark(self, log_start_offset: int) -> int:
-        """This log's start."""
-        return log_start_offset
-
-
 @dataclass(frozen=True, slots=True)
-class SoleReplica(_WithoutOthers):
-    """The only replica, on this broker: what is ready here is committed."""
-
-    leader_epoch: int
-
-    @property
-    def leads(self) -> bool:
-        """It is the leader."""
-        return True
-
-    def require_leader(self) -> None:
-        """Do nothing: this broker leads."""
-
-    def admit(self, acks: int) -> None:
-        """Do nothing, as `require_leader` and `require_in_sync`."""
-
-    def committed(self, ready: int) -> int:
-        """Everything that is ready."""
-        return ready
-
-
-@dataclass(frozen=True, slots=True)
-class Unassigned(_WithoutOthers):
+class Unassigned:
     """A replica whose part is not known yet.
 
     It serves nobody, and nothing in it changes.
@@ -141,10 +95,16 @@ class Unassigned(_WithoutOthers):
 
     leader_epoch: int = NO_EPOCH
 
+    leads: ClassVar = False
+    has_others: ClassVar = False
+    epoch_start_offset: ClassVar = 0
+    may_be_deposed: ClassVar = False
+    may_miss_batches: ClassVar = False
+
     @property
-    def leads(self) -> bool:
-        """It is not the leader yet."""
-        return False
+    def damage_policy(self) -> DamagePolicy:
+        """Serve the undamaged records: no other broker may have them."""
+        return SERVE_AROUND
 
     def require_leader(self) -> None:
         """Refuse the request."""
@@ -154,6 +114,13 @@ class Unassigned(_WithoutOthers):
         """Refuse the request."""
         self.require_leader()
 
+    def require_in_sync(self) -> None:
+        """Do nothing: a broker that does not lead acknowledges nothing."""
+
     def committed(self, ready: int) -> int:
         """Nothing new."""
         return 0
+
+    def low_watermark(self, log_start_offset: int) -> int:
+        """This log's start."""
+        return log_start_offset

@@ -17,17 +17,22 @@ Source: ReplicationQuotaManager, SimpleRate, SampledStat (KIP-73).
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
 from kafkapy.protocol.types import TopicPartition
 
 UNLIMITED: Final = 2**63 - 1
 EVERY_PARTITION: Final = "*"
-_LISTS_KEPT: Final = 4096
+
+MAX_LIST_BYTES: Final = 16 << 20
+"""The most bytes that the lists of throttled replicas take, once they are read."""
+_LIST_BYTES: Final = 400
+"""The bytes of a list without its text and its partitions."""
+_NUMBER_BYTES: Final = 32
 
 
 class WindowedRate:
@@ -104,7 +109,7 @@ class ReplicationQuota:
         text = self._parts.topic_configs(partition.topic).get(self._replicas_setting)
         if not text:
             return False
-        throttled = _partitions(text, self._parts.node_id)
+        throttled = _throttled_lists[text, self._parts.node_id]
         return throttled is None or partition.partition in throttled
 
     def record(self, nbytes: int) -> None:
@@ -112,7 +117,34 @@ class ReplicationQuota:
         self._measured.record(nbytes, self._parts.now())
 
 
-@lru_cache(_LISTS_KEPT)
+class _ThrottledLists(dict[tuple[str, int], frozenset[int] | None]):
+    """The partitions that lists name of brokers; None: all partitions.
+
+    They are kept, since each fetch asks for them. Clients choose the lists, which have up to a megabyte.
+    When those that were read take too many bytes, all are forgotten.
+    """
+
+    def __init__(self) -> None:
+        self.nbytes = 0
+        """The bytes that the lists take."""
+
+    def __missing__(self, asked: tuple[str, int]) -> frozenset[int] | None:
+        text, broker = asked
+        partitions = _partitions(text, broker)
+        nbytes = _LIST_BYTES + sys.getsizeof(text)
+        if partitions is not None:
+            nbytes += sys.getsizeof(partitions) + _NUMBER_BYTES * len(partitions)
+        if self.nbytes + nbytes > MAX_LIST_BYTES:
+            self.clear()
+            self.nbytes = 0
+        self.nbytes += nbytes
+        self[asked] = partitions
+        return partitions
+
+
+_throttled_lists: Final = _ThrottledLists()
+
+
 def _partitions(text: str, broker: int) -> frozenset[int] | None:
     """The partitions that a list names of a broker; None: all partitions."""
     if text.strip() == EVERY_PARTITION:

@@ -145,6 +145,8 @@ class LedPartitions:
         self._find_partition = find_partition
         self._find_offset = find_offset
         self._led: dict[ShareKey, LedPartition] = {}
+        self._led_at: dict[TopicPartition, dict[ShareKey, LedPartition]] = {}
+        """The same by partition: a topic of thousands may be deleted in one turn of the event loop."""
         self._decided: dict[LedPartition, list[tuple[StateChange | None, Sequence[StoredBatch], _Done]]] = {}
         """The changes to store with the next write."""
         self._writers: dict[ShareKey, asyncio.Task[None]] = {}
@@ -188,6 +190,7 @@ class LedPartitions:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         machine = SharePartition(lambda: self.settings.limits(key.group_id))
         led = self._led[key] = LedPartition(key, partition, machine)
+        self._led_at.setdefault(partition.topic_partition, {})[key] = led
         self._start(self._load(led))
         return led
 
@@ -201,9 +204,8 @@ class LedPartitions:
 
     def leadership_changed(self, topic: str, index: int, leads: bool, leader_epoch: int) -> None:
         """Give up the share partitions of a partition that this broker leads no more."""
-        place = TopicPartition(topic, index)
-        for led in tuple(self._led.values()):
-            if led.partition.topic_partition == place and not (leads and led.is_led):
+        for led in tuple(self._led_at.get(TopicPartition(topic, index), {}).values()):
+            if not (leads and led.is_led):
                 self._fence(led)
 
     def drop_group(self, group_id: str) -> None:
@@ -215,6 +217,10 @@ class LedPartitions:
     def _fence(self, led: LedPartition) -> None:
         if self._led.get(led.key) is led:
             del self._led[led.key]
+            place = led.partition.topic_partition
+            del self._led_at[place][led.key]
+            if not self._led_at[place]:
+                del self._led_at[place]
         led.state = LedState.FENCED
         if led.timer is not None:
             led.timer.cancel()
@@ -238,7 +244,9 @@ class LedPartitions:
             led.error = _shown(error)
             logger.warning(
                 "Group %s: its share of %s-%d cannot be loaded: %s",
-                *(shortened(key.group_id), *led.partition.topic_partition, error),
+                shortened(key.group_id),
+                *led.partition.topic_partition,
+                error,
             )
             self._fence(led)
             return
@@ -378,7 +386,9 @@ class LedPartitions:
         except Exception as error:
             logger.warning(
                 "Group %s: its share of %s-%d cannot be stored: %s",
-                *(shortened(led.key.group_id), *led.partition.topic_partition, error),
+                shortened(led.key.group_id),
+                *led.partition.topic_partition,
+                error,
             )
             return _shown(error)
         return None

@@ -85,21 +85,15 @@ class ShareCoordinator:
         log: TopicLog,
         *,
         blocking: Callable[..., Awaitable[Any]],
-        clustered: bool = False,
     ) -> None:
-        """`blocking(call, *args)` runs a long call in a worker thread.
-
-        If `clustered`, this broker leads the partitions of which `leadership_changed` says so, and otherwise
-        all.
-        """
-        self.runtime = CoordinatorRuntime(self, log, clock, timers, blocking=blocking, clustered=clustered)
+        """`blocking(call, *args)` runs a long call in a worker thread."""
+        self.runtime = CoordinatorRuntime(self, log, clock, timers, blocking=blocking)
         self._config = config
         self._clock = clock
         self._timers = timers
         self._log = log
         self._image = MetadataImage()
-        seconds = config.write_timeout_ms / 1000 if clustered else None
-        self._writes = EventWrites(self.runtime, CommitDeadlines(timers, seconds))
+        self._writes = EventWrites(self.runtime, CommitDeadlines(timers, config.write_timeout_ms / 1000))
         self._states: dict[ShareKey, ShareState] = {}
         self._redundant: dict[int, _Redundant] = {}
         """By partition: the states to delete next."""
@@ -124,7 +118,7 @@ class ShareCoordinator:
     def leadership_changed(self, topic: str, partition: int, leads: bool, leader_epoch: int) -> None:
         """Load or unload a partition after this broker became its leader or ceased to be.
 
-        In a cluster it is called for each change, in their order.
+        It is called for each change, in their order.
         """
         if topic == self._log.topic:
             self.runtime.leadership_changed(partition, leads=leads, leader_epoch=leader_epoch)
@@ -276,7 +270,9 @@ class ShareCoordinator:
             except KafkaError as error:
                 logger.info(
                     "Old records of %s-%d are not deleted now: %s",
-                    *(self._log.topic, partition, describe(error)),
+                    self._log.topic,
+                    partition,
+                    describe(error),
                 )
         self._snapshot_cold()
 

@@ -35,7 +35,6 @@ class ShareParts:
         image: Callable[[], MetadataImage],
         find_partition: Callable[[str, int], Partition],
         blocking: Callable[..., Awaitable[Any]],
-        clustered: bool,
     ) -> None:
         """Make the parts, which are not started.
 
@@ -49,7 +48,6 @@ class ShareParts:
             timers,
             log,
             blocking=blocking,
-            clustered=clustered,
         )
         starts = StartOffsets(
             clock,
@@ -86,7 +84,7 @@ class ShareParts:
         self.led.metadata_changed(old, new)
 
     def leadership_changed(self, topic: str, partition: int, leads: bool, leader_epoch: int) -> None:
-        """Act on a change of what this broker leads, in a cluster."""
+        """Act on a change of what this broker leads."""
         self.coordinator.leadership_changed(topic, partition, leads, leader_epoch)
         self.led.leadership_changed(topic, partition, leads, leader_epoch)
 

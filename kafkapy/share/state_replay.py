@@ -42,7 +42,10 @@ class ShareStateReplay:
                     raise
                 logger.error(
                     "%s: offsets %d to %d cannot be read and are skipped: %s",
-                    *(self._name, header.base_offset, header.last_offset, describe(error)),
+                    self._name,
+                    header.base_offset,
+                    header.last_offset,
+                    describe(error),
                 )
 
     def result(self) -> dict[ShareKey, ShareState]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -21,6 +22,7 @@ from kafkapy.spark.installation import LAKES, find_java, find_spark
 from kafkapy.spark.jars import cached, default_cache, find_jars, size
 from kafkapy.spark.setup_error import SparkSetupError
 
+_ANSWER_SECONDS = 5.0
 _NEEDED_MEMORY = 2_000  # MB: 1 GB for a driver's heap, the rest for Java and Python themselves
 
 
@@ -194,6 +196,22 @@ def _memory() -> str:
 
 
 def _broker(bootstrap: str) -> str:
-    from kafkapy.pipeline.topics import Topics
+    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka.admin import AdminClient
 
-    return f"{bootstrap} answers, {len(Topics(bootstrap).names())} topics"
+    reasons = [""]
+
+    def remember(error: KafkaError) -> None:
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:
+            reasons.append(f" ({re.sub(r' [(]after [0-9]+ms in state [A-Z_]+[)]', '', error.str())})")
+
+    # Failures are told here; librdkafka would log them too.
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0, "error_cb": remember})
+    try:
+        topics = admin.list_topics(timeout=_ANSWER_SECONDS).topics
+    except KafkaException:
+        admin.poll(0)
+        raise UserError(
+            f"cannot reach a Kafka broker at {bootstrap}{reasons[-1]}; start it, or name another (bootstrap)"
+        ) from None
+    return f"{bootstrap} answers, {len(topics)} topics"

@@ -17,7 +17,7 @@ These settings are set; `conf` overrides them:
     spark.driver.defaultJavaOptions    log4j2.properties beside this file; Spark's default logs warnings
     spark.*.defaultJavaOptions         no Avro string of more than 100 MB: a damaged length could end the JVM
     spark.ui.showConsoleProgress       false: the progress bar would be drawn into the caller's output
-    spark.redaction.regex              the secrets that Spark's outputs hide (configs/secret_names.py)
+    spark.redaction.regex              the secrets that Spark's outputs hide (spark/secret_names.py)
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafkapy.configs.secret_names import SECRET_NAMES, is_secret
 from kafkapy.spark.checks import as_lakes, check_setup, jars_folder
 from kafkapy.spark.installation import Spark, find_spark
 from kafkapy.spark.jars import IVY_SETTINGS, default_cache, find_jars
+from kafkapy.spark.log_source import register
+from kafkapy.spark.secret_names import SECRET_NAMES, is_secret
 from kafkapy.spark.setup_error import SparkSetupError
 
 if TYPE_CHECKING:
@@ -83,8 +84,6 @@ def session(
     else:
         _adjust(running, settings)
     _require(running, lakes)
-    from kafkapy.pipeline.log_source import register
-
     register(running)
     return running
 

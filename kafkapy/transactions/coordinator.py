@@ -81,7 +81,6 @@ class TransactionCoordinator:
         new_producer_id: Callable[[], Awaitable[int]],
         blocking: Callable[..., Awaitable[Any]],
         version: int,
-        clustered: bool = False,
     ) -> None:
         """Use the given parts of the broker.
 
@@ -94,10 +93,9 @@ class TransactionCoordinator:
             new_producer_id: gives a producer id that nobody has, or raises KafkaError.
             blocking: `blocking(call, *args)` runs a long call in a worker thread.
             version: the transaction version of the cluster.
-            clustered: whether this broker leads the partitions of which `leadership_changed` says so, or all.
         """
         self.version = version
-        self.runtime = CoordinatorRuntime(self, log, clock, timers, blocking=blocking, clustered=clustered)
+        self.runtime = CoordinatorRuntime(self, log, clock, timers, blocking=blocking)
         self._config = config
         self._clock = clock
         self._timers = timers
@@ -109,7 +107,7 @@ class TransactionCoordinator:
         """Those with a transaction, which may time out."""
         self._ending: dict[str, Sending] = {}
         """The markers that are being written, by transactional id."""
-        self._deadlines = CommitDeadlines(timers, config.request_timeout_ms / 1000 if clustered else None)
+        self._deadlines = CommitDeadlines(timers, config.request_timeout_ms / 1000)
         self._timeout_check: Cancellable | None = None
         self._expiration_check: Cancellable | None = None
         self._waiting: set[asyncio.Task[None]] = set()
@@ -138,7 +136,7 @@ class TransactionCoordinator:
     def leadership_changed(self, topic: str, partition: int, leads: bool, leader_epoch: int) -> None:
         """Load or unload a partition after this broker became its leader or ceased to be.
 
-        In a cluster it is called for each change, in their order.
+        It is called for each change, in their order.
         """
         if topic == self._topic:
             self.runtime.leadership_changed(partition, leads=leads, leader_epoch=leader_epoch)

@@ -25,8 +25,16 @@ def java_perf(partitions: int, record_size: int, megabytes: int) -> Callable[[Ta
         printed = _tool(
             "ProducerPerformance",
             *server,
-            *("--num-records", str(records), "--record-size", str(record_size), "--throughput", "-1"),
-            *("--command-property", "acks=all", "linger.ms=5", "batch.size=131072"),
+            "--num-records",
+            str(records),
+            "--record-size",
+            str(record_size),
+            "--throughput",
+            "-1",
+            "--command-property",
+            "acks=all",
+            "linger.ms=5",
+            "batch.size=131072",
         )
         written = watch.cost()
         summary = _SENT.findall(printed)[-1]

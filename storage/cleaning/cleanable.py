@@ -120,7 +120,9 @@ def _first_dirty_offset(log: PartitionLog) -> int:
     if cleaned > log.log_end_offset:
         logger.warning(
             "%s ends at offset %d but was compacted up to %d: compacting all of it again.",
-            *(log.topic_partition, log.log_end_offset, cleaned),
+            log.topic_partition,
+            log.log_end_offset,
+            cleaned,
         )
         log.cleaned_offset = None
         return log.log_start_offset

@@ -135,7 +135,14 @@ def report(partition_directory: str, segment_path: str, damaged: DamagedRange, r
         "Offsets %d to %d of %s are damaged: bytes %d to %d of %s (%s). The records before and after them "
         "are served; readers of these offsets get CORRUPT_MESSAGE and can continue at offset %d. Restore the "
         "file from a backup with the broker stopped, and remove %s/%s; or leave it to retention.",
-        *(damaged.first_offset, damaged.end_offset - 1, partition_directory.rpartition("/")[2]),
-        *(damaged.position, damaged.end_position, segment_path, reason, damaged.end_offset),
-        *(partition_directory, DAMAGED_OFFSETS),
+        damaged.first_offset,
+        damaged.end_offset - 1,
+        partition_directory.rpartition("/")[2],
+        damaged.position,
+        damaged.end_position,
+        segment_path,
+        reason,
+        damaged.end_offset,
+        partition_directory,
+        DAMAGED_OFFSETS,
     )

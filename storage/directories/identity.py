@@ -129,7 +129,10 @@ def find_missing(directories: Sequence[LogDirectory]) -> list[str]:
             "The log directory %s, which this broker had at its last start, is missing. What it holds answers"
             " KAFKA_STORAGE_ERROR. Mount it, name it in log.dirs and start again; or, to give up what is in"
             " it, stop the broker and remove %s%s from meta.properties in %s.",
-            *(path, DIRECTORY_KEY, uuid_to_text(directory_id), " and ".join(present.values())),
+            path,
+            DIRECTORY_KEY,
+            uuid_to_text(directory_id),
+            " and ".join(present.values()),
         )
     return list(missing.values())
 

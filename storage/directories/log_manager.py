@@ -320,7 +320,9 @@ class LogManager:
             if refilled:
                 logger.warning(
                     "%s is gone from %s, where it had offsets up to %d: it is fetched from its leader again.",
-                    *(topic_partition, known_in.path, known_end - 1),
+                    topic_partition,
+                    known_in.path,
+                    known_end - 1,
                 )
             else:
                 raise StorageError(
@@ -479,8 +481,11 @@ class LogManager:
             logger.error(
                 "%s is not a log of this topic, which has the id %s, but of one with the id %s: it is kept as"
                 " %s/%s. If that topic was deleted, remove it.",
-                *(log.path, uuid_to_text(topic_id), uuid_to_text(log.topic_id or ZERO_UUID)),
-                *(directory.path, name),
+                log.path,
+                uuid_to_text(topic_id),
+                uuid_to_text(log.topic_id or ZERO_UUID),
+                directory.path,
+                name,
             )
             log.moved_to(self._renamed(directory, log.path, name))
         directory.log_count -= 1

@@ -109,7 +109,9 @@ class LogMoves:
         path = f"{copy.log_directory.path}/{topic_partition}"
         logger.warning(
             "The log of %s is gone; its copy %s, which ends at offset %d, replaces it.",
-            *(topic_partition, copy.path, copy.log_end_offset),
+            topic_partition,
+            copy.path,
+            copy.log_end_offset,
         )
         try:
             copy.log_directory.files.rename(copy.path, path)

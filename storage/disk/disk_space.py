@@ -105,7 +105,8 @@ class DiskSpace:
             logger.error(
                 "The disk of %s is so full that offset commits, new members and transactions are refused "
                 "(COORDINATOR_NOT_AVAILABLE): the rest is for topic changes, deletions and restarts. %s",
-                *(self._directory, _REMEDY),
+                self._directory,
+                _REMEDY,
             )
 
     def look(self, now_ms: int) -> None:
@@ -118,7 +119,10 @@ class DiskSpace:
                 logger.error(
                     "The disk of %s is full: %d bytes are free, less than the %d kept for the broker itself. "
                     "Producers are refused (KAFKA_STORAGE_ERROR), consumers go on. %s",
-                    *(self._directory, free, self.limit, _REMEDY),
+                    self._directory,
+                    free,
+                    self.limit,
+                    _REMEDY,
                 )
             self.full = True
             return
@@ -186,6 +190,8 @@ class DiskSpace:
             file.release()
         logger.error(
             "The disk of %s is full to the last byte; %d reserved bytes go to the broker's own writes. %s",
-            *(self._directory, released, _REMEDY),
+            self._directory,
+            released,
+            _REMEDY,
         )
         return True

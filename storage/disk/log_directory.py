@@ -289,7 +289,8 @@ class LogDirectory:
                 logger.error(
                     "The log directory %s takes no writes at present: its file system is frozen, or hangs."
                     " %s",
-                    *(self.path, _STUCK),
+                    self.path,
+                    _STUCK,
                 )
         return StuckError(self.path, f"The log directory {self.path} takes no writes at present.")
 
@@ -310,7 +311,8 @@ class LogDirectory:
                 level,
                 "The log directory %s is offline from now on: %s. Its partitions answer KAFKA_STORAGE_ERROR. "
                 "Check the disk, then restart the broker; nothing that was acknowledged is given up.",
-                *(self.path, error.message),
+                self.path,
+                error.message,
             )
             self.on_failure(self, error)
         return error

@@ -97,7 +97,10 @@ def _delete(log: LogState, truncator: Truncator, may_go: Predicate, reason: str,
     if count:
         logger.info(
             "%s: deleting %d segments, offsets %d and up: %s",
-            *(log.topic_partition, count, segments[0].base_offset, reason),
+            log.topic_partition,
+            count,
+            segments[0].base_offset,
+            reason,
         )
         with log.log_directory.files.waiting_for_disk():  # nothing may cut this off
             truncator.remove_oldest(count)

@@ -78,7 +78,8 @@ class Truncator:
             first = segment.damage[0]
             logger.warning(
                 "Truncating %s at offset %d, the first damaged one. Later records have to be fetched again.",
-                *(self._log.topic_partition, first.first_offset),
+                self._log.topic_partition,
+                first.first_offset,
             )
             try:
                 self._truncate(segment, first.first_offset)

@@ -25,12 +25,10 @@ Source: LogLoader, LogSegment.recover, UnifiedLog.rebuildProducerState.
 from __future__ import annotations
 
 import logging
-import zlib
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from kafkapy.protocol.errors import DecodeError
-from kafkapy.protocol.records import MAGIC, BatchHeader, read_header
 from kafkapy.protocol.types import TopicPartition, Uuid
 from kafkapy.storage.damage.damage import DamagedRange, save_damage
 from kafkapy.storage.damage.policy import SERVE_AROUND
@@ -45,7 +43,8 @@ from kafkapy.storage.disk.errors import CorruptLogError
 from kafkapy.storage.disk.file_names import INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, file_name
 from kafkapy.storage.disk.files import release_all
 from kafkapy.storage.disk.log_directory import LogDirectory
-from kafkapy.storage.log.batches import BadBatchError, reason_against
+from kafkapy.storage.log.batch_walk import walk
+from kafkapy.storage.log.batches import BadBatchError
 from kafkapy.storage.log.epochs import LeaderEpochCache
 from kafkapy.storage.log.first_read import indexed_end
 from kafkapy.storage.log.log_config import LogConfig
@@ -63,6 +62,7 @@ from kafkapy.storage.log.unchecked import Unchecked
 from kafkapy.storage.recovery.leftovers import finish_interrupted_work
 from kafkapy.storage.recovery.repairs import Emptied, Gap, Listener, Truncated, nobody
 from kafkapy.storage.recovery.segment_damage import check_aborted, note_damage
+from kafkapy.storage.recovery.segment_rebuild import SegmentRebuild
 
 logger = logging.getLogger(__name__)
 
@@ -328,30 +328,25 @@ class _Loader:
         indexed = indexed_end(segment) if following is not None else 0
         if segment.base_offset < self._durable_offset:
             self._note_damage(segment, max(end_offset, segment.base_offset), following)
-        indexes = segment.indexes
-        indexes.reset()
-        txn_index = segment.txn_index
-        txn_index.reset()
-        expected, good_bytes, reason = max(end_offset, segment.base_offset), 0, None
-        try:
-            for position, batch in segment.batches():
-                header = read_header(batch)
-                reason = self._reason_against(header, batch, expected, segment.base_offset)
-                if reason is not None:
-                    break
-                if indexes.note_batch(position, header.last_offset, header.max_timestamp):
-                    indexes.add_entry(position, header.last_offset)
-                self._assign_epoch(header.partition_leader_epoch, header.base_offset)
-                self._producers.replay(header, batch, self._now_ms, txn_index.append)
-                expected, good_bytes = header.next_offset, position + len(batch)
-        except BadBatchError as error:
-            reason = error.reason
-        except DecodeError as error:
-            reason = str(error)
-        if reason is not None:
-            return max(expected, *self._damage_ends(segment, good_bytes)), good_bytes, reason
-        indexes.complete()
-        expected = max(expected, *self._damage_ends(segment, segment.size))
+        rebuild = SegmentRebuild(
+            segment,
+            self._path,
+            self._log_directory.path,
+            self._assign_epoch,
+            self._producers,
+            self._now_ms,
+        )
+        walked = walk(
+            segment.batches(),
+            rebuild,
+            base_offset=segment.base_offset,
+            expected=max(end_offset, segment.base_offset),
+        )
+        good_bytes = segment.size if walked.bad is None else walked.position
+        expected = max(walked.next_offset, *self._damage_ends(segment, good_bytes))
+        if walked.bad is not None:
+            return expected, good_bytes, walked.bad.reason
+        segment.indexes.complete()
         if following is not None and expected < min(following, self._durable_offset, indexed):
             lost = DamagedRange(segment.size, segment.size, expected, following)
             SERVE_AROUND.found(segment, [lost], f"the file ends at byte {segment.size}")
@@ -383,21 +378,6 @@ class _Loader:
         self._producers.end_offset = self._durable_offset
         return self._durable_offset
 
-    def _reason_against(
-        self, header: BatchHeader, batch: memoryview, expected: int, base_offset: int
-    ) -> str | None:
-        """Return why these bytes cannot be the next batch; None if they can."""
-        if header.magic != MAGIC:
-            # Zeros and torn writes have no valid CRC; a message of the old formats has one, from its magic
-            # on.
-            if header.magic in (0, 1) and zlib.crc32(batch[16:]) == int.from_bytes(batch[12:16], "big"):
-                raise CorruptLogError(
-                    self._log_directory.path,
-                    f"{self._path} holds messages in format {header.magic}: import the directory first",
-                )
-            return f"message format {header.magic}"
-        return reason_against(header, batch, expected, base_offset)
-
     # --- pass 3: note damage, truncate, or refuse -----------------------------------------------------------
 
     def _truncate(
@@ -409,8 +389,14 @@ class _Loader:
         logger.warning(
             "Truncating %s at offset %d: %s at byte %d of %s. %d bytes and %d later segments are removed; "
             "none of that was known to be on disk (recovery point %d).",
-            *(self._topic_partition, end_offset, reason, good_bytes, segment.path),
-            *(segment.size - good_bytes, len(later), self._offsets.recovery_point),
+            self._topic_partition,
+            end_offset,
+            reason,
+            good_bytes,
+            segment.path,
+            segment.size - good_bytes,
+            len(later),
+            self._offsets.recovery_point,
         )
         self._listener(
             Truncated(segment.path, good_bytes, segment.size - good_bytes, end_offset, len(later), reason)
@@ -433,7 +419,11 @@ class _Loader:
         logger.warning(
             "Truncating %s at offset %d: the next segment begins at %d. %d segments are removed; none "
             "of that was known to be on disk (recovery point %d).",
-            *(self._topic_partition, end_offset, base_offset, len(later), self._offsets.recovery_point),
+            self._topic_partition,
+            end_offset,
+            base_offset,
+            len(later),
+            self._offsets.recovery_point,
         )
         self._listener(Gap(later[0].path, base_offset, end_offset, len(later)))
         self._remove(later)

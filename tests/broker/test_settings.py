@@ -173,5 +173,8 @@ def refusals(broker: kafkapy.Broker) -> dict[str, set[ErrorCode]]:
             while (answer := client.ask(beat, version)).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                 time.sleep(0.005)
             (described,) = client.ask(describe, 0).groups
+            for refusal in (answer, described):
+                if refusal.error_code == ErrorCode.UNSUPPORTED_VERSION:
+                    assert refusal.error_message is None  # the client's own message names the remedy
             found[protocol] = {ErrorCode(answer.error_code), ErrorCode(described.error_code)}
     return found

@@ -459,10 +459,13 @@ def test_a_default_of_what_is_not_supported_is_accepted() -> None:
 
 def test_every_setting_is_obeyed_refused_or_said_to_have_no_effect() -> None:
     package = Path(kafkapy.__file__).parent
+    # These name settings without obeying them.
+    apart = {package / "configs" / "unsupported.py", package / "configs" / "docs.py"}
     sources = "".join(
         path.read_text()
-        for path in (*package.rglob("*.py"), *(package / "storage").glob("*.py"))
-        if path.name not in ("configs/unsupported.py", "config_docs.py")
+        for folder in (package, package / "storage", package / "protocol")
+        for path in folder.rglob("*.py")
+        if path not in apart
     )
     topic_defaults = {broker_synonym(name) for name in topic_keys()}
     silent = [

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kafkapy.configs import keys
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.groups.config import GroupConfig
 from kafkapy.transactions.config import TransactionConfig
@@ -54,8 +55,6 @@ TRANSACTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ),
     ("request.timeout.ms", "5000", {"request_timeout_ms": 5_000}),
 ]
-NOT_SETTINGS = {"new_member_join_timeout_ms"}
-"""Not in Apache Kafka either."""
 
 
 @pytest.mark.parametrize(
@@ -73,4 +72,10 @@ def test_every_field_comes_from_a_setting(
     config: type[GroupConfig] | type[TransactionConfig], cases: list[tuple[str, str, dict[str, Any]]]
 ) -> None:
     tested = {name for _, _, changed in cases for name in changed}
-    assert tested | NOT_SETTINGS == {field.name for field in fields(config)} | NOT_SETTINGS
+    assert tested == {field.name for field in fields(config)}
+
+
+def test_defaults_are_those_of_the_table_of_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    changed = replace(keys.broker_keys()["group.max.size"], default="77")
+    monkeypatch.setitem(keys.broker_keys(), "group.max.size", changed)
+    assert GroupConfig().max_size == 77

@@ -22,8 +22,8 @@ from kafkapy.protocol.plain_batch import build_plain_batch
 from kafkapy.protocol.records import decode_records, iter_headers
 from kafkapy.replicas.group_commit import GroupCommit
 from kafkapy.replicas.partition import Partition
-from kafkapy.replicas.replication import SoleReplica
 from tests.groups.memory_log import run_here
+from tests.replicas.sole_replica import SoleReplica
 from tests.storage.log_harness import Logs
 
 TOPIC = "__consumer_offsets"

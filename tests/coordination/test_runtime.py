@@ -18,7 +18,7 @@ from kafkapy.metadata.image import MetadataImage
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.plain_batch import KeyValue
 from kafkapy.protocol.records import decode_records, iter_headers
-from tests.groups.memory_log import MemoryLog
+from tests.groups.memory_log import MemoryLog, lead_all
 from tests.loop.turned_clock import TurnedClock, TurnedTimers
 
 PARTITIONS = 4
@@ -50,13 +50,13 @@ class Counting:
     A record's key decides where it lives.
     """
 
-    def __init__(self, *, clustered: bool = False) -> None:
+    def __init__(self, *, leads: bool = True) -> None:
         self.log = MemoryLog(PARTITIONS)
         self.clock = TurnedClock()
         self.timers = TurnedTimers(self.clock)
-        self.runtime = CoordinatorRuntime(
-            self, self.log, self.clock, self.timers, blocking=self.call, clustered=clustered
-        )
+        self.runtime = CoordinatorRuntime(self, self.log, self.clock, self.timers, blocking=self.call)
+        if leads:
+            lead_all(self.runtime, self.log)
         self.pause: asyncio.Event | None = None
         """What blocking calls wait for, if anything."""
         self.image = MetadataImage()
@@ -375,7 +375,7 @@ class TestInACluster:
     @pytest.fixture
     async def counting(self) -> Counting:
         """A partition 0 that this broker leads in epoch 5."""
-        counting = Counting(clustered=True)
+        counting = Counting(leads=False)
         await counting.runtime.ensure_topic()
         counting.leads(0, 5)
         return counting
@@ -386,7 +386,7 @@ class TestInACluster:
         assert not counting.runtime.is_loading
 
     async def test_a_broker_may_lead_before_it_sees_the_topic(self) -> None:
-        counting = Counting(clustered=True)
+        counting = Counting(leads=False)
         counting.leads(2, 0)
         assert counting.error_of(KEYS[2]) is ErrorCode.NOT_COORDINATOR
         await counting.runtime.ensure_topic()

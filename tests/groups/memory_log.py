@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+from kafkapy.coordination.runtime import CoordinatorRuntime
 from kafkapy.coordination.topic_log import Done
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.coordinator import GroupCoordinator
@@ -153,6 +154,12 @@ class MemoryLog:
         return Topic(GROUP_METADATA_TOPIC, random_uuid(), ())
 
 
+def lead_all(runtime: CoordinatorRuntime[Any], log: MemoryLog) -> None:
+    """Let a broker lead all partitions of a log, also of one that is not created yet."""
+    for partition in range(log.new_partitions):
+        runtime.leadership_changed(partition, leads=True, leader_epoch=0)
+
+
 Blocking = Callable[..., Awaitable[Any]]
 
 
@@ -167,11 +174,14 @@ def coordinator(
     timers: TurnedTimers,
     config: GroupConfig | None = None,
     *,
-    clustered: bool = False,
+    leads: bool = True,
     share_state: StateKeeper | None = None,
     blocking: Blocking = run_here,
 ) -> GroupCoordinator:
-    """A coordinator on `log`, not started."""
+    """A coordinator on `log`, not started.
+
+    Its broker leads all partitions, or at first none.
+    """
     groups = GroupCoordinator(
         config or GroupConfig(),
         clock,
@@ -179,9 +189,10 @@ def coordinator(
         log,
         blocking=blocking,
         costly=blocking,
-        clustered=clustered,
         share_state=share_state,
     )
+    if leads:
+        lead_all(groups.runtime, log)
     image = MetadataImage()
     log.created = lambda: groups.metadata_changed(image, image.with_topics([log.entry()]))
     return groups

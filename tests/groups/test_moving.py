@@ -41,8 +41,8 @@ class Two:
         self.log = MemoryLog(PARTITIONS)
         self.clock = TurnedClock()
         self.timers = TurnedTimers(self.clock)
-        self.second = coordinator(self.log, self.clock, self.timers, CONFIG, clustered=True)
-        self.first = coordinator(self.log, self.clock, self.timers, CONFIG, clustered=True)
+        self.second = coordinator(self.log, self.clock, self.timers, CONFIG, leads=False)
+        self.first = coordinator(self.log, self.clock, self.timers, CONFIG, leads=False)
         self.epoch = 0
 
     async def start(self) -> Two:
@@ -262,19 +262,3 @@ class TestDeadlines:
         two.log.release()
         group.check()
         assert group.state is GroupState.PREPARING_REBALANCE
-
-    async def test_without_a_cluster_there_is_no_deadline(self) -> None:
-        log, clock = MemoryLog(), TurnedClock()
-        timers = TurnedTimers(clock)
-        groups = coordinator(log, clock, timers, CONFIG)
-        groups.start()
-        await groups.runtime.ensure_topic()
-        log.hold = True
-        answers: list[ErrorCode] = []
-        groups.check_commit("g", "", None, -1)
-        outcome = groups.commit_offsets("g", {T0: encode_offset(1, 0, "", 0)})
-        groups.report_commit(outcome, answers.append)
-        timers.advance(60)
-        assert not answers
-        log.release()
-        assert answers == [ErrorCode.NONE]

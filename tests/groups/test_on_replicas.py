@@ -46,7 +46,7 @@ class Brokers:
     def coordinator(self, node: Node) -> GroupCoordinator:
         log = node.topic_log(GROUP_METADATA_TOPIC)
         groups = GroupCoordinator(
-            CONFIG, Clock(), node.timers, log, blocking=node.blocking, costly=node.blocking, clustered=True
+            CONFIG, Clock(), node.timers, log, blocking=node.blocking, costly=node.blocking
         )
         node.replicas.on_leadership(groups.leadership_changed)
         groups.start()

@@ -256,7 +256,7 @@ class TestGroupsOfOtherBrokers:
     async def world(self, world: Any) -> Any:
         clock, log = TurnedClock(), MemoryLog()
         world.clock = clock
-        world.groups = coordinator(log, clock, TurnedTimers(clock), clustered=True)
+        world.groups = coordinator(log, clock, TurnedTimers(clock), leads=False)
         world.connection.peer_host = "10.0.0.1"
         await log.create()
         publish(world, topic("t", OTHER))

@@ -374,7 +374,7 @@ def test_a_request_about_many_things_is_handled_in_turns(
     client: RawClient, monkeypatch: pytest.MonkeyPatch, request_: TopMessage, version: int
 ) -> None:
     monkeypatch.setattr("kafkapy.loop.turns.TURN_SECONDS", 0)
-    monkeypatch.setattr("kafkapy.handlers.offset_commit.CHECKED_AT_ONCE", 1)
+    monkeypatch.setattr("kafkapy.groups.offsets.commit.CHECKED_AT_ONCE", 1)
     turns, give = 0, Turns._give
 
     def count(self: Turns) -> None:

@@ -9,9 +9,7 @@ from dataclasses import replace
 import pytest
 
 import kafkapy
-from kafkapy.handlers import existing_partitions as module
 from kafkapy.handlers import offset_commit
-from kafkapy.handlers.existing_partitions import existing_partitions, find_partition
 from kafkapy.loop.clock import Clock
 from kafkapy.metadata.image import NO_LEADER, PartitionState, Topic
 from kafkapy.protocol.errors import ErrorCode
@@ -106,23 +104,13 @@ def test_a_plain_commit_is_stored_and_answered_as_any_other(
     assert version == 1 or REQUESTS // 3 < plain < REQUESTS
 
 
-def test_partitions_are_remembered_until_the_topic_changes() -> None:
+def test_a_topic_names_its_partitions_always_by_the_same_objects() -> None:
     exists, gap = PartitionState(1, 0, (1,), (1,)), PartitionState(NO_LEADER, 0, (), ())
     topic = Topic("t", b"i" * 16, (exists, gap))
-    found = [find_partition(topic, index) for index in (-1, 0, 1, 2)]
-    assert found == [None, TopicPartition("t", 0), None, None]
-    assert existing_partitions(topic) == {0: TopicPartition("t", 0)}
+    assert [topic.find(index) for index in (-1, 0, 1, 2)] == [None, TopicPartition("t", 0), None, None]
+    assert topic.find(0) is topic.find(0)
     changed = replace(topic, partitions=(gap, exists))
-    assert existing_partitions(changed) == {}
-    assert find_partition(changed, 1) is find_partition(changed, 1)
-    assert existing_partitions(changed) == {1: TopicPartition("t", 1)}
-
-
-def test_only_so_many_topics_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_TOPICS", 10)
-    for number in range(25):
-        existing_partitions(Topic(f"t{number}", number.to_bytes(16, "big"), ()))
-        assert len(module._found) <= 10
+    assert [changed.find(index) for index in (0, 1)] == [None, TopicPartition("t", 1)]
 
 
 def test_a_topic_that_was_created_again_has_only_its_own_partitions(broker: kafkapy.Broker) -> None:

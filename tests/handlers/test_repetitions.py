@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import kafkapy
 from kafkapy.broker.core import BrokerCore
+from kafkapy.handlers.list_partition_reassignments import handle as list_moves
+from kafkapy.loop.turns import at_once
 from kafkapy.protocol.codec import holds_more
+from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.messages import (
     consumer_group_describe,
+    describe_client_quotas,
     describe_configs,
     describe_groups,
     describe_log_dirs,
@@ -20,15 +26,21 @@ from kafkapy.protocol.messages import (
     describe_share_group_offsets,
     describe_topic_partitions,
     describe_transactions,
+    describe_user_scram_credentials,
+    fetch,
     find_coordinator,
+    list_offsets,
+    list_partition_reassignments,
     metadata,
     offset_fetch,
+    offset_for_leader_epoch,
     read_share_group_state,
     read_share_group_state_summary,
+    share_fetch,
     share_group_describe,
     streams_group_describe,
 )
-from kafkapy.protocol.types import Uuid
+from kafkapy.protocol.types import TopicPartition, Uuid
 from kafkapy.share.share_partition import StoredBatch
 from kafkapy.share.state import ShareState
 from kafkapy.share.state_records import ShareKey
@@ -36,6 +48,7 @@ from kafkapy.storage.log.producers import ProducerEntry
 from tests.handlers.group_client import commit
 from tests.handlers.group_client import find_coordinator as find
 from tests.handlers.produce_client import create_topic
+from tests.handlers.share_client import ShareMember
 from tests.network.raw_client import RawClient
 
 TIMES = 10_000
@@ -141,6 +154,54 @@ REQUESTS: list[tuple[TopMessage, int]] = [
         ),
         9,
     ),
+    (
+        fetch.FetchRequest(
+            max_wait_ms=0,
+            topics=[
+                fetch.FetchTopic(
+                    topic="t", partitions=[fetch.FetchPartition(partition_max_bytes=1 << 20)] * (TIMES // 10)
+                )
+            ]
+            * 10,
+        ),
+        12,
+    ),
+    (
+        offset_for_leader_epoch.OffsetForLeaderEpochRequest(
+            topics=[
+                offset_for_leader_epoch.OffsetForLeaderTopic(
+                    topic="t",
+                    partitions=[offset_for_leader_epoch.OffsetForLeaderPartition(leader_epoch=0)]
+                    * (TIMES // 10),
+                )
+            ]
+            * 10
+        ),
+        4,
+    ),
+    (
+        list_partition_reassignments.ListPartitionReassignmentsRequest(
+            topics=[
+                list_partition_reassignments.ListPartitionReassignmentsTopics(
+                    name="t", partition_indexes=[0] * TIMES
+                )
+            ]
+        ),
+        0,
+    ),
+    (
+        describe_user_scram_credentials.DescribeUserScramCredentialsRequest(
+            users=[describe_user_scram_credentials.UserName(name="u")] * TIMES
+        ),
+        0,
+    ),
+    (
+        describe_client_quotas.DescribeClientQuotasRequest(
+            components=[describe_client_quotas.ComponentData(entity_type="user", match_type=0, match="u")]
+            * TIMES
+        ),
+        1,
+    ),
 ]
 
 
@@ -180,3 +241,44 @@ def test_the_state_of_a_share_partition_is_read_once(kafka_broker: kafkapy.Broke
     )
     summary = kafka_broker.call(lambda core: core.inter_broker.ask(core.node_id, summary_request, seconds=60))
     assert [len(topic.partitions) for topic in summary.results] == [1]
+
+
+def test_a_partition_that_is_fetched_by_a_share_member_ten_thousand_times_is_answered_once(
+    client: RawClient,
+) -> None:
+    topic_id = topic_id_of(client)
+    member = ShareMember(client, "t", topic_id, group="shared")
+    member.join()
+    partition = share_fetch.FetchPartition(partition_index=0)
+    request = share_fetch.ShareFetchRequest(
+        group_id="shared",
+        member_id=member.member,
+        share_session_epoch=0,
+        max_wait_ms=0,
+        max_bytes=1 << 20,
+        topics=[share_fetch.FetchTopic(topic_id=topic_id, partitions=[partition] * (TIMES // 10))] * 10,
+    )
+    response = client.ask(request, 1)
+    assert [len(topic.partitions) for topic in response.responses] == [1]
+
+
+def test_a_partition_whose_offset_is_asked_for_twice_is_refused_without_a_search(client: RawClient) -> None:
+    wanted = list_offsets.ListOffsetsPartition(partition_index=0, timestamp=1)
+    request = list_offsets.ListOffsetsRequest(
+        topics=[list_offsets.ListOffsetsTopic(name="t", partitions=[wanted] * TIMES)]
+    )
+    ((topic),) = client.ask(request, 7).topics
+    assert {each.error_code for each in topic.partitions} == {ErrorCode.INVALID_REQUEST}
+
+
+def test_a_move_that_is_asked_for_ten_thousand_times_is_listed_once() -> None:
+    state = SimpleNamespace(replicas=(1, 2), adding=(2,), removing=())
+    controller = SimpleNamespace(moving=lambda: {TopicPartition("t", 0): state})
+    admin = SimpleNamespace(controller=controller, active_controller=lambda: controller)
+    context: Any = SimpleNamespace(broker=SimpleNamespace(admin=admin))
+    topic = list_partition_reassignments.ListPartitionReassignmentsTopics(
+        name="t", partition_indexes=[0] * (TIMES // 10)
+    )
+    request = list_partition_reassignments.ListPartitionReassignmentsRequest(topics=[topic] * 10)
+    (listed,) = at_once(list_moves(context, request)).topics
+    assert [each.replicas for each in listed.partitions] == [[1, 2]]

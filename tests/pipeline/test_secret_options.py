@@ -14,13 +14,13 @@ import yaml
 from click.testing import CliRunner
 from confluent_kafka import KafkaError, KafkaException
 
-from kafkapy.configs.secret_names import is_secret
 from kafkapy.pipeline import Pipeline, PipelineDefinition, PipelineError
 from kafkapy.pipeline.commands.cli import pipeline as command
 from kafkapy.pipeline.secret_options import kept, redacted, resolved_url, secrets_of
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.stream_failures import explain
 from kafkapy.pipeline.topics import Topics
+from kafkapy.spark.secret_names import is_secret
 from tests.pipeline.conftest import MakeTopic
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"

@@ -249,7 +249,6 @@ class Node:
             node_id=self.node_id,
             defaults={},
             sync=self.durable,
-            clustered=True,
         )
         self.replication = ClusterReplication(
             self.replicas,

@@ -192,7 +192,7 @@ async def test_the_end_of_the_broker_interrupts_a_move_and_its_start_resumes_it(
     world.logs.stop()
     worlds.append(again := World(tmp_path))
     again.apply(image)
-    again.replicas.drop_stray_copies()
+    again.sole.drop_stray_copies()
     await until(lambda: not again.mover._moves)
     log = again.replicas.partition("events", 0).log
     assert log.log_directory.path == there.path
@@ -206,7 +206,7 @@ async def test_a_copy_whose_topic_is_gone_goes_with_the_start(tmp_path: Path, wo
     world.logs.stop()
     worlds.append(again := World(tmp_path))
     assert again.logs.manager.moves.copies
-    again.replicas.drop_stray_copies()
+    again.sole.drop_stray_copies()
     assert not again.logs.manager.moves.copies
 
 

@@ -15,7 +15,6 @@ from kafkapy.loop.waiters import Waiters
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.replicas.group_commit import GroupCommit
 from kafkapy.replicas.partition import Partition
-from kafkapy.replicas.replication import SoleReplica
 from kafkapy.storage.damage.damage import DamagedRange
 from kafkapy.storage.damage.policy import SERVE_AROUND, TRUNCATE_AND_REFETCH, DamagePolicy
 from kafkapy.storage.disk.errors import StorageError
@@ -23,6 +22,7 @@ from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.validate import AppendOrigin, prepare_batches
 from tests.loop.turned_clock import START_MS
 from tests.replicas.held_files import HeldFiles, until
+from tests.replicas.sole_replica import SoleReplica
 from tests.storage.log_harness import Fault, Logs, batch
 
 

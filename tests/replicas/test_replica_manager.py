@@ -6,6 +6,7 @@ import asyncio
 import errno
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,12 @@ from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.replicas.group_commit import GroupCommit
+from kafkapy.replicas.leader import Leader
 from kafkapy.replicas.log_mover import LogMover
 from kafkapy.replicas.partition import Partition
 from kafkapy.replicas.replica_manager import ReplicaManager
+from kafkapy.replicas.replication import ALL_REPLICAS
+from kafkapy.replicas.sole_roles import SoleRoles
 from kafkapy.storage.disk.log_directory import LogDirectory
 from kafkapy.storage.log.validate import AppendOrigin, prepare_batches
 from tests.loop.turned_clock import START_MS
@@ -27,6 +31,7 @@ from tests.replicas.held_files import HeldFiles
 from tests.storage.log_harness import Fault, Logs, batch
 
 NODE = 1
+SECONDS = 20
 EMPTY = MetadataImage()
 JOINED = MetadataImage(cluster_id="a-cluster")
 
@@ -62,6 +67,10 @@ class World:
             defaults={},
             sync=True,
         )
+        self.sole = SoleRoles(self.replicas, self.mover, node_id=NODE, now=loop.time)
+        self.told: list[tuple[str, int, bool, int]] = []
+        """The changes of leadership, each with its leader epoch."""
+        self.replicas.on_leadership(lambda *change: self.told.append(change))
         self.image = EMPTY
         self.apply(JOINED)
 
@@ -74,6 +83,7 @@ class World:
 
     def apply(self, image: MetadataImage) -> None:
         self.replicas.apply(self.image, image)
+        self.sole.apply(self.image, image)
         self.image = image
 
     def create(self, *topics: Topic) -> None:
@@ -127,6 +137,54 @@ def append(partition: Partition) -> int:
     return partition.append(prepared, origin=AppendOrigin.CLIENT, now_ms=START_MS).last_offset + 1
 
 
+async def test_a_broker_alone_tells_of_what_it_leads_and_leads_no_more(
+    tmp_path: Path, worlds: list[World]
+) -> None:
+    world = World(tmp_path)
+    worlds.append(world)
+    world.create(topic("t", 2))
+    assert world.told == [("t", 0, True, 0), ("t", 1, True, 0)]
+    state = PartitionState(NODE, 3, (NODE,), (NODE,))
+    world.create(Topic("t", topic("t", 2).id, (state, *topic("t", 1).partitions)))
+    assert world.told[2:] == [("t", 0, True, 3)]
+    world.delete("t")
+    assert world.told[3:] == [("t", 0, False, 3), ("t", 1, False, 0)]
+
+
+async def test_a_topic_that_is_made_anew_in_one_image_is_led_anew(
+    tmp_path: Path, worlds: list[World]
+) -> None:
+    world = World(tmp_path)
+    worlds.append(world)
+    world.create(topic("t", 1))
+    world.create(topic("t", 1, number=2))
+    assert world.told == [("t", 0, True, 0), ("t", 0, False, 0), ("t", 0, True, 0)]
+
+
+async def test_a_broker_alone_demands_no_more_replicas_than_there_are(
+    tmp_path: Path, worlds: list[World]
+) -> None:
+    world = World(tmp_path)
+    worlds.append(world)
+    world.create(replace(topic("t", 1), configs={"min.insync.replicas": "2"}))
+    partition = world.replicas.partition("t", 0)
+    assert partition.log.config.min_insync_replicas == 2
+    end_offset = append(partition)
+    assert await partition.watch_commit(end_offset, SECONDS)
+    assert partition.is_acknowledged(end_offset, ALL_REPLICAS, partition.term)
+
+
+async def test_a_broker_alone_refuses_followers(tmp_path: Path, worlds: list[World]) -> None:
+    world = World(tmp_path)
+    worlds.append(world)
+    world.create(topic("t", 1))
+    leader = world.replicas.partition("t", 0).replication
+    assert isinstance(leader, Leader)
+    with pytest.raises(KafkaError) as refusal:
+        leader.follower(2, -1, knows_epoch=True)
+    assert refusal.value.code is ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
 async def test_deleting_a_topic_continues_after_a_partition_whose_disk_failed(
     tmp_path: Path, worlds: list[World]
 ) -> None:
@@ -151,10 +209,10 @@ async def test_deletions_are_on_disk_before_the_metadata_forgets_the_topic(
     await world.group_commit.drain()
     world.files.synced.clear()
     world.delete("events")
-    await world.replicas.settle()
+    await world.sole.settle()
     assert str(tmp_path / "one") in world.files.synced
     world.files.synced.clear()
-    await world.replicas.settle()
+    await world.sole.settle()
     assert world.files.synced == []
 
 
@@ -163,10 +221,10 @@ async def test_logs_of_no_topic_are_named_with_what_becomes_of_them(
 ) -> None:
     worlds.append(world := World(tmp_path, dirs=("one",)))
     world.create(topic("events", 1))
-    world.replicas.report_orphans()
+    world.sole.report_orphans()
     assert "events-0" not in caplog.text
     world.logs.manager.create(TopicPartition("gone", 0), bytes([9]) * 16, world.logs.config, new=True)
-    world.replicas.report_orphans()
+    world.sole.report_orphans()
     assert f"{tmp_path}/one/gone-0" in caplog.text
     assert "are not served" in caplog.text
 
@@ -236,7 +294,7 @@ async def test_a_large_topic_is_created_and_deleted_in_steps(tmp_path: Path, wor
     worlds.append(world := World(tmp_path))
     large = topic("large", 120)
     new = world.image.with_topics([large])
-    await world.replicas.prepare(world.image, new)
+    await world.sole.prepare(world.image, new)
     made = dict(world.logs.manager.logs)
     assert len(made) == 120
     world.apply(new)
@@ -245,7 +303,7 @@ async def test_a_large_topic_is_created_and_deleted_in_steps(tmp_path: Path, wor
     assert counts == [60, 60]
     world.delete("large")
     assert world.error_of("large", 3) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    await world.replicas.settle()
+    await world.sole.settle()
     assert not world.logs.manager.logs
     assert [directory.log_count for directory in world.logs.manager.directories] == [0, 0]
 
@@ -333,17 +391,18 @@ async def test_a_partition_that_could_not_be_made_is_made_when_there_is_room(
     worlds.append(world := World(tmp_path))
     make_creation_fail(world, code)
     image = world.image.with_topics([topic("events", 1, 2)])
-    await world.replicas.prepare(world.image, image)
+    await world.sole.prepare(world.image, image)
     world.apply(image)
     assert world.error_of("events", 0) is ErrorCode.KAFKA_STORAGE_ERROR
     assert world.replicas.is_offline("events", 0)
-    assert not world.replicas.reopen(world.image)
+    assert not world.sole.reopen(world.image)
     world.logs.files.faults.clear()
-    while world.replicas.reopen(world.image):
+    while world.sole.reopen(world.image):
         pass
     assert world.error_of("events", 0) is ErrorCode.NONE
     assert not world.replicas.any_offline
     assert append(world.replicas.partition("events", 0)) == 1
+    assert world.told[-2:] == [("events", 0, False, 0), ("events", 0, True, 0)], "the former one, this one"
 
 
 async def test_a_deleted_partition_is_not_made_when_there_is_room(
@@ -354,7 +413,7 @@ async def test_a_deleted_partition_is_not_made_when_there_is_room(
     world.create(topic("events", 1, 2))
     world.delete("events")
     world.logs.files.faults.clear()
-    assert not world.replicas.reopen(world.image)
+    assert not world.sole.reopen(world.image)
     assert world.error_of("events", 0) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 

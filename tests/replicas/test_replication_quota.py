@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from collections.abc import Mapping
 
 import pytest
 
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.replicas.replication_quota import (
+    MAX_LIST_BYTES,
     UNLIMITED,
     QuotaParts,
     ReplicationQuota,
@@ -58,6 +60,18 @@ def test_a_list_names_the_throttled_replicas_of_each_broker(
 ) -> None:
     world.configs = {REPLICAS: text}
     assert world.throttled() == partitions
+
+
+def test_lists_that_were_read_take_so_many_bytes_at_most(world: World) -> None:
+    tracemalloc.start()
+    at_most = 0
+    for number in range(12):
+        names = ",".join(f"{index}:2" for index in range(100_000 * number, 100_000 * number + 20_000))
+        world.configs = {REPLICAS: names}
+        assert world.quota.throttles(TopicPartition("t", 100_000 * number))
+        at_most = max(at_most, tracemalloc.get_traced_memory()[0])
+    tracemalloc.stop()
+    assert MAX_LIST_BYTES / 2 < at_most < MAX_LIST_BYTES * 1.1
 
 
 def test_a_topic_without_a_list_is_not_throttled(world: World) -> None:

@@ -161,14 +161,14 @@ async def test_a_topic_of_a_stuck_directory_is_deleted_and_its_files_later(world
     await world.replicas.make_files()
     probe = freeze(stuck.log.log_directory)
     world.delete("events")
-    await world.replicas.settle()
+    await world.sole.settle()
     assert world.error_of("events", 0) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     name = str(stuck.topic_partition)
     assert name in world.partition_directories()
-    await world.replicas.delete_rest()
+    await world.sole.delete_rest()
     assert name in world.partition_directories()
     probe.frozen = False
-    await world.replicas.delete_rest()
+    await world.sole.delete_rest()
     assert name not in world.partition_directories()
 
 
@@ -179,8 +179,8 @@ async def test_a_topic_that_is_created_again_meanwhile_keeps_its_log(world: Worl
     world.delete("events")
     world.create(topic("events", 2, number=7))
     probe.frozen = False
-    world.replicas.reopen(world.image)
-    await world.replicas.delete_rest()
+    world.sole.reopen(world.image)
+    await world.sole.delete_rest()
     for index in range(2):
         partition = world.replicas.partition("events", index)
         assert await partition.watch_commit(append(partition), SECONDS) is True

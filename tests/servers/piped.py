@@ -11,7 +11,7 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def piped(*command: str, merged: bool = False) -> Iterator[subprocess.Popen[str]]:
-    """Run a Python program with pipes for its output, and kill it after the block.
+    """Run a Python program with pipes for stdout and stderr, and kill it after the block.
 
     If `merged`, both have one pipe.
     """

@@ -19,7 +19,7 @@ from kafkapy.share.share_partition import StoredBatch
 from kafkapy.share.state import UNKNOWN, ShareState
 from kafkapy.share.state_records import ShareKey, decode_record
 from kafkapy.share.state_replay import ShareStateReplay
-from tests.groups.memory_log import MemoryLog, run_here
+from tests.groups.memory_log import MemoryLog, lead_all, run_here
 from tests.loop.turned_clock import TurnedClock, TurnedTimers
 
 MAX_UPDATES: Final = 3
@@ -58,21 +58,24 @@ def written(
 class CoordinatorWorld:
     """A coordinator and its surroundings."""
 
-    def __init__(self, log: MemoryLog, *, clustered: bool = False) -> None:
-        """If `clustered`, the broker leads the partitions of `log` of which the test says so."""
+    def __init__(self, log: MemoryLog, *, leads: bool = True) -> None:
+        """The broker leads all partitions of `log`, or at first none."""
         self.clock = TurnedClock()
         self.clock.seconds = 1000.0
         self.timers = TurnedTimers(self.clock)
         self.log = log
         self.image = MetadataImage()
-        self._clustered = clustered
+        self._leads = leads
         self.coordinator = self._coordinator()
         log.created = lambda: self.publish(self.image.with_topics([log.entry()]))
 
     def _coordinator(self) -> ShareCoordinator:
         config = ShareCoordinatorConfig(max_updates=MAX_UPDATES)
         arguments = self.clock, self.timers, self.log
-        return ShareCoordinator(config, *arguments, blocking=run_here, clustered=self._clustered)
+        made = ShareCoordinator(config, *arguments, blocking=run_here)
+        if self._leads:
+            lead_all(made.runtime, self.log)
+        return made
 
     async def start(self) -> None:
         self.coordinator.start(self.image)

@@ -218,7 +218,7 @@ class Simulation:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.log = SimulatedLog(self.random, lambda: self.world.clock.monotonic())
-        self.world = CoordinatorWorld(self.log, clustered=True)
+        self.world = CoordinatorWorld(self.log, leads=False)
         self.epochs = dict.fromkeys(range(PARTITIONS), 0)
         self.led: set[int] = set()
         self.topics: dict[str, Uuid] = {}

@@ -103,7 +103,9 @@ async def test_a_snapshot_that_is_not_committed_replaces_nothing(world: World) -
     assert world.state(world.busy).snapshot_offset > before.snapshot_offset
     while world.log.holds:
         world.log.release(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    assert await world.error_of(_awaited(writing)) is ErrorCode.NOT_COORDINATOR
+    assert await world.error_of(_awaited(writing)) is ErrorCode.COORDINATOR_NOT_AVAILABLE, (
+        "after five seconds"
+    )
     world.log.hold = False
     await world.advance(1)
     assert world.state(world.busy) == before

@@ -49,7 +49,6 @@ class Brokers:
             new_producer_id=self.new_id,
             blocking=node.blocking,
             version=0,
-            clustered=True,
         )
         node.replicas.on_leadership(made.leadership_changed)
         made.start()

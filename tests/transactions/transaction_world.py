@@ -27,7 +27,7 @@ from kafkapy.transactions.coordinator import TransactionCoordinator
 from kafkapy.transactions.markers import Marker, MarkerSender
 from kafkapy.transactions.metadata import TransactionState
 from kafkapy.transactions.state_machine import Producer
-from tests.groups.memory_log import MemoryLog, run_here
+from tests.groups.memory_log import MemoryLog, lead_all, run_here
 from tests.loop.turned_clock import TurnedClock, TurnedTimers
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
@@ -141,6 +141,7 @@ class TransactionWorld:
             blocking=run_here,
             version=self.version,
         )
+        lead_all(made.runtime, self.log)
         image = MetadataImage()
         self.log.created = lambda: made.metadata_changed(image, image.with_topics([self.log.entry()]))
         made.start()

@@ -34,6 +34,11 @@ from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.join_group import JoinGroupResponse
 
 NO_MEMBER_ID: Final = ""
+NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 300_000
+"""How long a new member may wait in JoinGroup: it cannot send heartbeats yet.
+
+No setting, as in Kafka (GroupCoordinatorConfig.CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS).
+"""
 MOST_OF_PREFIX: Final = 255
 """The characters of a client id (or a group.instance.id) with which a member id begins, at most.
 
@@ -71,7 +76,11 @@ class Joining:
         """About how many bytes of memory the member will take."""
         nbytes = member_bytes(
             self.protocols,
-            *(self.member_id, self.group_instance_id, self.client_id, self.client_host, self.protocol_type),
+            self.member_id,
+            self.group_instance_id,
+            self.client_id,
+            self.client_host,
+            self.protocol_type,
         )
         return nbytes if self.member_id else nbytes + NEW_ID_BYTES
 
@@ -159,7 +168,7 @@ class Joins:
         if group.state is GroupState.PREPARING_REBALANCE and group.previous_state is GroupState.EMPTY:
             group.new_member_added = True
         group.add(member, reply)
-        self._rebalances.sessions.touch(group, member, self._rebalances.config.new_member_join_timeout_ms)
+        self._rebalances.sessions.touch(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS)
         who, reason = shortened(member_id), shortened(joining.reason)
         self._rebalances.rebalance_or_complete(group, f"new member {who}, who says: {reason}")
 

@@ -74,7 +74,11 @@ class Member:
         """About how many bytes of memory the member takes by what clients said of it."""
         return member_bytes(
             self.protocols,
-            *(self.member_id, self.group_instance_id, self.client_id, self.client_host, self.protocol_type),
+            self.member_id,
+            self.group_instance_id,
+            self.client_id,
+            self.client_host,
+            self.protocol_type,
             assignment=self.assignment,
         )
 

@@ -75,7 +75,8 @@ class Syncs:
                 logger.warning(
                     "Group %s: its assignment is refused: it takes %d bytes more than the members "
                     "of all groups may",
-                    *(shortened(group.group_id), grows),
+                    shortened(group.group_id),
+                    grows,
                 )
                 self._rebalances.fail_assignment(group, ErrorCode.UNKNOWN_SERVER_ERROR)
 

@@ -428,7 +428,9 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
         if not look.is_done:
             logger.warning(
                 "Group %s: its regular expressions take long: %d of %d were looked at, the rest comes later",
-                *(shortened(group.group_id), len(look.found), len(regexes)),
+                shortened(group.group_id),
+                len(look.found),
+                len(regexes),
             )
             self._refresh.paused(group)
             return

@@ -140,7 +140,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
                 nbytes=subscription_bytes(value.subscribed_topic_names, value.subscribed_topic_regex)
                 + protocol_bytes(() if classic is None else classic.protocols)
                 + identity_bytes(
-                    *(member_id, value.instance_id, value.rack_id, value.client_id, value.client_host)
+                    member_id, value.instance_id, value.rack_id, value.client_id, value.client_host
                 ),
                 instance_id=value.instance_id,
                 rack_id=value.rack_id,

@@ -116,7 +116,9 @@ class ModernGroups(ABC, Generic[G, K]):
                     raise
                 logger.error(
                     "Group %s: its %s cannot be restored: %s",
-                    *(shortened(group_id), type(change.key).__name__, describe(error)),
+                    shortened(group_id),
+                    type(change.key).__name__,
+                    describe(error),
                 )
         self._groups[group_id] = group
         return group

@@ -102,7 +102,9 @@ class TargetComputations(Generic[G, R]):
         except AssignorError as error:
             logger.error(
                 "Group %s: no target assignment for epoch %d: %s",
-                *(shortened(group.group_id), request.epoch, error),
+                shortened(group.group_id),
+                request.epoch,
+                error,
             )
             return
         finally:

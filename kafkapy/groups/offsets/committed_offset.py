@@ -47,6 +47,7 @@ _PLAIN: Final = struct.Struct(f"{_HEAD.format}{_PLAIN_TAIL.size}s")  # the head,
 assert _PLAIN.size == 42
 _VERSION_BYTES: Final = _INT16.pack(OFFSET_VERSION)
 _NO_METADATA: Final = 1  # the length of a compact string is one less
+_SIZE_BYTES: Final = 1
 _TAG_TOPIC_ID: Final = b"\x01\x00\x10"
 _NO_TAGS: Final = b"\x00"
 
@@ -102,6 +103,17 @@ def encode_offset(
             _NO_TAGS if topic_id == ZERO_UUID else _TAG_TOPIC_ID + topic_id,
         )
     )
+
+
+def encode_annotated(offset: int, leader_epoch: int, metadata: str, tail: bytes) -> EncodedOffset:
+    """The bytes of an offset with metadata, without expiry.
+
+    It ends as the offsets of the topic without metadata do, with an `encode_plain_tail`.
+    """
+    text = metadata.encode()
+    size = len(text) + 1
+    encoded_size = bytes((size,)) if size < 0x80 else encode_uvarint(size)
+    return _HEAD.pack(OFFSET_VERSION, offset, leader_epoch) + encoded_size + text + tail[_SIZE_BYTES:]
 
 
 encode_plain: Final = _PLAIN.pack

@@ -12,7 +12,6 @@ Source: Apache Kafka's OffsetMetadataManager; KIP-211 for when offsets expire.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from functools import lru_cache
 from itertools import chain
 from types import MappingProxyType
 from typing import Final
@@ -26,26 +25,6 @@ from kafkapy.protocol.types import TopicPartition
 CHECKED_AT_ONCE: Final = 500
 """The offsets whose age is looked at in one piece."""
 _NOTHING: Final[Mapping[TopicPartition, EncodedOffset]] = MappingProxyType({})
-
-
-class PartitionNames(dict[int, TopicPartition]):
-    """The names of a topic's partitions by number, made when they are first asked for."""
-
-    def __init__(self, topic: str) -> None:
-        self._topic = topic
-
-    def __missing__(self, partition: int) -> TopicPartition:
-        self[partition] = name = TopicPartition(self._topic, partition)
-        return name
-
-
-@lru_cache(maxsize=1000)
-def partitions_of(topic: str) -> PartitionNames:
-    """The names of the partitions of a topic, for many groups the same objects.
-
-    Ask only for partitions that exist: what was asked for is kept.
-    """
-    return PartitionNames(topic)
 
 
 class Offsets:

@@ -300,7 +300,8 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
         if errors:
             logger.warning(
                 "Group %s: its share partitions are not initialized: %s",
-                *(shortened(group.group_id), next(iter(errors.values()))),
+                shortened(group.group_id),
+                next(iter(errors.values())),
             )
         if not self._is_current(group) or not self._runtime.is_active(group.group_id):
             return

@@ -121,7 +121,10 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
         group_id = self.group_id
         if isinstance(key, StreamsGroupMetadataKey):
             return records.group_epoch(
-                *(group_id, self.epoch, self.metadata_hash, self.validated_topology),
+                group_id,
+                self.epoch,
+                self.metadata_hash,
+                self.validated_topology,
                 settings=self.assignment_settings,
             ).value
         if isinstance(key, StreamsGroupTargetAssignmentMetadataKey):
@@ -149,7 +152,7 @@ class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
                 client_tags=tags,
                 nbytes=metadata_bytes(value.process_id, "" if endpoint is None else endpoint.host, tags)
                 + identity_bytes(
-                    *(member_id, value.instance_id, value.rack_id, value.client_id, value.client_host)
+                    member_id, value.instance_id, value.rack_id, value.client_id, value.client_host
                 ),
             ),
         )

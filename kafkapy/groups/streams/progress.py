@@ -176,7 +176,9 @@ class Progress:
             logger.warning(
                 "Group %s: %d of %d standby tasks are assigned to nobody: "
                 "the application has too few processes",
-                *(shortened(group.group_id), request.num_standby_tasks - assigned, request.num_standby_tasks),
+                shortened(group.group_id),
+                request.num_standby_tasks - assigned,
+                request.num_standby_tasks,
             )
         transition.apply_targets(target.changes)
         transition.apply(records.assignment_epoch(group.group_id, request.epoch, self.clock.now_ms()))
@@ -216,7 +218,10 @@ class Progress:
         transition.apply_all(records.member_gone(group.group_id, member_id))
         transition.apply(
             records.group_epoch(
-                *(group.group_id, group.epoch + 1, group.metadata_hash, group.validated_topology),
+                group.group_id,
+                group.epoch + 1,
+                group.metadata_hash,
+                group.validated_topology,
                 settings=group.assignment_settings,
             )
         )

@@ -15,8 +15,8 @@ from kafkapy.pipeline.fields import timestamp_ms
 from kafkapy.pipeline.pipeline_error import PipelineError
 
 if TYPE_CHECKING:
-    from kafkapy.pipeline.log_source.export import ExportResult
-    from kafkapy.pipeline.log_source.read_options import Bound, ReadOptions
+    from kafkapy.pipeline.export import ExportResult
+    from kafkapy.spark.log_source.read_options import Bound, ReadOptions
 
 _POSITION = "earliest|latest|TIME|OFFSETS"
 
@@ -47,8 +47,8 @@ def export(
     The broker may run or not. TIME is ISO or epoch milliseconds. It stands for the first record with that
     timestamp or a later one.
     """
-    from kafkapy.pipeline.log_source.read_options import ReadOptions
     from kafkapy.protocol.special_timestamps import EARLIEST, LATEST
+    from kafkapy.spark.log_source.read_options import ReadOptions
 
     options = ReadOptions(
         paths=tuple(path for each in data_dir.split(",") if (path := each.strip())),
@@ -82,8 +82,8 @@ def _numbers(text: str) -> frozenset[int]:
 
 
 def _bound(option: str, topic: str, text: str, default: int) -> Bound:
-    from kafkapy.pipeline.log_source.read_options import Bound, parse_offsets
     from kafkapy.protocol.special_timestamps import EARLIEST, LATEST
+    from kafkapy.spark.log_source.read_options import Bound, parse_offsets
 
     words = {"earliest": EARLIEST, "latest": LATEST}
     if text in words:
@@ -99,8 +99,8 @@ def _bound(option: str, topic: str, text: str, default: int) -> Bound:
 
 def _export(options: ReadOptions, target: Path) -> ExportResult:
     """Runs the export, with a progress bar in a terminal."""
-    from kafkapy.pipeline.log_source.export import Progress
-    from kafkapy.pipeline.log_source.export import export as write
+    from kafkapy.pipeline.export import Progress
+    from kafkapy.pipeline.export import export as write
     from kafkapy.terminal.progress_bar import ProgressBar, Unit
 
     class Shown(Progress):

@@ -16,7 +16,7 @@
     start_check.py       what the next start would do to one log
     finding.py           one problem, its severity, and its remedy
 
-Batches are checked by the function that recovery uses (storage/log/batches.py), and indexes, checkpoints and
+Batches are checked by the walk that recovery uses (storage/log/batch_walk.py), and indexes, checkpoints and
 snapshots by the modules that a broker reads them with. A problem below an offset that was known to be on disk
 is damage. A problem above it may be the result of a crash, and the next start repairs it.
 

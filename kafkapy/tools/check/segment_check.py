@@ -9,14 +9,13 @@ batches between them.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from kafkapy.protocol.compression import DecompressedSizeError
 from kafkapy.protocol.control_records import ControlType, parse_control_record_key
 from kafkapy.protocol.errors import DecodeError
-from kafkapy.protocol.legacy_records import CRC_AT, CRC_FROM, decode_message_set
+from kafkapy.protocol.legacy_records import decode_message_set
 from kafkapy.protocol.record_walker import walk_batch
 from kafkapy.protocol.records import (
     CONTROL,
@@ -31,6 +30,7 @@ from kafkapy.protocol.records import (
 from kafkapy.storage.damage.damage import DamagedRange, good_runs
 from kafkapy.storage.damage.survey import survey
 from kafkapy.storage.disk.files import File, FileSystem
+from kafkapy.storage.log.batch_walk import has_old_crc, walk
 from kafkapy.storage.log.batches import BadBatchError, iter_batches, reason_against
 from kafkapy.tools.check.index_check import OffsetIndexCheck, TimeIndexCheck
 from kafkapy.tools.check.segment_report import BadPlace, EpochStart, Gap, LogState, Marker, SegmentReport
@@ -48,15 +48,6 @@ class _Before(NamedTuple):
     position: int
     expected: int
     epoch: int
-
-
-class _WrongError(Exception):
-    """The batch at the position cannot be the next one."""
-
-    def __init__(self, position: int, reason: str) -> None:
-        super().__init__(reason)
-        self.position = position
-        self.reason = reason
 
 
 class SegmentCheck:
@@ -83,6 +74,8 @@ class SegmentCheck:
         self._deep = deep
         self._progress = progress
         self._before = _Before(0, self._expected(), state.epoch)
+        self._reported = 0
+        """The position up to which `progress` was called."""
         self.report = SegmentReport()
 
     def run(self, size: int, following: int | None) -> SegmentReport:
@@ -91,47 +84,31 @@ class SegmentCheck:
         Raises:
             OSError: the disk failed.
         """
-        try:
-            self._pass(0, size)
-        except _WrongError as wrong:
-            if self._state.legacy is None:
-                self._survey(wrong, size, following)
-            else:
-                self._lose(
-                    [DamagedRange(wrong.position, size, self._expected(), self._expected())], wrong, size
-                )
+        wrong = self._pass(0, size)
+        if wrong is not None and self._state.legacy is None:
+            self._survey(wrong, size, following)
+        elif wrong is not None:
+            self._lose([self._rest(wrong, size)], wrong, size)
         return self.report
 
     def _expected(self) -> int:
         return max(self._state.next_offset or 0, self._base_offset)
 
-    def _pass(self, start: int, end: int) -> None:
-        """Check the batches between two positions.
+    def _rest(self, wrong: BadBatchError, end: int) -> DamagedRange:
+        """The bytes from a bad batch to `end`; the offsets that they had are not known."""
+        return DamagedRange(wrong.position, end, self._expected(), self._expected())
 
-        Raises:
-            _WrongError: the bytes at a position are not the next batch.
-        """
-        done = reported = start
-        try:
-            for position, batch in iter_batches(self._files, self._file, start, end):
-                header = read_header(batch)
-                if not 0 <= header.magic <= MAGIC:
-                    raise _WrongError(position, f"no batch header (magic {header.magic})")
-                self._take(position, header, batch)
-                done = position + len(batch)
-                if done - reported >= _PROGRESS:
-                    self._progress(done - reported)
-                    reported = done
-        except BadBatchError as error:
-            raise _WrongError(error.position, error.reason) from None
-        except DecodeError as error:
-            raise _WrongError(done, str(error)) from None
-        finally:
-            self._progress(done - reported)
+    def _pass(self, start: int, end: int) -> BadBatchError | None:
+        """Check the batches between two positions; return what is wrong with the first bad one."""
+        self._reported = start
+        batches = iter_batches(self._files, self._file, start, end)
+        walked = walk(batches, self, start=start, base_offset=self._base_offset, expected=self._expected())
+        self._progress(walked.position - self._reported)
+        return walked.bad
 
     # --- damage ---------------------------------------------------------------------------------------------
 
-    def _survey(self, wrong: _WrongError, size: int, following: int | None) -> None:
+    def _survey(self, wrong: BadBatchError, size: int, following: int | None) -> None:
         """Find what is lost, from the last good batch on, since that may itself be wrong."""
         state, before = self._state, self._before
         found = survey(
@@ -145,7 +122,7 @@ class SegmentCheck:
             leader_epoch=before.epoch,
             end_is_known=following is not None,
         )
-        damage = found.damage or [DamagedRange(wrong.position, size, self._expected(), self._expected())]
+        damage = found.damage or [self._rest(wrong, size)]
         first = damage[0].position
         if first <= before.position:
             state.next_offset, state.epoch = before.expected, before.epoch
@@ -156,17 +133,14 @@ class SegmentCheck:
             lost = [each for each in damage if each.end_position <= start]
             if lost:
                 state.next_offset = max(state.next_offset or 0, lost[-1].end_offset)
-            try:
-                self._pass(start, end)
-            except _WrongError as another:
+            another = self._pass(start, end)
+            if another is not None:
                 # The survey accepts the batch, but no broker would write it.
-                self._lose(
-                    [DamagedRange(another.position, end, self._expected(), self._expected())], another, size
-                )
+                self._lose([self._rest(another, end)], another, size)
         state.next_offset = max(state.next_offset or 0, damage[-1].end_offset)
         state.open_transactions.clear()
 
-    def _lose(self, damage: list[DamagedRange], wrong: _WrongError, size: int) -> None:
+    def _lose(self, damage: list[DamagedRange], wrong: BadBatchError, size: int) -> None:
         for lost in damage:
             reason = wrong.reason
             if not lost.position <= wrong.position < lost.end_position:
@@ -203,20 +177,20 @@ class SegmentCheck:
 
     # --- one batch ------------------------------------------------------------------------------------------
 
-    def _take(self, position: int, header: BatchHeader, batch: memoryview) -> None:
+    def batch(self, position: int, header: BatchHeader, batch: memoryview, expected: int) -> None:
+        """Take the next batch of a walk.
+
+        Raises:
+            BadBatchError: its leader epoch is impossible.
+        """
+        if position - self._reported >= _PROGRESS:
+            self._progress(position - self._reported)
+            self._reported = position
         state = self._state
-        expected = self._expected()
-        if header.magic != MAGIC:
-            self._take_legacy(position, header, batch, expected)
-            return
-        reason = reason_against(header, batch, expected, self._base_offset)
-        if reason is not None:
-            raise _WrongError(position, reason)
         epoch = header.partition_leader_epoch
         if epoch != state.epoch:
             if 0 <= epoch < state.epoch:
-                what = f"leader epoch {epoch} after epoch {state.epoch}"
-                raise _WrongError(position, what)
+                raise BadBatchError(position, f"leader epoch {epoch} after epoch {state.epoch}")
             self._before = _Before(position, expected, state.epoch)
             self._change_epoch(position, header)
         else:
@@ -272,14 +246,20 @@ class SegmentCheck:
                     stable = min([stable, *transactions.values()])
                 self.report.aborted.append(Marker(header.producer_id, first, header.base_offset, stable))
 
-    def _take_legacy(self, position: int, header: BatchHeader, batch: memoryview, expected: int) -> None:
-        """Check a message of format 0 or 1, or a wrapper, whose offset is its last message's."""
+    def other_format(self, position: int, header: BatchHeader, batch: memoryview, expected: int) -> int:
+        """Check a message of format 0 or 1, or a wrapper, whose offset is its last message's.
+
+        Raises:
+            BadBatchError: there is none.
+        """
         state = self._state
         last = header.base_offset
         reason = None
-        if zlib.crc32(batch[CRC_FROM:]) != int.from_bytes(batch[CRC_AT:CRC_FROM], "big"):
-            if state.legacy is None:
-                raise _WrongError(position, f"no batch header (magic {header.magic})")
+        is_old = 0 <= header.magic < MAGIC
+        crc_is_right = is_old and has_old_crc(batch)
+        if not crc_is_right and not (is_old and state.legacy is not None):
+            raise BadBatchError(position, f"no batch header (magic {header.magic})")
+        if not crc_is_right:
             reason = "the CRC is wrong"
         elif last < expected:
             reason = f"offset {last} where {expected} is next"
@@ -297,6 +277,7 @@ class SegmentCheck:
             self._offset_index.batch(position, expected, last)
         state.next_offset = max(last + 1, expected)
         self._time_index.bad_batch()
+        return state.next_offset
 
 
 def _control_type(records: list[Record]) -> int:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from kafkapy.pipeline.log_source.plan import plan_batch
-from kafkapy.pipeline.log_source.range_reader import read_range
-from kafkapy.pipeline.log_source.read_options import ReadOptions
-from kafkapy.pipeline.log_source.splits import OffsetRange
 from kafkapy.protocol.control_records import ControlType, control_record_key, end_txn_marker_value
 from kafkapy.protocol.records import Record, build_batch
+from kafkapy.spark.log_source.plan import plan_batch
+from kafkapy.spark.log_source.range_reader import read_range
+from kafkapy.spark.log_source.read_options import ReadOptions
+from kafkapy.spark.log_source.splits import OffsetRange
 from kafkapy.storage.log.partition_log import PartitionLog
 from kafkapy.storage.log.validate import AppendOrigin
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles

@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkapy.pipeline.log_source import splits
-from kafkapy.pipeline.log_source.splits import group
 from kafkapy.protocol.records import Compression, Record, build_batch
+from kafkapy.spark.log_source import splits
+from kafkapy.spark.log_source.splits import group
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.offline.offline_error import LogSourceError
 from tests.loop.turned_clock import START_MS
-from tests.pipeline.log_source.reading import (
+from tests.protocol.record_strategies import records
+from tests.spark.log_source.reading import (
     Transactions,
     contents,
     offsets,
@@ -28,7 +29,6 @@ from tests.pipeline.log_source.reading import (
     rows_of,
     snapshot,
 )
-from tests.protocol.record_strategies import records
 from tests.storage.log_harness import Logs, append, batch, fill, read_bytes, records_in
 
 SMALL = LogConfig(segment_bytes=2000, index_interval_bytes=200, message_timestamp_after_max_ms=2**62)

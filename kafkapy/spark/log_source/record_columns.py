@@ -19,8 +19,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from kafkapy.pipeline.log_source import record_starts
-from kafkapy.pipeline.log_source.varints import Bytes, Integers, OddRecordsError, read_varints
 from kafkapy.protocol.compression import Buffer, decompress
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.records import (
@@ -31,6 +29,8 @@ from kafkapy.protocol.records import (
     TimestampType,
     decode_records,
 )
+from kafkapy.spark.log_source import record_starts
+from kafkapy.spark.log_source.varints import Bytes, Integers, OddRecordsError, read_varints
 
 MAX_DECOMPRESSED = 1 << 30
 """How many bytes one batch may decompress to: Arrow's offsets have 31 bits."""

@@ -7,11 +7,11 @@ last known offsets. The planner remembers the position from these requests.
 
 from __future__ import annotations
 
-from kafkapy.pipeline.log_source.bounds import resolve
-from kafkapy.pipeline.log_source.plan import ranges_between, readable_end
-from kafkapy.pipeline.log_source.read_options import ReadOptions, offsets_from, offsets_to
-from kafkapy.pipeline.log_source.splits import OffsetRange
 from kafkapy.protocol.types import TopicPartition
+from kafkapy.spark.log_source.bounds import resolve
+from kafkapy.spark.log_source.plan import ranges_between, readable_end
+from kafkapy.spark.log_source.read_options import ReadOptions, offsets_from, offsets_to
+from kafkapy.spark.log_source.splits import OffsetRange
 from kafkapy.storage.offline.data_directory import PartitionDirectory, find_partitions
 from kafkapy.storage.offline.offline_error import LogSourceError
 from kafkapy.storage.offline.offline_log import OfflineLog, read_log

@@ -5,7 +5,7 @@
 
 Columns and types are those of Spark's Kafka source with includeHeaders. The options have its names; see
 read_options.py. The source must be registered with the session first
-(`kafkapy.pipeline.log_source.register`), as `kafkapy.spark.session` does.
+(`kafkapy.spark.log_source.register`), as `kafkapy.spark.session` does.
 
 Executors open the path themselves. If they run on other machines, each of them and the driver must reach the
 data directory under the same path (on a shared or replicated file system), and kafkapy must be installed
@@ -27,11 +27,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
-from kafkapy.pipeline.log_source.plan import plan_batch
-from kafkapy.pipeline.log_source.range_reader import read_range
-from kafkapy.pipeline.log_source.read_options import ReadOptions
-from kafkapy.pipeline.log_source.splits import OffsetRange, group
-from kafkapy.pipeline.log_source.stream_plan import StreamPlanner
+from kafkapy.spark.log_source.plan import plan_batch
+from kafkapy.spark.log_source.range_reader import read_range
+from kafkapy.spark.log_source.read_options import ReadOptions
+from kafkapy.spark.log_source.splits import OffsetRange, group
+from kafkapy.spark.log_source.stream_plan import StreamPlanner
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from kafkapy.pipeline.log_source.read_options import ReadOptions, offsets_from, offsets_to
 from kafkapy.protocol.special_timestamps import EARLIEST, LATEST
 from kafkapy.protocol.types import TopicPartition
+from kafkapy.spark.log_source.read_options import ReadOptions, offsets_from, offsets_to
 from kafkapy.storage.offline.offline_error import LogSourceError
 
 PLACE = {"path": "/data", "topics": "orders"}

@@ -25,6 +25,6 @@ if TYPE_CHECKING:
 
 def register(spark: SparkSession) -> None:
     """Register the format `kafkapy-log` for `spark.read` and `spark.readStream`."""
-    from kafkapy.pipeline.log_source.data_source import LogDataSource
+    from kafkapy.spark.log_source.data_source import LogDataSource
 
     spark.dataSource.register(LogDataSource)

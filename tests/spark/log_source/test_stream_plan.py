@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkapy.pipeline.log_source.read_options import ReadOptions
-from kafkapy.pipeline.log_source.stream_plan import Offsets, StreamPlanner, share
 from kafkapy.protocol.types import TopicPartition
+from kafkapy.spark.log_source.read_options import ReadOptions
+from kafkapy.spark.log_source.stream_plan import Offsets, StreamPlanner, share
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.offline.offline_error import LogSourceError
-from tests.pipeline.log_source.reading import Transactions, read, rows
+from tests.spark.log_source.reading import Transactions, read, rows
 from tests.storage.log_harness import TOPIC_ID, TP, Logs, append, batch, fill
 
 
