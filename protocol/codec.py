@@ -234,11 +234,22 @@ def _count_arrays(struct: schema.Struct, version: int, depth: int, lines: list[s
             lines.append(f"{indent}a{depth} = o{depth}.{field.name}")
             lines.append(f"{indent}if a{depth}:")
             lines.append(f"{indent}    budget -= len(a{depth}) * {cost}")
-            if field.struct is not None and any(each.is_array for each in field.struct.fields):
+            if field.struct is not None and _has_arrays(field.struct):
                 lines.append(f"{indent}    for o{depth + 1} in a{depth}:")
                 lines.append(f"{indent}        if budget < 0:")
                 lines.append(f"{indent}            return budget")
                 _count_arrays(field.struct, version, depth + 1, lines)
+        elif field.struct is not None and _has_arrays(field.struct):
+            lines.append(f"{indent}o{depth + 1} = o{depth}.{field.name}")
+            lines.append(f"{indent}if o{depth + 1} is not None:")
+            lines.append(f"{indent}    if budget >= 0:")
+            _count_arrays(field.struct, version, depth + 1, lines)
+
+
+def _has_arrays(struct: schema.Struct) -> bool:
+    return any(
+        each.is_array or (each.struct is not None and _has_arrays(each.struct)) for each in struct.fields
+    )
 
 
 def _execute(text: str, filename: str, names: dict[str, Any]) -> None:

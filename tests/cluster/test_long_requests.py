@@ -2,93 +2,66 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
 import kafkapy
 from kafkapy.protocol.message import TopMessage
-from kafkapy.protocol.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    ReassignablePartition,
-    ReassignableTopic,
-)
-from kafkapy.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from kafkapy.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from kafkapy.protocol.messages.list_partition_reassignments import (
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsTopics,
-)
-from kafkapy.protocol.messages.stop_replica import (
-    StopReplicaPartitionState,
-    StopReplicaRequest,
-    StopReplicaTopicState,
-)
-from kafkapy.protocol.messages.update_metadata import (
-    UpdateMetadataPartitionState,
-    UpdateMetadataRequest,
-    UpdateMetadataTopicState,
-)
+from kafkapy.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from kafkapy.protocol.messages.create_topics import CreateTopicsRequest
+from kafkapy.protocol.messages.elect_leaders import ElectLeadersRequest
+from kafkapy.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from kafkapy.protocol.messages.stop_replica import StopReplicaRequest
+from kafkapy.protocol.messages.update_metadata import UpdateMetadataRequest
 from tests.cluster.test_cluster import create
 from tests.network.loop_watch import LoopWatch
 from tests.network.raw_client import RawClient
+from tests.protocol.long_messages import long_message
 
 MANY: Final = 10_000
+Request = tuple[TopMessage, int]
+"""A request and its version."""
 
 
-def move(topic: str, partitions: range, replicas: list[int]) -> AlterPartitionReassignmentsRequest:
-    wanted = [ReassignablePartition(partition_index=n, replicas=replicas) for n in partitions]
-    return AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=topic, partitions=wanted)])
+def many(cls: type[TopMessage], version: int, path: str, count: int, /, **values: Any) -> Request:
+    """A request whose array at `path` has so many elements, and its version."""
+    return long_message(cls, version, path, count, **values), version
 
 
-REQUESTS: Final[dict[str, tuple[TopMessage, int]]] = {
-    "a partition is to have many replicas": (move("t", range(1), list(range(100_000))), 1),
-    "many partitions that do not exist are to move": (move("no", range(MANY), [1]), 1),
-    "many partitions are asked for that do not move": (
-        ListPartitionReassignmentsRequest(
-            topics=[ListPartitionReassignmentsTopics(name="t", partition_indexes=list(range(10 * MANY)))]
-        ),
-        0,
+REQUESTS: Final[dict[str, Request]] = {
+    "a partition is to have many replicas": many(
+        *(AlterPartitionReassignmentsRequest, 1, "topics.partitions.replicas", 100_000), name="t"
     ),
-    "leaders of partitions that do not exist": (
-        ElectLeadersRequest(topic_partitions=[TopicPartitions(topic="no", partitions=list(range(2 * MANY)))]),
-        2,
+    "many partitions that do not exist are to move": many(
+        *(AlterPartitionReassignmentsRequest, 1, "topics.partitions", MANY), name="no", replicas=[1]
     ),
-    "topics without partitions": (
-        CreateTopicsRequest(
-            topics=[CreatableTopic(name=f"n{n}", num_partitions=0, replication_factor=1) for n in range(MANY)]
-        ),
-        7,
+    "many partitions are asked for that do not move": many(
+        *(ListPartitionReassignmentsRequest, 0, "topics.partition_indexes", 10 * MANY), name="t"
     ),
-    "partitions that are to stop": (
-        StopReplicaRequest(
-            controller_epoch=1,
-            topic_states=[
-                StopReplicaTopicState(
-                    topic_name="no",
-                    partition_states=[
-                        StopReplicaPartitionState(partition_index=n, delete_partition=True)
-                        for n in range(3 * MANY)
-                    ],
-                )
-            ],
-        ),
-        4,
+    "leaders of partitions that do not exist": many(
+        *(ElectLeadersRequest, 2, "topic_partitions.partitions", 2 * MANY), topic="no"
     ),
-    "replicas that are offline": (
-        UpdateMetadataRequest(
-            controller_epoch=1,
-            topic_states=[
-                UpdateMetadataTopicState(
-                    topic_name="no",
-                    partition_states=[
-                        UpdateMetadataPartitionState(partition_index=n, offline_replicas=[1])
-                        for n in range(MANY)
-                    ],
-                )
-            ],
-        ),
-        8,
+    "topics without partitions": many(
+        *(CreateTopicsRequest, 7, "topics", MANY),
+        num_partitions=0,
+        replication_factor=1,
+        assignments=[],
+        configs=[],
+    ),
+    "partitions that are to stop": many(
+        *(StopReplicaRequest, 4, "topic_states.partition_states", 3 * MANY),
+        controller_epoch=1,
+        topic_name="no",
+        delete_partition=True,
+    ),
+    "replicas that are offline": many(
+        *(UpdateMetadataRequest, 8, "topic_states.partition_states", MANY),
+        controller_epoch=1,
+        topic_name="no",
+        isr=[],
+        replicas=[],
+        offline_replicas=[1],
     ),
 }
 

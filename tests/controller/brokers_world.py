@@ -159,6 +159,11 @@ class Member:
     def controller(self) -> Controller:
         return self.admin.active_controller()
 
+    @property
+    def turn(self) -> asyncio.Lock:
+        """The lock of each change of the metadata: the controller does not act while a test has it."""
+        return self.admin._writer.turn
+
     def _make_unreliable(self) -> None:
         multi = self.store.multi
 
@@ -302,7 +307,7 @@ class World:
 
         def holds() -> MetadataImage | None:
             acting = self.controller
-            if acting.admin._writer.turn.locked() or not acting.controller.term.has_begun:
+            if acting.turn.locked() or not acting.controller.term.has_begun:
                 return None
             image = acting.image
             images = {id(member): member.image for member in self.members.values()}

@@ -164,7 +164,7 @@ async def test_a_deletion_goes_on_under_the_next_controller(world: World) -> Non
 async def test_a_request_that_waits_for_its_turn_is_refused_by_a_new_term_of_office(world: World) -> None:
     one, *_ = await world.start(1, 2)
     topic = await world.create("t", (2, 1))
-    async with one.admin._writer.turn:
+    async with one.turn:
         waiting = [
             asyncio.ensure_future(each)
             for each in (
@@ -173,7 +173,7 @@ async def test_a_request_that_waits_for_its_turn_is_refused_by_a_new_term_of_off
                 one.admin.topics.create_partitions([MorePartitions("t", 2)]),
             )
         ]
-        await world.until(lambda: len(one.admin._writer.turn._waiters or ()) == len(waiting))
+        await world.until(lambda: len(one.turn._waiters or ()) == len(waiting))
         world.controller.controller.elected()  # it knows no brokers yet
     errors = await asyncio.gather(*waiting, return_exceptions=True)
     assert [getattr(each, "code", each) for each in errors] == [ErrorCode.NOT_CONTROLLER] * 3
@@ -255,7 +255,7 @@ async def test_the_last_replica_in_sync_leads_again_when_it_is_back_and_no_other
 async def test_all_replicas_that_were_in_sync_may_lead_after_all_are_gone(world: World) -> None:
     one, _, _ = await world.start(1, 2, 3)
     await world.create("t", (2, 3))
-    async with one.admin._writer.turn:  # both go before the controller looks
+    async with one.turn:  # both go before the controller looks
         await world.stop(2, 3)
     state = await world.led_by(NO_LEADER)
     assert state.isr == (2, 3)
@@ -317,7 +317,7 @@ async def test_a_leader_that_comes_back_before_anybody_noticed_leads_in_a_new_ep
     one, two = await world.start(1, 2)
     await world.create("t", (2,))
     before = two.epoch
-    async with one.admin._writer.turn:  # the controller sees only that the epoch is another one
+    async with one.turn:  # the controller sees only that the epoch is another one
         await world.stop(2)
         (two,) = await world.start(2)
     assert two.epoch > before
@@ -332,7 +332,7 @@ async def test_a_broker_that_started_anew_rejoins_the_in_sync_replicas_only_when
 ) -> None:
     one, _, _ = await world.start(1, 2, 3)
     await world.create("t", (2, 3, 1))
-    async with one.admin._writer.turn:
+    async with one.turn:
         await world.stop(2)
         await world.start(2)
     state = await world.led_by(3)
@@ -359,7 +359,7 @@ async def test_a_new_controller_gives_new_epochs_to_those_leaders_only_that_star
     one, _, _ = await world.start(1, 2, 3)
     await world.create("t", (2,), (3,))
     await world.until(lambda: one.controller.term.acted_on == {m.id: m.epoch for m in world.members.values()})
-    turn = one.admin._writer.turn
+    turn = one.turn
     await turn.acquire()  # the controller does not act any more
     await world.stop(2)
     await world.start(2)
@@ -457,7 +457,7 @@ async def test_a_replica_whose_directory_failed_is_offline_until_its_broker_star
     assert (await world.led_by(NO_LEADER, "u")).isr == (2,)
     await world.until(lambda: two.replicas.stopped == {T0: False, TopicPartition("u", 0): False})
     await world.until(lambda: one.replicas.offline[T0] == [2])
-    async with one.admin._writer.turn:
+    async with one.turn:
         assert await two.store.children(znodes.LOG_DIR_EVENTS) == []
     await world.stop(2)
     await world.start(2)

@@ -51,7 +51,7 @@ async def test_the_first_state_that_a_new_controller_tells_is_the_last_that_its_
         return await multi(operations)
 
     monkeypatch.setattr(two.store, "multi", overtaken)
-    async with one.admin._writer.turn, three.admin._writer.turn:  # they are not elected
+    async with one.turn, three.turn:  # they are not elected
         await depose(hand)
         await world.until(lambda: two.admin.controller is not None and two.admin.controller.term.has_begun)
         states = await world.until(
@@ -110,7 +110,7 @@ async def test_a_controller_that_was_deposed_within_a_change_tells_all_when_it_i
         await one.controller.controlled_shutdown(shutdown_of(three))
     await world.stop(3)
     await world.settled()
-    async with two.admin._writer.turn:  # it is not elected
+    async with two.turn:  # it is not elected
         await depose(hand)
         await world.until(lambda: one.image.controller_id == 1 and one.controller.term.has_begun)
     (three,) = await world.start(3)

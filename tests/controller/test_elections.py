@@ -107,7 +107,7 @@ async def moved_away(world: World, name: str = "t") -> None:
 async def in_sync(world: World, name: str = "t") -> None:
     """Put the replicas of a topic back in sync, as their leaders do."""
     commits = world.controller.controller.term.commits
-    async with world.controller.admin._writer.turn:
+    async with world.controller.turn:
         for index, state in enumerate(commits.image.topics[name].partitions):
             partition = TopicPartition(name, index)
             await commits.make(lambda changes, p=partition, s=state: changes.write_isr(p, s.replicas, 0))  # type: ignore[misc]
@@ -185,7 +185,7 @@ async def test_an_election_that_somebody_writes_into_the_tree_is_held(world: Wor
     path = znodes.PREFERRED_REPLICA_ELECTION
     await world.members[3].store.create(path, json.dumps(asked).encode())
     await world.led_by(2)
-    async with world.controller.admin._writer.turn:
+    async with world.controller.turn:
         assert await world.members[3].store.exists(path) is None
 
 
@@ -207,12 +207,12 @@ async def test_few_leaders_astray_stay_where_they_are(world: World) -> None:
     await moved_away(world)
     controller = world.controller
     controller.config.set_dynamic({})
-    async with controller.admin._writer.turn:
+    async with controller.turn:
         monkey = dict(controller.config._values, **{"leader.imbalance.per.broker.percentage": 100})
         controller.config._values = monkey
         await controller.controller.term.elections.rebalance()
     assert world.state().leader == 3
-    async with controller.admin._writer.turn:
+    async with controller.turn:
         controller.config._values = {**monkey, "leader.imbalance.per.broker.percentage": 99}
         await controller.controller.term.elections.rebalance()
     assert world.state().leader == 2

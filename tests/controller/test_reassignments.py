@@ -171,7 +171,7 @@ async def test_a_move_that_somebody_writes_into_the_tree_is_made(world: World) -
     }
     await three.store.create(znodes.REASSIGN_PARTITIONS, json.dumps(asked).encode())
     await world.until(lambda: world.state().adding == (4,))
-    async with world.controller.admin._writer.turn:
+    async with world.controller.turn:
         left = znodes.decode_reassignment((await three.store.get(znodes.REASSIGN_PARTITIONS)).data)
     assert left == {T0: (4, 3)}
     await alter(world, two, 2, 3, 4)

@@ -27,416 +27,167 @@ from kafkapy.loop.turns import Turns
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import encode_request
 from kafkapy.protocol.message import TopMessage
-from kafkapy.protocol.messages import (
-    add_partitions_to_txn,
-    alter_client_quotas,
-    alter_configs,
-    alter_partition_reassignments,
-    alter_replica_log_dirs,
-    alter_share_group_offsets,
-    consumer_group_describe,
-    create_partitions,
-    create_topics,
-    delete_groups,
-    delete_records,
-    delete_share_group_state,
-    delete_topics,
-    describe_configs,
-    describe_groups,
-    describe_log_dirs,
-    describe_share_group_offsets,
-    describe_topic_partitions,
-    describe_user_scram_credentials,
-    elect_leaders,
-    find_coordinator,
-    incremental_alter_configs,
-    initialize_share_group_state,
-    leave_group,
-    list_groups,
-    list_offsets,
-    metadata,
-    offset_commit,
-    offset_delete,
-    offset_fetch,
-    offset_for_leader_epoch,
-    read_share_group_state,
-    read_share_group_state_summary,
-    share_fetch,
-    write_share_group_state,
+from kafkapy.protocol.messages import alter_configs, incremental_alter_configs
+from kafkapy.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from kafkapy.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntryData,
+    EntityData,
 )
+from kafkapy.protocol.messages.alter_configs import AlterConfigsRequest
+from kafkapy.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from kafkapy.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
+from kafkapy.protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
+from kafkapy.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kafkapy.protocol.messages.create_partitions import CreatePartitionsRequest
+from kafkapy.protocol.messages.create_topics import CreateTopicsRequest
+from kafkapy.protocol.messages.delete_groups import DeleteGroupsRequest
+from kafkapy.protocol.messages.delete_records import DeleteRecordsRequest
+from kafkapy.protocol.messages.delete_share_group_state import DeleteShareGroupStateRequest
+from kafkapy.protocol.messages.delete_topics import DeleteTopicsRequest
+from kafkapy.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kafkapy.protocol.messages.describe_groups import DescribeGroupsRequest
+from kafkapy.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from kafkapy.protocol.messages.describe_share_group_offsets import DescribeShareGroupOffsetsRequest
+from kafkapy.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
+from kafkapy.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
+from kafkapy.protocol.messages.elect_leaders import ElectLeadersRequest
+from kafkapy.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kafkapy.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from kafkapy.protocol.messages.initialize_share_group_state import InitializeShareGroupStateRequest
+from kafkapy.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from kafkapy.protocol.messages.list_groups import ListGroupsRequest
+from kafkapy.protocol.messages.list_offsets import ListOffsetsRequest
+from kafkapy.protocol.messages.metadata import MetadataRequest
+from kafkapy.protocol.messages.offset_commit import OffsetCommitRequest
+from kafkapy.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from kafkapy.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from kafkapy.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from kafkapy.protocol.messages.read_share_group_state import ReadShareGroupStateRequest
+from kafkapy.protocol.messages.read_share_group_state_summary import ReadShareGroupStateSummaryRequest
+from kafkapy.protocol.messages.share_fetch import ShareFetchRequest
+from kafkapy.protocol.messages.write_share_group_state import WriteShareGroupStateRequest
 from kafkapy.protocol.types import TopicPartition
 from tests.handlers.group_client import commit, join_request
 from tests.handlers.group_client import find_coordinator as find
 from tests.handlers.produce_client import batch, create_topic, fetch_request, produce_request
 from tests.network.loop_watch import LoopWatch
 from tests.network.raw_client import RawClient
+from tests.protocol.long_messages import long_message
 
 MANY = 50
 NAMES = [f"n{number}" for number in range(MANY)]
 EVERY = range(MANY)
+Request = tuple[TopMessage, int]
+"""A request and its version."""
 NO_TOPIC = bytes(15) + b"1"
 """The id of a topic that does not exist."""
 
-REQUESTS: list[tuple[TopMessage, int]] = [
+
+def many(cls: type[TopMessage], version: int, path: str, count: int = MANY, /, **values: Any) -> Request:
+    """A request whose array at `path` has so many elements, and its version."""
+    return long_message(cls, version, path, count, **values), version
+
+
+REQUESTS: list[Request] = [
     (produce_request("t", *[batch(b"a")] * MANY, partitions=EVERY), 9),
     (fetch_request("t", *[0] * MANY), 12),
-    (
-        list_offsets.ListOffsetsRequest(
-            replica_id=-1,
-            topics=[
-                list_offsets.ListOffsetsTopic(
-                    name="t",
-                    partitions=[
-                        list_offsets.ListOffsetsPartition(partition_index=n, timestamp=-1) for n in EVERY
-                    ],
-                )
-            ],
-        ),
-        7,
+    many(ListOffsetsRequest, 7, "topics.partitions", name="t", replica_id=-1, timestamp=-1),
+    (MetadataRequest(topics=None), 12),
+    many(
+        *(OffsetCommitRequest, 8, "topics.partitions"),
+        group_id="g",
+        name="t",
+        generation_id_or_member_epoch=-1,
     ),
-    (metadata.MetadataRequest(topics=None), 12),
+    (OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)]), 8),
+    many(OffsetDeleteRequest, 0, "topics.partitions", group_id="g", name="t"),
+    many(FindCoordinatorRequest, 4, "coordinator_keys"),
+    many(LeaveGroupRequest, 5, "members", group_id="g"),
+    many(DescribeGroupsRequest, 5, "groups"),
+    many(DeleteGroupsRequest, 2, "groups_names"),
+    (ListGroupsRequest(), 4),
+    many(CreateTopicsRequest, 5, "topics", assignments=[], configs=[], validate_only=True),
+    many(DeleteRecordsRequest, 2, "topics.partitions", name="t"),
+    many(OffsetForLeaderEpochRequest, 4, "topics.partitions", topic="t"),
+    many(DescribeConfigsRequest, 4, "resources", resource_type=2, configuration_keys=[]),
+    (DescribeLogDirsRequest(topics=None), 4),
+    (DescribeTopicPartitionsRequest(topics=[TopicRequest(name="t")]), 0),
+    (ElectLeadersRequest(topic_partitions=None), 2),
+    many(AlterPartitionReassignmentsRequest, 0, "topics.partitions", name="t", replicas=None),
+    many(DescribeUserScramCredentialsRequest, 0, "users"),
+    many(DeleteTopicsRequest, 5, "topic_names"),
+    many(DeleteTopicsRequest, 6, "topics"),
+    many(CreatePartitionsRequest, 3, "topics", count=2, assignments=None),
+    many(AlterConfigsRequest, 2, "resources", resource_type=2, configs=[]),
+    many(IncrementalAlterConfigsRequest, 1, "resources", resource_type=2, configs=[]),
     (
-        offset_commit.OffsetCommitRequest(
-            group_id="g",
-            generation_id_or_member_epoch=-1,
-            topics=[
-                offset_commit.OffsetCommitRequestTopic(
-                    name="t",
-                    partitions=[
-                        offset_commit.OffsetCommitRequestPartition(partition_index=n, committed_offset=0)
-                        for n in EVERY
-                    ],
-                )
-            ],
-        ),
-        8,
-    ),
-    (
-        offset_fetch.OffsetFetchRequest(
-            groups=[offset_fetch.OffsetFetchRequestGroup(group_id="g", topics=None)]
-        ),
-        8,
-    ),
-    (
-        offset_delete.OffsetDeleteRequest(
-            group_id="g",
-            topics=[
-                offset_delete.OffsetDeleteRequestTopic(
-                    name="t",
-                    partitions=[offset_delete.OffsetDeleteRequestPartition(partition_index=n) for n in EVERY],
-                )
-            ],
-        ),
-        0,
-    ),
-    (find_coordinator.FindCoordinatorRequest(coordinator_keys=NAMES), 4),
-    (
-        leave_group.LeaveGroupRequest(
-            group_id="g", members=[leave_group.MemberIdentity(member_id=name) for name in NAMES]
-        ),
-        5,
-    ),
-    (describe_groups.DescribeGroupsRequest(groups=NAMES), 5),
-    (delete_groups.DeleteGroupsRequest(groups_names=NAMES), 2),
-    (list_groups.ListGroupsRequest(), 4),
-    (
-        create_topics.CreateTopicsRequest(
-            topics=[create_topics.CreatableTopic(name=name) for name in NAMES], validate_only=True
-        ),
-        5,
-    ),
-    (
-        delete_records.DeleteRecordsRequest(
-            topics=[
-                delete_records.DeleteRecordsTopic(
-                    name="t",
-                    partitions=[
-                        delete_records.DeleteRecordsPartition(partition_index=n, offset=0) for n in EVERY
-                    ],
-                )
-            ]
-        ),
-        2,
-    ),
-    (
-        offset_for_leader_epoch.OffsetForLeaderEpochRequest(
-            topics=[
-                offset_for_leader_epoch.OffsetForLeaderTopic(
-                    topic="t",
-                    partitions=[
-                        offset_for_leader_epoch.OffsetForLeaderPartition(partition=n, leader_epoch=0)
-                        for n in EVERY
-                    ],
-                )
-            ]
-        ),
-        4,
-    ),
-    (
-        describe_configs.DescribeConfigsRequest(
-            resources=[
-                describe_configs.DescribeConfigsResource(resource_type=2, resource_name=name)
-                for name in NAMES
-            ]
-        ),
-        4,
-    ),
-    (describe_log_dirs.DescribeLogDirsRequest(topics=None), 4),
-    (
-        describe_topic_partitions.DescribeTopicPartitionsRequest(
-            topics=[describe_topic_partitions.TopicRequest(name="t")]
-        ),
-        0,
-    ),
-    (elect_leaders.ElectLeadersRequest(topic_partitions=None), 2),
-    (
-        alter_partition_reassignments.AlterPartitionReassignmentsRequest(
-            topics=[
-                alter_partition_reassignments.ReassignableTopic(
-                    name="t",
-                    partitions=[
-                        alter_partition_reassignments.ReassignablePartition(partition_index=n) for n in EVERY
-                    ],
-                )
-            ]
-        ),
-        0,
-    ),
-    (
-        describe_user_scram_credentials.DescribeUserScramCredentialsRequest(
-            users=[describe_user_scram_credentials.UserName(name=name) for name in NAMES]
-        ),
-        0,
-    ),
-    (delete_topics.DeleteTopicsRequest(topic_names=NAMES), 5),
-    (
-        delete_topics.DeleteTopicsRequest(
-            topics=[delete_topics.DeleteTopicState(name=name) for name in NAMES]
-        ),
-        6,
-    ),
-    (
-        create_partitions.CreatePartitionsRequest(
-            topics=[
-                create_partitions.CreatePartitionsTopic(name=name, count=2, assignments=None)
-                for name in NAMES
-            ]
-        ),
-        3,
-    ),
-    (
-        alter_configs.AlterConfigsRequest(
-            resources=[
-                alter_configs.AlterConfigsResource(resource_type=2, resource_name=name) for name in NAMES
-            ]
-        ),
-        2,
-    ),
-    (
-        incremental_alter_configs.IncrementalAlterConfigsRequest(
-            resources=[
-                incremental_alter_configs.AlterConfigsResource(resource_type=2, resource_name=name)
-                for name in NAMES
-            ]
-        ),
-        1,
-    ),
-    (
-        alter_client_quotas.AlterClientQuotasRequest(
+        AlterClientQuotasRequest(
             entries=[
-                alter_client_quotas.AlterClientQuotasRequestEntryData(
-                    entity=[alter_client_quotas.EntityData(entity_type="user", entity_name=name)]
-                )
+                AlterClientQuotasRequestEntryData(entity=[EntityData(entity_type="user", entity_name=name)])
                 for name in NAMES
             ]
         ),
         1,
     ),
-    (
-        describe_log_dirs.DescribeLogDirsRequest(
-            topics=[describe_log_dirs.DescribableLogDirTopic(topic="unknown", partitions=list(EVERY))]
-        ),
-        4,
-    ),
+    many(DescribeLogDirsRequest, 4, "topics.partitions", topic="unknown"),
 ]
 
-
-HOSTILE: list[tuple[TopMessage, int]] = [
+HOSTILE: list[Request] = [
     (
-        describe_configs.DescribeConfigsRequest(
+        DescribeConfigsRequest(
             include_synonyms=True,
             include_documentation=True,
-            resources=[describe_configs.DescribeConfigsResource(resource_type=4, resource_name="1")] * 500,
+            resources=[DescribeConfigsResource(resource_type=4, resource_name="1")] * 500,
         ),
         4,
     ),
-    (
-        metadata.MetadataRequest(
-            topics=[metadata.MetadataRequestTopic(name=f"unknown{n}") for n in range(20_000)],
-            allow_auto_topic_creation=False,
-        ),
-        12,
-    ),
+    many(MetadataRequest, 9, "topics", 20_000, allow_auto_topic_creation=False),
     (produce_request("t", *[b""] * 20_000, partitions=[0] * 20_000), 9),
-    (describe_groups.DescribeGroupsRequest(groups=[f"unknown{n}" for n in range(30_000)]), 5),
-    (delete_groups.DeleteGroupsRequest(groups_names=[f"unknown{n}" for n in range(30_000)]), 2),
-    (
-        alter_replica_log_dirs.AlterReplicaLogDirsRequest(
-            dirs=[
-                alter_replica_log_dirs.AlterReplicaLogDir(
-                    path="/nowhere",
-                    topics=[
-                        alter_replica_log_dirs.AlterReplicaLogDirTopic(
-                            name="t", partitions=list(range(20_000))
-                        )
-                    ],
-                )
-            ]
-        ),
-        2,
-    ),
-    (delete_topics.DeleteTopicsRequest(topic_names=[f"unknown{n}" for n in range(150_000)]), 5),
-    (
-        describe_share_group_offsets.DescribeShareGroupOffsetsRequest(
-            groups=[
-                describe_share_group_offsets.DescribeShareGroupOffsetsRequestGroup(
-                    group_id=f"g{n}", topics=[]
-                )
-                for n in range(48_000)
-            ]
-        ),
-        0,
-    ),
-    (
-        describe_share_group_offsets.DescribeShareGroupOffsetsRequest(
-            groups=[
-                describe_share_group_offsets.DescribeShareGroupOffsetsRequestGroup(
-                    group_id="g",
-                    topics=[
-                        describe_share_group_offsets.DescribeShareGroupOffsetsRequestTopic(
-                            topic_name=name, partitions=list(range(48_000))
-                        )
-                        for name in ("t", "unknown")
-                    ],
-                )
-            ]
-        ),
-        0,
-    ),
-    (
-        share_fetch.ShareFetchRequest(
+    many(DescribeGroupsRequest, 5, "groups", 30_000),
+    many(DeleteGroupsRequest, 2, "groups_names", 30_000),
+    many(AlterReplicaLogDirsRequest, 2, "dirs.topics.partitions", 20_000, path="/nowhere", name="t"),
+    many(DeleteTopicsRequest, 5, "topic_names", 150_000),
+    many(DescribeShareGroupOffsetsRequest, 0, "groups", 48_000, topics=[]),
+    *(
+        many(
+            *(DescribeShareGroupOffsetsRequest, 0, "groups.topics.partitions", 96_000),
             group_id="g",
-            member_id="m",
-            topics=[
-                share_fetch.FetchTopic(
-                    topic_id=NO_TOPIC,
-                    partitions=[share_fetch.FetchPartition(partition_index=n) for n in range(48_000)],
-                )
-            ],
-        ),
-        1,
+            topic_name=topic,
+        )
+        for topic in ("t", "unknown")
     ),
-    (
-        add_partitions_to_txn.AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id="x",
-            v3_and_below_topics=[
-                add_partitions_to_txn.AddPartitionsToTxnTopic(name=f"n{n}", partitions=[0])
-                for n in range(49_000)
-            ],
-        ),
-        3,
+    many(
+        *(ShareFetchRequest, 1, "topics.partitions", 48_000),
+        group_id="g",
+        member_id="m",
+        topic_id=NO_TOPIC,
+        acknowledgement_batches=[],
     ),
-    (
-        add_partitions_to_txn.AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id="x",
-            v3_and_below_topics=[
-                add_partitions_to_txn.AddPartitionsToTxnTopic(name="t", partitions=list(range(90_000)))
-            ],
-        ),
-        3,
+    many(AddPartitionsToTxnRequest, 3, "v3_and_below_topics", 49_000, v3_and_below_transactional_id="x"),
+    many(
+        *(AddPartitionsToTxnRequest, 3, "v3_and_below_topics.partitions", 90_000),
+        v3_and_below_transactional_id="x",
+        name="t",
     ),
-    (
-        alter_share_group_offsets.AlterShareGroupOffsetsRequest(
-            group_id="g",
-            topics=[
-                alter_share_group_offsets.AlterShareGroupOffsetsRequestTopic(
-                    topic_name="unknown",
-                    partitions=[
-                        alter_share_group_offsets.AlterShareGroupOffsetsRequestPartition(partition_index=n)
-                        for n in range(49_000)
-                    ],
-                )
-            ],
-        ),
-        0,
+    many(
+        *(AlterShareGroupOffsetsRequest, 0, "topics.partitions", 49_000), group_id="g", topic_name="unknown"
     ),
 ]
 
-SHARE_STATES: list[tuple[TopMessage, int]] = [
-    (
-        delete_share_group_state.DeleteShareGroupStateRequest(
-            group_id="g",
-            topics=[
-                delete_share_group_state.DeleteStateData(
-                    topic_id=NO_TOPIC,
-                    partitions=[delete_share_group_state.PartitionData(partition=n) for n in range(48_000)],
-                )
-            ],
-        ),
-        0,
-    ),
-    (
-        initialize_share_group_state.InitializeShareGroupStateRequest(
-            group_id="g",
-            topics=[
-                initialize_share_group_state.InitializeStateData(
-                    topic_id=NO_TOPIC,
-                    partitions=[
-                        initialize_share_group_state.PartitionData(partition=n) for n in range(30_000)
-                    ],
-                )
-            ],
-        ),
-        0,
-    ),
-    (
-        read_share_group_state.ReadShareGroupStateRequest(
-            group_id="g",
-            topics=[
-                read_share_group_state.ReadStateData(
-                    topic_id=NO_TOPIC,
-                    partitions=[read_share_group_state.PartitionData(partition=n) for n in range(30_000)],
-                )
-            ],
-        ),
-        0,
-    ),
-    (
-        read_share_group_state_summary.ReadShareGroupStateSummaryRequest(
-            group_id="g",
-            topics=[
-                read_share_group_state_summary.ReadStateSummaryData(
-                    topic_id=NO_TOPIC,
-                    partitions=[
-                        read_share_group_state_summary.PartitionData(partition=n) for n in range(30_000)
-                    ],
-                )
-            ],
-        ),
-        0,
-    ),
-    (
-        write_share_group_state.WriteShareGroupStateRequest(
-            group_id="g",
-            topics=[
-                write_share_group_state.WriteStateData(
-                    topic_id=NO_TOPIC,
-                    partitions=[write_share_group_state.PartitionData(partition=n) for n in range(20_000)],
-                )
-            ],
-        ),
-        0,
-    ),
+SHARE_STATES: list[Request] = [
+    many(cls, 0, "topics.partitions", count, group_id="g", topic_id=NO_TOPIC, state_batches=[])
+    for cls, count in (
+        (DeleteShareGroupStateRequest, 48_000),
+        (InitializeShareGroupStateRequest, 30_000),
+        (ReadShareGroupStateRequest, 30_000),
+        (ReadShareGroupStateSummaryRequest, 30_000),
+        (WriteShareGroupStateRequest, 20_000),
+    )
 ]
 
 
@@ -461,14 +212,15 @@ def test_a_hostile_request_does_not_hold_the_event_loop(
         assert request_.KEY is not None
         handlers.endpoint(request_.KEY)  # its module may have to be compiled
         data = encode_request(request_, version, 1, "raw")
-        for _ in range(2):  # codecs are compiled when the first of their kind comes
-            with watch.watching():
-                sending = threading.Thread(target=connected.send, args=(data,))
-                sending.start()
-                connected.receive_frame()
-                sending.join()
-                find(connected, "any")  # the callback before has ended
-            watch.check()
+
+        def exchange() -> None:
+            sending = threading.Thread(target=connected.send, args=(data,))
+            sending.start()
+            connected.receive_frame()
+            sending.join()
+            find(connected, "any")  # the callback before has ended
+
+        watch.check_each(exchange)  # codecs are compiled when the first of their kind comes
 
 
 @pytest.mark.parametrize(("request_", "version"), SHARE_STATES, ids=lambda each: type(each).__name__)
@@ -483,12 +235,14 @@ def test_states_of_many_share_partitions_do_not_hold_the_event_loop(
         async def ask(core: BrokerCore) -> Any:
             return await core.inter_broker.ask(core.node_id, request_, seconds=300)
 
-        for _ in range(2):
-            with watch.watching():
-                response = broker.call(ask)
-                find(connected, "any")  # the callback before has ended
-            watch.check()
-        ((partition, *_),) = [result.partitions for result in response.results]
+        responses = []
+
+        def exchange() -> None:
+            responses.append(broker.call(ask))
+            find(connected, "any")  # the callback before has ended
+
+        watch.check_each(exchange)
+        ((partition, *_),) = [result.partitions for result in responses[-1].results]
         assert partition.error_code != ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
@@ -508,7 +262,7 @@ def test_deleting_a_topic_with_many_offsets_does_not_hold_the_event_loop(
 
         assert broker.call(left) == 80_000
         with watch.watching():
-            connected.ask(delete_topics.DeleteTopicsRequest(topic_names=["many"]), 5)
+            connected.ask(DeleteTopicsRequest(topic_names=["many"]), 5)
             deadline = time.monotonic() + 60
             while broker.call(left):
                 assert time.monotonic() < deadline
@@ -522,13 +276,13 @@ def test_others_are_served_between_two_pending_ids_that_are_given_up(
     at_once: list[int] = []
     leave = GroupCoordinator.leave_group
 
-    def count(self: GroupCoordinator, group_id: str, members: Sequence[leave_group.MemberIdentity]) -> Any:
+    def count(self: GroupCoordinator, group_id: str, members: Sequence[MemberIdentity]) -> Any:
         at_once.append(len(members))
         return leave(self, group_id, members)
 
     monkeypatch.setattr(GroupCoordinator, "leave_group", count)
-    members = [leave_group.MemberIdentity(member_id=each) for each in ids]
-    response = client.ask(leave_group.LeaveGroupRequest(group_id="new", members=members), 5)
+    members = [MemberIdentity(member_id=each) for each in ids]
+    response = client.ask(LeaveGroupRequest(group_id="new", members=members), 5)
     assert [(each.member_id, each.error_code) for each in response.members] == [(each, 0) for each in ids]
     assert max(at_once) == 1
 
@@ -537,22 +291,19 @@ def test_others_are_served_between_two_pending_ids_that_are_given_up(
     ("request_", "version"),
     [
         (
-            offset_delete.OffsetDeleteRequest(
+            OffsetDeleteRequest(
                 group_id="g",
                 topics=[
-                    offset_delete.OffsetDeleteRequestTopic(
+                    OffsetDeleteRequestTopic(
                         name=f"many{topic}",
-                        partitions=[
-                            offset_delete.OffsetDeleteRequestPartition(partition_index=n)
-                            for n in range(1_000)
-                        ],
+                        partitions=[OffsetDeleteRequestPartition(partition_index=n) for n in range(1_000)],
                     )
                     for topic in range(4)
                 ],
             ),
             0,
         ),
-        (delete_groups.DeleteGroupsRequest(groups_names=["g"]), 2),
+        (DeleteGroupsRequest(groups_names=["g"]), 2),
     ],
     ids=lambda each: type(each).__name__,
 )
@@ -583,31 +334,15 @@ def test_many_offsets_of_a_group_are_removed_in_parts(
 @pytest.mark.parametrize(
     ("request_", "version"),
     [
-        (
-            alter_configs.AlterConfigsRequest(
-                resources=[
-                    alter_configs.AlterConfigsResource(
-                        resource_type=2,
-                        resource_name=name,
-                        configs=[alter_configs.AlterableConfig(name="retention.ms", value=None)],
-                    )
-                    for name in NAMES
-                ]
-            ),
-            2,
+        many(
+            *(AlterConfigsRequest, 2, "resources"),
+            resource_type=2,
+            configs=[alter_configs.AlterableConfig(name="retention.ms", value=None)],
         ),
-        (
-            incremental_alter_configs.IncrementalAlterConfigsRequest(
-                resources=[
-                    incremental_alter_configs.AlterConfigsResource(
-                        resource_type=2,
-                        resource_name=name,
-                        configs=[incremental_alter_configs.AlterableConfig(name="retention.ms")] * 2,
-                    )
-                    for name in NAMES
-                ]
-            ),
-            1,
+        many(
+            *(IncrementalAlterConfigsRequest, 1, "resources"),
+            resource_type=2,
+            configs=[incremental_alter_configs.AlterableConfig(name="retention.ms")] * 2,
         ),
     ],
     ids=lambda each: type(each).__name__,
@@ -666,10 +401,10 @@ class _Names(list[str]):
 @pytest.mark.parametrize(
     ("handle", "request_"),
     [
-        (handlers.find_coordinator.handle, find_coordinator.FindCoordinatorRequest(key_type=9)),
-        (handlers.describe_groups.handle, describe_groups.DescribeGroupsRequest()),
-        (handlers.delete_groups.handle, delete_groups.DeleteGroupsRequest()),
-        (handlers.consumer_group_describe.handle, consumer_group_describe.ConsumerGroupDescribeRequest()),
+        (handlers.find_coordinator.handle, FindCoordinatorRequest(key_type=9)),
+        (handlers.describe_groups.handle, DescribeGroupsRequest()),
+        (handlers.delete_groups.handle, DeleteGroupsRequest()),
+        (handlers.consumer_group_describe.handle, ConsumerGroupDescribeRequest()),
     ],
     ids=lambda each: each.__module__.rpartition(".")[2],
 )

@@ -13,7 +13,7 @@ import asyncio
 import gc
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -25,6 +25,7 @@ from kafkapy.broker.core import BrokerCore
 
 LIMIT: Final = 0.02
 """No request may block the loop for so many seconds."""
+TRIES: Final = 4
 
 
 class LoopWatch:
@@ -84,16 +85,28 @@ class LoopWatch:
             self._is_on = False
             gc.enable()
 
+    def check_each(self, ask: Callable[[], object], doing: str = "") -> None:
+        """Assert that one of some calls of `ask` does not hold the loop for long.
+
+        Cold caches of a busy machine make a callback dearer now and then. What holds the loop always does.
+        """
+        for _ in range(TRIES):
+            with self.watching():
+                ask()
+            if self.longest[0] < LIMIT:
+                break
+        self.check(doing)
+
     @property
     def longest(self) -> tuple[float, str]:
         """The callback that took longest: CPU seconds, and what it was."""
         return max(self.holds, default=(0.0, "nothing"))
 
-    def check(self) -> None:
+    def check(self, doing: str = "") -> None:
         """Assert that no callback held the loop for long, and that there were any."""
         assert self.count
         seconds, what = self.longest
-        assert seconds < LIMIT, f"{what} held the event loop for {seconds * 1000:.0f} ms"
+        assert seconds < LIMIT, f"{doing}{what} held the event loop for {seconds * 1000:.0f} ms"
 
 
 async def _ident(_: BrokerCore) -> int:

@@ -9,12 +9,15 @@ import pytest
 
 from kafkapy.protocol import codec
 from kafkapy.protocol.errors import OverBudgetError
+from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kafkapy.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+from tests.protocol.long_messages import array_paths, long_message
+from tests.protocol.random_messages import message_classes
 
 VERSION = 8
 
@@ -33,6 +36,13 @@ def test_values_within_values_count(groups: int, topics: int, partitions: int) -
     assert groups * topics * partitions <= holding <= groups * (6 + topics * (5 + partitions))
     data = codec.encode(message, VERSION)
     assert codec.decode(OffsetFetchRequest, data, VERSION, budget=holding).groups == message.groups
+
+
+@pytest.mark.parametrize("message_class", message_classes(), ids=lambda each: each.__name__)
+def test_each_array_is_counted(message_class: type[TopMessage]) -> None:
+    last = message_class.VERSIONS[1]
+    for path in array_paths(message_class, range(last, last + 1)):
+        assert codec.holds_more(long_message(message_class, last, path, 10), 9), path
 
 
 def test_a_null_array_holds_nothing() -> None:

@@ -309,7 +309,7 @@ class Node:
         """Stop and start; the controller has to tell the roles again."""
         await self.stop(clean=clean)
         meanwhile()
-        self.storage.manager = self.storage._start()
+        self.storage.manager = self.storage.new_manager()
         self.start()
 
     # --- requests -------------------------------------------------------------------------------------------

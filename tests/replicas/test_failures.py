@@ -92,7 +92,7 @@ class Chaos:
         others = [each for each in state.isr if each in self._alive]
         if others and (state.leader == node or self.chance.random() < 0.5):
             await self.rig.controller.elect(self.chance.choice(others), others)
-        self.rig[node].storage.manager = self.rig[node].storage._start()
+        self.rig[node].storage.manager = self.rig[node].storage.new_manager()
         self.rig[node].start()
         self.rig.register(self._alive)
         await self.rig.controller.tell((node,))

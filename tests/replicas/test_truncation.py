@@ -83,7 +83,7 @@ async def test_logs_that_diverged_at_the_same_offset_become_equal(
     await rig[1].stop()
     await rig.controller.elect(2, (2,))
     rig[2].write(b"kept")
-    rig[1].storage.manager = rig[1].storage._start()
+    rig[1].storage.manager = rig[1].storage.new_manager()
     rig[1].start()
     rig.wire.cut.clear()
     rig.register((1, 2))

@@ -164,10 +164,10 @@ class Logs:
     dirs: tuple[str, ...] = ("data",)
 
     def __post_init__(self) -> None:
-        self.manager = self._start()
+        self.manager = self.new_manager()
         AT_THE_END.append(self.crash)
 
-    def _start(self) -> LogManager:
+    def new_manager(self) -> LogManager:
         manager = self.manager = LogManager(
             [self.root / name for name in self.dirs],
             defaults=self.config,
@@ -205,7 +205,7 @@ class Logs:
             self.stop()
         else:
             self.crash()
-        self.manager = self._start()
+        self.manager = self.new_manager()
         return self.log
 
     def save_recovery_points(self) -> None:

@@ -330,7 +330,7 @@ class TestLoading:
         fill(logs.log, 3)
         logs.crash()
         lacking(logs, "open", ".log", times=20)
-        logs._start()
+        logs.new_manager()
         assert offsets(logs.log) == [0, 1, 2]
 
     def test_a_start_without_a_log_ends_and_the_next_one_recovers_it(self, tmp_path: Path) -> None:
@@ -341,7 +341,7 @@ class TestLoading:
         logs.crash()
         lacking(logs, "open", ".log", times=1_000)
         with pytest.raises(ExhaustedError):
-            logs._start()
+            logs.new_manager()
         assert not (tmp_path / "data" / CLEAN_SHUTDOWN).exists()
         logs.files.faults.clear()
         assert offsets(logs.restart(clean=False)) == [0, 1, 2]
@@ -358,7 +358,7 @@ class TestLoading:
         logs.crash()
         lacking(logs, operation, suffix)
         with pytest.raises(StorageError) as failed:
-            logs._start()
+            logs.new_manager()
         assert isinstance(failed.value, ExhaustedError)
 
     def test_recovered_logs_are_not_served_before_they_are_synced(
@@ -374,7 +374,7 @@ class TestLoading:
 
         monkeypatch.setattr(logs.files, "sync_file_system", sync_file_system)
         with pytest.raises(ExhaustedError):
-            logs._start()
+            logs.new_manager()
 
 
 def test_a_topic_id_that_cannot_be_noted_is_noted_later(tmp_path: Path) -> None:
@@ -382,7 +382,7 @@ def test_a_topic_id_that_cannot_be_noted_is_noted_later(tmp_path: Path) -> None:
     fill(logs.log, 1)
     logs.stop()
     (logs.path / "partition.metadata").unlink()
-    logs._start()
+    logs.new_manager()
     lacking(logs, "write", "partition.metadata")
     with pytest.raises(ExhaustedError):
         logs.manager.create(TP, TOPIC_ID, logs.config)

@@ -215,7 +215,7 @@ class Life:
         self.logs.crash()
         for path in [*self.logs.path.glob("*.snapshot"), *self.logs.path.parent.glob("*-checkpoint")]:
             path.unlink()
-        self.logs.manager = self.logs._start()
+        self.logs.manager = self.logs.new_manager()
         self.log = self.logs.log
         self.log.advance_high_watermark(self.log.log_end_offset)
         assert self.log.log_end_offset == end

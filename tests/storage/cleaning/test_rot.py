@@ -81,6 +81,6 @@ def test_a_swap_that_is_damaged_keeps_the_log_offline(tmp_path: Path) -> None:
     logs.log.flush()
     logs.crash()
     (logs.path / "00000000000000000000.log.swap").write_bytes(b"rot" * 50)
-    logs.manager = logs._start()
+    logs.manager = logs.new_manager()
     with pytest.raises(KafkaError, match="compacted segment"):
         logs.manager.get(TP)

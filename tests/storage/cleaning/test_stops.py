@@ -112,7 +112,7 @@ def test_a_gap_that_apache_kafka_left_between_segments_is_no_loss(tmp_path: Path
             path.unlink()
         data = logs.path.parent
         (data / "cleaner-offset-checkpoint").write_text(f"0\n1\nevents 0 {cleaner_offset}\n")
-        logs.manager = logs._start()
+        logs.manager = logs.new_manager()
         assert offsets(logs.log) == expected
         logs.crash()
 

@@ -54,7 +54,7 @@ def stopped_in_order(tmp_path: Path) -> Logs:
 
 
 def start(logs: Logs) -> PartitionLog:
-    logs.manager = logs._start()
+    logs.manager = logs.new_manager()
     return logs.log
 
 
@@ -139,7 +139,7 @@ def test_rot_that_a_seek_finds_first_does_not_take_what_lies_before(
 def test_without_the_check_rot_is_left_to_the_consumer(tmp_path: Path) -> None:
     logs = stopped_in_order(tmp_path)
     flip(logs.path / FIRST, 2 * BATCH + 100)
-    logs.manager = logs._start()
+    logs.manager = logs.new_manager()
     for segment in logs.log.segments:
         segment.unchecked = None
     read = logs.log.read(2, 1000, upper_bound=12)

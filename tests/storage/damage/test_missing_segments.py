@@ -36,7 +36,7 @@ def remove(logs: Logs, base_offset: int, *suffixes: str) -> None:
 
 
 def start(logs: Logs) -> PartitionLog:
-    logs.manager = logs._start()
+    logs.manager = logs.new_manager()
     return logs.log
 
 

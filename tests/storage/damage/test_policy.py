@@ -128,7 +128,7 @@ def replica(tmp_path: Path, leader: Logs) -> Logs:
 
 
 def reopened(logs: Logs) -> PartitionLog:
-    logs.manager = logs._start()
+    logs.manager = logs.new_manager()
     return logs.log
 
 

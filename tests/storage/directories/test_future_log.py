@@ -331,7 +331,7 @@ def test_a_damaged_copy_goes(logs: Logs, tmp_path: Path) -> None:
     logs.crash()
     for segment in path.glob("*.log"):
         segment.write_bytes(bytes(segment.stat().st_size))
-    logs.manager = logs._start()
+    logs.manager = logs.new_manager()
     assert TP not in logs.manager.moves.copies
     assert offsets(logs.log) == list(range(40))
     assert not path.exists()
@@ -347,7 +347,7 @@ def test_a_copy_takes_the_place_of_a_log_that_is_nowhere(logs: Logs, tmp_path: P
     meta = tmp_path / "b" / "meta.properties"
     kept = [line for line in meta.read_text().splitlines() if not line.endswith("/a")]
     meta.write_text("\n".join(kept))
-    logs.manager = logs._start()
+    logs.manager = logs.new_manager()
     logs.manager.moves.promote(TP, bytes(16))
     assert TP in logs.manager.moves.copies
     logs.manager.moves.promote(TP, TOPIC_ID)
@@ -408,7 +408,7 @@ def test_two_logs_of_a_partition_without_a_mark_are_the_operators_matter(logs: L
     logs.stop()
     shutil.copytree(tmp_path / "a" / "events-0", tmp_path / "b" / "events-0")
     with pytest.raises(LogDirectoryError, match="in both"):
-        logs._start()
+        logs.new_manager()
 
 
 # --- crashes at every change -------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ def two(tmp_path: Path) -> Logs:
 
 def start(logs: Logs, *dirs: str) -> None:
     logs.dirs = dirs
-    logs.manager = logs._start()
+    logs.manager = logs.new_manager()
 
 
 def test_the_order_of_the_directories_does_not_matter(tmp_path: Path) -> None:

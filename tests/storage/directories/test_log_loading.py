@@ -104,7 +104,7 @@ def test_after_a_clean_stop_no_closed_segment_is_read(tmp_path: Path) -> None:
     logs.stop()
     files = CountingFiles()
     logs.files = files
-    logs.manager = logs._start()
+    logs.manager = logs.new_manager()
     read = {name for name in files.bytes_read if name.endswith(".log")}
     assert read <= {f"{bases[-1]:020d}.log"}
     assert [name for name in files.made if name.endswith("index")] == []
@@ -181,7 +181,7 @@ def test_many_logs_are_synced_at_once_when_they_are_closed(
     assert files.synced_at_once == [str(data)] * 3
     assert [path for path in files.synced if "events" in path] == []
     assert (data / ".kafka_cleanshutdown").exists()
-    logs.manager = logs._start()
+    logs.manager = logs.new_manager()
     assert offsets(logs.log) == list(range(4))
     assert logs.log.leader_epochs.latest_epoch == 2
     assert append(logs.log, batch(b"x", producer_id=4, epoch=0, sequence=0)).duplicate

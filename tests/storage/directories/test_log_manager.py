@@ -180,12 +180,12 @@ def test_a_log_whose_directory_is_gone_is_not_made_anew_empty(tmp_path: Path) ->
     fill(logs.log, 2)
     logs.stop()
     (tmp_path / "data" / "events-0").rename(tmp_path / "elsewhere")
-    logs.manager = logs._start()
+    logs.manager = logs.new_manager()
     with pytest.raises(StorageError, match="put its directory back, or delete the topic"):
         logs.manager.create(TP, TOPIC_ID, LogConfig())
     logs.stop()
     (tmp_path / "elsewhere").rename(tmp_path / "data" / "events-0")
-    logs.manager = logs._start()
+    logs.manager = logs.new_manager()
     assert logs.log.log_end_offset == 2
 
 
@@ -194,7 +194,7 @@ def test_a_topic_whose_directory_is_gone_can_be_deleted_and_made_anew(tmp_path: 
     fill(logs.log, 2)
     logs.stop()
     shutil.rmtree(tmp_path / "data" / "events-0")
-    logs.manager = logs._start()
+    logs.manager = logs.new_manager()
     logs.manager.delete(TP)
     assert logs.manager.create(TP, bytes(reversed(TOPIC_ID)), LogConfig(), new=True).log_end_offset == 0
 
@@ -211,11 +211,11 @@ def test_a_partition_made_again_is_not_taken_for_the_deleted_one_after_a_crash(
     logs.manager.delete(TP)
     if interrupted:  # the controller asks again, though the directory is gone already
         logs.crash()
-        logs.manager = logs._start()
+        logs.manager = logs.new_manager()
         logs.manager.delete(TP)
     logs.manager.sync_deletions()()
     logs.crash()
-    logs.manager = logs._start()
+    logs.manager = logs.new_manager()
     assert logs.manager.create(TP, bytes(reversed(TOPIC_ID)), LogConfig()).log_end_offset == 0
 
 
@@ -227,7 +227,7 @@ def test_a_partition_is_not_taken_for_the_log_that_was_set_aside_after_a_crash(t
     logs.manager.prefer(TP, logs.manager.directories[1])
     logs.manager.create(TP, bytes(reversed(TOPIC_ID)), LogConfig())  # its files are not created yet
     logs.crash()
-    logs.manager = logs._start()
+    logs.manager = logs.new_manager()
     assert logs.manager.create(TP, bytes(reversed(TOPIC_ID)), LogConfig()).log_end_offset == 0
 
 
@@ -309,7 +309,7 @@ def test_recovery_on_a_full_disk_takes_half_of_the_reserve(tmp_path: Path) -> No
     before = reserve.stat().st_size
     logs.crash()
     logs.files.faults = [Fault("create", NO_SPACE, ".index", times=1)]
-    logs.manager = logs._start()
+    logs.manager = logs.new_manager()
     assert offsets(logs.log) == [0, 1, 2]
     assert 0 < before == 2 * reserve.stat().st_size
 
@@ -350,7 +350,7 @@ def test_a_partition_that_may_be_in_an_offline_directory_is_not_made_elsewhere(t
     logs.files.faults = [Fault("open", IO_ERROR, "a/events-0/00000000000000000000.log")]
     logs.files.faults += [Fault("write", IO_ERROR, "a/meta.properties")]
     (tmp_path / "a" / "meta.properties").unlink()
-    logs.manager = logs._start()
+    logs.manager = logs.new_manager()
     assert logs.manager.offline_dirs == [tmp_path / "a"]
     with pytest.raises(StorageError, match=r"may be in .*a, which is offline"):
         logs.manager.create(TP, TOPIC_ID, LogConfig())
@@ -362,7 +362,7 @@ def test_a_partition_in_two_directories_is_refused(tmp_path: Path) -> None:
     logs.stop()
     (tmp_path / "b" / "events-0").mkdir()
     with pytest.raises(LogDirectoryError, match="in both"):
-        logs._start()
+        logs.new_manager()
 
 
 # --- checkpoints and stops ---------------------------------------------------------------------------------
@@ -400,7 +400,7 @@ def test_a_damaged_checkpoint_does_not_keep_the_broker_from_starting(
     fill(logs.log, 3)
     logs.stop()
     (tmp_path / "data" / name).write_bytes(content)
-    logs.manager = logs._start()
+    logs.manager = logs.new_manager()
     assert offsets(logs.log) == [0, 1, 2]
 
 
@@ -423,7 +423,7 @@ def test_the_mark_of_a_clean_stop_is_gone_as_soon_as_the_broker_runs(tmp_path: P
     assert not mark.exists()
     logs.stop()
     assert mark.read_text() == '{"version":0,"brokerEpoch":-1}'
-    logs.manager = logs._start()
+    logs.manager = logs.new_manager()
     assert not mark.exists()
 
 

@@ -101,7 +101,7 @@ def test_rot_behind_empty_batches_is_an_error_for_who_reads_on_from_there(tmp_pa
     data = bytearray(Path(segment.path).read_bytes())
     data[30] ^= 1
     Path(segment.path).write_bytes(data)
-    logs.manager = logs._start()
+    logs.manager = logs.new_manager()
     base = segment.base_offset
     found = read(logs.log, 0)
     assert offsets_in(found) == ([], base)

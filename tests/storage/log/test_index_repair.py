@@ -68,7 +68,7 @@ def shorten(path: Path) -> None:
 
 
 def started(logs: Logs) -> PartitionLog:
-    logs.manager = logs._start()
+    logs.manager = logs.new_manager()
     return logs.log
 
 
@@ -364,6 +364,6 @@ def test_a_start_removes_what_an_interrupted_repair_left(damaged: Logs) -> None:
     damaged.crash()
     for path, data in left.items():
         path.write_bytes(data)  # as they are when the process was killed
-    damaged.manager = damaged._start()
+    damaged.manager = damaged.new_manager()
     assert names(damaged.path, TEMPORARY_SUFFIX) == []
     damaged.log.check()

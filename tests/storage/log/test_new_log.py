@@ -127,7 +127,7 @@ def test_the_topic_id_of_a_log_without_one_takes_the_reserve(tmp_path: Path) -> 
     logs.log.log_directory.space.admit(1, logs.clock.now_ms())
     logs.stop()
     (logs.path / "partition.metadata").unlink()
-    logs.manager = logs._start()
+    logs.manager = logs.new_manager()
     reserve = tmp_path / "data" / ".kafkapy_reserve"
     whole = reserve.stat().st_size
     assert whole > 0
@@ -210,7 +210,7 @@ def test_a_preallocated_log_has_its_size_from_the_start(tmp_path: Path) -> None:
     fill(logs.log, 2)
     logs.stop()
     assert (logs.path / LOG_FILE).stat().st_size < 1000
-    logs.manager = logs._start()
+    logs.manager = logs.new_manager()
     assert offsets(logs.log) == [0, 1]
 
 

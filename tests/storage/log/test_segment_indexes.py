@@ -39,6 +39,6 @@ def test_a_first_append_that_rebuilds_the_indexes_keeps_its_timestamp(tmp_path: 
     logs.stop()
     (index,) = logs.path.glob(f"*{INDEX_SUFFIX}")
     index.write_bytes(bytes(5))
-    logs.manager = logs._start()
+    logs.manager = logs.new_manager()
     fill(logs.log, 1)
     assert logs.log.segments.active.rolling_timestamp == START_MS

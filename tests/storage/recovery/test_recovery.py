@@ -54,7 +54,7 @@ def stopped(tmp_path: Path, *, flushed: int, count: int = 12, durability: str = 
 
 
 def start(logs: Logs) -> None:
-    logs.manager = logs._start()
+    logs.manager = logs.new_manager()
 
 
 # --- after a crash -----------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ def say(logs: Logs, name: str, offset: int) -> None:
 def test_no_record_goes_for_a_log_start_offset_that_cannot_be_right(tmp_path: Path, clean: bool) -> None:
     logs = ended(tmp_path, clean=clean)
     say(logs, LOG_START_OFFSETS, 90)
-    logs.manager = logs._start()
+    logs.manager = logs.new_manager()
     assert offsets(logs.log) == list(range(20))
 
 
@@ -46,5 +46,5 @@ def test_a_log_that_lost_its_end_begins_where_it_began(tmp_path: Path) -> None:
     logs = ended(tmp_path, clean=False)
     say(logs, LOG_START_OFFSETS, 90)
     say(logs, HIGH_WATERMARKS, 95)
-    logs.manager = logs._start()
+    logs.manager = logs.new_manager()
     assert (logs.log.log_start_offset, logs.log.log_end_offset) == (90, 90)
