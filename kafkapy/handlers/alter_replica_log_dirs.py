@@ -25,7 +25,7 @@ from __future__ import annotations
 import asyncio
 
 from kafkapy.handlers.context import RequestContext
-from kafkapy.handlers.per_partition import answer_in_steps, visit_partitions
+from kafkapy.handlers.per_partition import answer_each, answer_in_steps, visit_partitions
 from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.alter_replica_log_dirs import (
@@ -55,12 +55,11 @@ async def handle(context: RequestContext, request: AlterReplicaLogDirsRequest) -
         results.setdefault(topic_partition.topic, []).append(
             AlterReplicaLogDirPartitionResult(partition_index=topic_partition.partition, error_code=code)
         )
-    return AlterReplicaLogDirsResponse(
-        results=[
-            AlterReplicaLogDirTopicResult(topic_name=name, partitions=partitions)
-            for name, partitions in results.items()
-        ]
+    answers = answer_each(
+        results.items(),
+        lambda found: AlterReplicaLogDirTopicResult(topic_name=found[0], partitions=found[1]),
     )
+    return AlterReplicaLogDirsResponse(results=await context.broker.turns.finish(answers))
 
 
 def _wanted(request: AlterReplicaLogDirsRequest) -> Steps[dict[TopicPartition, str]]:

@@ -38,7 +38,7 @@ from kafkapy.configs.entries import TYPES, ConfigEntry, Source
 from kafkapy.configs.keys import UNKNOWN
 from kafkapy.configs.kind import ALL_BROKERS, ResourceType
 from kafkapy.handlers.context import RequestContext
-from kafkapy.handlers.per_partition import answer_each, visit_each
+from kafkapy.handlers.per_partition import answer_in_steps, visit_each
 from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.describe_configs import (
@@ -100,15 +100,15 @@ def _describe(
 ) -> Steps[DescribeConfigsResponse]:
     without_settings = 0
 
-    def answer(resource: DescribeConfigsResource) -> DescribeConfigsResult:
+    def answer(resource: DescribeConfigsResource) -> Steps[DescribeConfigsResult]:
         nonlocal without_settings
         if _may_be_unknown(context, resource):
             if without_settings >= MOST_WITHOUT_SETTINGS:
                 return _one_too_many(resource)
             without_settings += 1
-        return _result(context, request, resource)
+        return (yield from _result(context, request, resource))
 
-    return DescribeConfigsResponse(results=(yield from answer_each(resources.values(), answer)))
+    return DescribeConfigsResponse(results=(yield from answer_in_steps(resources.values(), answer)))
 
 
 def _may_be_unknown(context: RequestContext, resource: DescribeConfigsResource) -> bool:
@@ -132,10 +132,11 @@ def _one_too_many(resource: DescribeConfigsResource) -> DescribeConfigsResult:
 
 def _result(
     context: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
-) -> DescribeConfigsResult:
+) -> Steps[DescribeConfigsResult]:
     result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
     try:
-        keys = set(resource.configuration_keys or ())
+        keys: set[str] = set()
+        yield from visit_each(resource.configuration_keys or (), keys.add)
         entries = [entry for entry in _entries(context, resource) if not keys or entry.name in keys]
         _charge(context, request, entries)
         result.configs = [_config(entry, request) for entry in entries]

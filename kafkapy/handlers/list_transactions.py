@@ -24,7 +24,7 @@ from typing import Final
 
 from kafkapy.groups.consumer.patterns import Pattern, PatternError, compile_pattern
 from kafkapy.handlers.context import RequestContext
-from kafkapy.handlers.per_partition import answer_each
+from kafkapy.handlers.per_partition import answer_each, visit_each
 from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.list_transactions import (
@@ -83,13 +83,22 @@ def _list(context: RequestContext, request: ListTransactionsRequest) -> Steps[Li
     transactions = context.broker.transactions
     if transactions.runtime.is_loading:
         return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    states = frozenset(request.state_filters)
-    producer_ids = frozenset(request.producer_id_filters)
+    response = ListTransactionsResponse()
+    states, producer_ids = set[str](), set[int]()
+
+    def unknown(name: str) -> str | None:
+        if name not in BY_LABEL:
+            return name
+        states.add(name)
+        return None
+
+    response.unknown_state_filters = yield from answer_each(request.state_filters, unknown)
+    yield from visit_each(request.producer_id_filters, producer_ids.add)
     now_ms = context.broker.clock.now_ms()
 
     def listed(found: TransactionMetadata) -> TransactionState | None:
         if (
-            (states and found.state.label not in states)
+            (request.state_filters and found.state.label not in states)
             or (producer_ids and found.producer_id not in producer_ids)
             or (request.duration_filter >= 0 and now_ms - found.start_ms <= request.duration_filter)
         ):
@@ -101,9 +110,6 @@ def _list(context: RequestContext, request: ListTransactionsRequest) -> Steps[Li
             transaction_state=found.state.label,
         )
 
-    response = ListTransactionsResponse(
-        unknown_state_filters=[name for name in request.state_filters if name not in BY_LABEL]
-    )
     try:
         response.transaction_states = yield from answer_each(transactions.listed(), listed)
     except KafkaError as error:
