@@ -10,12 +10,12 @@ from kafkapy.coordination.partitioning import LONGEST_KEPT, partition_of
 def test_long_keys_are_not_kept() -> None:
     tracemalloc.start()
     try:
-        for number in range(1_000):
+        for number in range(20):
             partition_of(f"{number:08}" + "x" * 32_000, 50)
         kept, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert kept < 1 << 20
+    assert kept < 1 << 18
 
 
 def test_a_key_has_the_same_partition_whether_it_is_kept_or_not() -> None:
