@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafkapy.storage.disk.checkpoints import MetaProperties
 from kafkapy.storage.disk.file_names import find_logs
 from kafkapy.storage.offline.offline_error import LogSourceError
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
@@ -14,7 +15,7 @@ from kafkapy.tools.check.directory_check import DirectoryCheck, compare_partitio
 from kafkapy.tools.check.finding import Finding, Severity
 from kafkapy.tools.check.kraft_check import check_kraft_files, check_metadata_file
 from kafkapy.tools.check.layout import DirectoryPlace, Role, find_directories
-from kafkapy.tools.check.owners import Owners
+from kafkapy.tools.check.owners import compare_owners
 from kafkapy.tools.check.partition_check import PartitionResult, check_partition
 
 Progress = Callable[[int], None]
@@ -95,16 +96,18 @@ class Check:
         """Read everything, and yield each finding when it is made."""
         started = time.perf_counter()
         results: list[PartitionResult] = []
-        owners = Owners()
+        metas: dict[str, MetaProperties] = {}
+        clusters: dict[str, str] = {}
         for place in self.places:
             try:
                 directory = DirectoryCheck(self._files, place, deep=self._deep)
                 yield from self._count(directory.findings())
-                if place.complete:
-                    owners.add_directory(place.path, directory.meta)
+                if directory.meta is not None:
+                    metas[place.path] = directory.meta
                 if place.complete and not directory.live:
                     cluster_id, found = check_metadata_file(place.path)
-                    owners.add_metadata(place.path, cluster_id)
+                    if cluster_id is not None:
+                        clusters[place.path] = cluster_id
                     yield from self._count(found)
                     yield from self._count(check_kraft_files(self._files, place.path))
             except OSError as error:
@@ -133,7 +136,7 @@ class Check:
                 if partition.role is Role.LOG:
                     results.append(result)
                 yield from self._count(result.findings)
-        yield from self._count(owners.compare())
+        yield from self._count(compare_owners(metas, clusters))
         yield from self._count(compare_partitions(results))
         self.summary.seconds = time.perf_counter() - started
 

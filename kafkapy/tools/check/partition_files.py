@@ -39,11 +39,10 @@ class EpochCheck:
         try:
             entries = read_leader_epochs(files, path)
         except CorruptCheckpointError as error:
-            what = str(error).removeprefix(f"{path}: ")
             remedy = (
                 "The next start reads the epochs from the log's batches; Apache Kafka does not start with it."
             )
-            return cls(path, [], [Finding(Severity.REPAIRED, path, what, remedy)], readable=False)
+            return cls(path, [], [Finding(Severity.REPAIRED, path, error.reason, remedy)], readable=False)
         return cls(path, entries, [], readable=True)
 
     @property
@@ -116,11 +115,10 @@ def check_topic_id(files: FileSystem, directory: str) -> tuple[Uuid | None, list
     try:
         topic_id = read_partition_metadata(files, path)
     except CorruptCheckpointError as error:
-        what = str(error).removeprefix(f"{path}: ")
         remedy = (
             "The next start takes the topic id from the metadata; Apache Kafka takes the directory offline."
         )
-        return None, [Finding(Severity.REPAIRED, path, what, remedy)]
+        return None, [Finding(Severity.REPAIRED, path, error.reason, remedy)]
     if topic_id is None:
         remedy = "The next start takes the topic id from the metadata."
         return None, [Finding(Severity.HARMLESS, path, "it is missing", remedy)]

@@ -210,7 +210,7 @@ class SegmentCheck:
             if wrong is not None:
                 self._unreadable(position, header, wrong)
         state.next_offset = state.batch_end = header.next_offset
-        self._offset_index.batch(position, header.base_offset, header.last_offset)
+        self._offset_index.batch(position, header.base_offset)
         self._time_index.batch(header.base_offset, header.last_offset, header.max_timestamp)
 
     def _unreadable(self, position: int, header: BatchHeader, reason: str) -> None:
@@ -274,7 +274,7 @@ class SegmentCheck:
             self.report.bad.append(BadPlace(position, header.size, expected, last + 1, reason))
             self._offset_index.hole(position, position + 1)
         else:
-            self._offset_index.batch(position, expected, last)
+            self._offset_index.batch(position, expected)
         state.next_offset = max(last + 1, expected)
         self._time_index.bad_batch()
         return state.next_offset
