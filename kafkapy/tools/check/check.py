@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,8 +17,7 @@ from kafkapy.tools.check.kraft_check import check_kraft_files, check_metadata_fi
 from kafkapy.tools.check.layout import DirectoryPlace, Role, find_directories
 from kafkapy.tools.check.owners import compare_owners
 from kafkapy.tools.check.partition_check import PartitionResult, check_partition
-
-Progress = Callable[[int], None]
+from kafkapy.tools.check.segment_check import Progress
 
 
 @dataclass(slots=True)

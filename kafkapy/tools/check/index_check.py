@@ -177,7 +177,8 @@ class TimeIndexCheck(_IndexCheck):
                 said = f"timestamp {timestamp} is the newest up to offset {offset}"
                 self._add(f"entry {self._at} says that {said}: it is {newest}", self._at)
             self._at += 1
-        self._newest = max(self._newest, max_timestamp)
+        if max_timestamp > self._newest:
+            self._newest = max_timestamp
 
     def bad_batch(self) -> None:
         """Ignore entries from here on, because the timestamps of a batch are unknown."""

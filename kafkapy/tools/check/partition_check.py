@@ -244,7 +244,7 @@ class _PartitionCheck:
             self._forget()
             return
         self._tell_bad(segment, report, size, last=last)
-        end = self._expected_end(base)
+        end = self._state.next_offset or base
         self._found += self._damage.compare(base, report.bad, end)
         self._state.next_offset = max(end, self._damage.end_offset(base))
         truncated = self._start.truncation(segment.path)
@@ -271,10 +271,6 @@ class _PartitionCheck:
         self._gaps.clear()
         self._state.next_offset = None
         self._state.open_transactions.clear()
-
-    def _expected_end(self, base_offset: int) -> int:
-        end = self._state.next_offset
-        return base_offset if end is None else end
 
     def _still_exists(self, segment: OfflineSegment) -> bool:
         """Return whether the open file still has its name: it was not deleted or replaced."""
@@ -312,11 +308,8 @@ class _PartitionCheck:
 
     def _tell_index(self, path: str, problems: list[IndexProblem], *, missing: bool) -> None:
         if missing:
-            if not self._expected.live:
-                self._found.append(
-                    Finding(Severity.REPAIRED, path, "it is missing", "It is rebuilt from the log.")
-                )
-            return
+            remedy = "It is rebuilt from the log."
+            self._found.append(Finding(Severity.REPAIRED, path, "it is missing", remedy))
         if not problems:
             return
         severity, remedy = Severity.DAMAGED, _DELETE_INDEX

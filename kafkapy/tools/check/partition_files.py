@@ -26,7 +26,7 @@ class EpochCheck:
     path: str
     entries: list[tuple[int, int]]
     findings: list[Finding]
-    readable: bool
+    """The reason why the file cannot be read."""
 
     @classmethod
     def load(cls, files: FileSystem, directory: str) -> EpochCheck:
@@ -42,8 +42,8 @@ class EpochCheck:
             remedy = (
                 "The next start reads the epochs from the log's batches; Apache Kafka does not start with it."
             )
-            return cls(path, [], [Finding(Severity.REPAIRED, path, error.reason, remedy)], readable=False)
-        return cls(path, entries, [], readable=True)
+            return cls(path, [], [Finding(Severity.REPAIRED, path, error.reason, remedy)])
+        return cls(path, entries, [])
 
     @property
     def _rises(self) -> bool:
@@ -68,7 +68,7 @@ class EpochCheck:
             known_to: the offset below which all epochs are known.
             clean: whether the last stop was clean.
         """
-        if not self.readable:
+        if self.findings:
             return self.findings
         cache = LeaderEpochCache()
         for entry in known:
