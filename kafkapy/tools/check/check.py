@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from kafkapy.storage.disk.checkpoints import MetaProperties
@@ -74,6 +75,11 @@ class Check:
         self._deep = deep
         self.places: list[DirectoryPlace] = find_directories(self._files, paths)
         self.summary = Summary()
+        self._metas: dict[str, MetaProperties] = {}
+        """The ids of each directory."""
+        self._clusters: dict[str, str] = {}
+        """The cluster id in each metadata.db, by its directory."""
+        self._logs: list[PartitionResult] = []
 
     def total_bytes(self) -> int:
         """Estimate how many bytes the check will read."""
@@ -94,50 +100,50 @@ class Check:
     def run(self, progress: Progress) -> Iterator[Finding]:
         """Read everything, and yield each finding when it is made."""
         started = time.perf_counter()
-        results: list[PartitionResult] = []
-        metas: dict[str, MetaProperties] = {}
-        clusters: dict[str, str] = {}
         for place in self.places:
+            for finding in self._findings(place, progress):
+                yield self._counted(finding)
+        for finding in chain(compare_owners(self._metas, self._clusters), compare_partitions(self._logs)):
+            yield self._counted(finding)
+        self.summary.seconds = time.perf_counter() - started
+
+    def _findings(self, place: DirectoryPlace, progress: Progress) -> Iterator[Finding]:
+        try:
+            directory = DirectoryCheck(self._files, place, deep=self._deep)
+            yield from directory.findings()
+            if directory.meta is not None:
+                self._metas[place.path] = directory.meta
+            if place.complete and not directory.live:
+                cluster_id, found = check_metadata_file(place.path)
+                if cluster_id is not None:
+                    self._clusters[place.path] = cluster_id
+                yield from found
+                yield from check_kraft_files(self._files, place.path)
+        except OSError as error:
+            self._cannot_read(place.path, error)
+            return
+        if directory.live:
+            self.summary.live.append(place.path)
+        for partition, expected in directory.partitions():
             try:
-                directory = DirectoryCheck(self._files, place, deep=self._deep)
-                yield from self._count(directory.findings())
-                if directory.meta is not None:
-                    metas[place.path] = directory.meta
-                if place.complete and not directory.live:
-                    cluster_id, found = check_metadata_file(place.path)
-                    if cluster_id is not None:
-                        clusters[place.path] = cluster_id
-                    yield from self._count(found)
-                    yield from self._count(check_kraft_files(self._files, place.path))
+                result = check_partition(self._files, partition, expected, directory.start, progress)
+                if partition.role is Role.KRAFT:
+                    result.findings += check_kraft_files(self._files, partition.path)
+            except FileNotFoundError as error:
+                if not directory.live:
+                    self.summary.unreadable.append(f"{error.filename} was removed during the check")
+            except LogSourceError as error:
+                self.summary.unreadable.append(str(error))
             except OSError as error:
-                self.summary.unreadable.append(f"{place.path} cannot be read: {error.strerror or error}")
-                continue
-            if directory.live:
-                self.summary.live.append(place.path)
-            for partition, expected in directory.partitions():
-                try:
-                    result = check_partition(self._files, partition, expected, directory.start, progress)
-                    if partition.role is Role.KRAFT:
-                        result.findings += check_kraft_files(self._files, partition.path)
-                except FileNotFoundError as error:
-                    if not directory.live:
-                        self.summary.unreadable.append(f"{error.filename} was removed during the check")
-                    continue
-                except LogSourceError as error:
-                    self.summary.unreadable.append(str(error))
-                    continue
-                except OSError as error:
-                    self.summary.unreadable.append(
-                        f"{partition.path} cannot be read: {error.strerror or error}"
-                    )
-                    continue
+                self._cannot_read(partition.path, error)
+            else:
                 self._add(result)
                 if partition.role is Role.LOG:
-                    results.append(result)
-                yield from self._count(result.findings)
-        yield from self._count(compare_owners(metas, clusters))
-        yield from self._count(compare_partitions(results))
-        self.summary.seconds = time.perf_counter() - started
+                    self._logs.append(result)
+                yield from result.findings
+
+    def _cannot_read(self, path: str, error: OSError) -> None:
+        self.summary.unreadable.append(f"{path} cannot be read: {error.strerror or error}")
 
     def _add(self, result: PartitionResult) -> None:
         self.summary.partitions += 1
@@ -145,7 +151,6 @@ class Check:
         self.summary.batches += result.batches
         self.summary.nbytes += result.nbytes
 
-    def _count(self, findings: Iterable[Finding]) -> Iterator[Finding]:
-        for finding in findings:
-            self.summary.findings[finding.severity] += 1
-            yield finding
+    def _counted(self, finding: Finding) -> Finding:
+        self.summary.findings[finding.severity] += 1
+        return finding

@@ -309,6 +309,11 @@ def is_torn(files: FileSystem, file: File, position: int, size: int) -> bool:
     return 0 <= header.magic <= MAGIC and header.size > size - position
 
 
+def torn_text(nbytes: int, reason: str) -> str:
+    """Describe the last bytes of a file that `is_torn`; `reason` says why they are no batch."""
+    return f"the file ends inside a batch, or in zeros: {nbytes} bytes ({reason})"
+
+
 def _chunks(files: FileSystem, file: File, position: int, size: int) -> Iterator[bytes]:
     while position < size and (chunk := files.read_at(file, min(1 << 20, size - position), position)):
         yield chunk
