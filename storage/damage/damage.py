@@ -98,13 +98,22 @@ def joined(damage: Iterable[DamagedRange]) -> tuple[DamagedRange, ...]:
 
 
 def load_damage(files: FileSystem, directory: str) -> dict[int, tuple[DamagedRange, ...]]:
-    """Return the noted damage of a log, by the base offset of the segment."""
-    path = f"{directory}/{DAMAGED_OFFSETS}"
+    """Return the noted damage of a log; none if the file is damaged."""
     try:
-        lines = read_numbers(files, path, columns=5)
+        return read_damage(files, directory)
     except CorruptCheckpointError as error:
         logger.warning("Looking for damage anew: %s", error)
         return {}
+
+
+def read_damage(files: FileSystem, directory: str) -> dict[int, tuple[DamagedRange, ...]]:
+    """Read the noted damage of a log, by the base offset of the segment.
+
+    Raises:
+        CorruptCheckpointError: the file is damaged.
+        OSError: the disk failed.
+    """
+    lines = read_numbers(files, f"{directory}/{DAMAGED_OFFSETS}", columns=5)
     found: dict[int, list[DamagedRange]] = {}
     for base_offset, position, end_position, first_offset, end_offset in lines:
         if position <= end_position and first_offset <= end_offset:

@@ -72,6 +72,7 @@ class CorruptCheckpointError(ValueError):
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
         self.path = path
+        self.reason = reason
 
 
 # --- offsets by partition -----------------------------------------------------------------------------------

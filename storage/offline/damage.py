@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import zlib
 
 from kafkapy.protocol.compression import Buffer
 from kafkapy.protocol.records import MAGIC, BatchHeader, crc_is_valid
+from kafkapy.storage.log.batch_walk import has_old_crc
 from kafkapy.storage.offline.offline_error import LogSourceError
-
-_OLD_CRC_AT = 12
-_OLD_CRC_FROM = 16
 
 
 def damaged(path: str, position: int, reason: str, offset: int | None = None) -> LogSourceError:
@@ -41,16 +38,10 @@ def check_batch(path: str, position: int, batch: Buffer, at: int, header: BatchH
                 header.base_offset,
             )
         return
-    if header.magic in (0, 1) and _is_old_message(batch, at, header):
+    if header.magic in (0, 1) and has_old_crc(memoryview(batch)[at : at + header.size]):
         topic_partition = os.path.basename(os.path.dirname(path))
         raise LogSourceError(
             f"{topic_partition} holds messages in format v{header.magic}, from before Kafka 0.11 "
             f"({path}, byte {position}): only format v2 can be read from files. Read the topic from a broker."
         )
     raise damaged(path, position, f"no batch begins there (magic {header.magic})")
-
-
-def _is_old_message(batch: Buffer, at: int, header: BatchHeader) -> bool:
-    message = memoryview(batch)[at : at + header.size]
-    crc = int.from_bytes(message[_OLD_CRC_AT:_OLD_CRC_FROM], "big")
-    return zlib.crc32(message[_OLD_CRC_FROM:]) == crc

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
+from kafkapy.storage.disk.checkpoints import MetaProperties
 from kafkapy.storage.disk.file_names import find_logs
 from kafkapy.storage.offline.offline_error import LogSourceError
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
@@ -14,10 +16,9 @@ from kafkapy.tools.check.directory_check import DirectoryCheck, compare_partitio
 from kafkapy.tools.check.finding import Finding, Severity
 from kafkapy.tools.check.kraft_check import check_kraft_files, check_metadata_file
 from kafkapy.tools.check.layout import DirectoryPlace, Role, find_directories
-from kafkapy.tools.check.owners import Owners
+from kafkapy.tools.check.owners import compare_owners
 from kafkapy.tools.check.partition_check import PartitionResult, check_partition
-
-Progress = Callable[[int], None]
+from kafkapy.tools.check.segment_check import Progress
 
 
 @dataclass(slots=True)
@@ -74,6 +75,11 @@ class Check:
         self._deep = deep
         self.places: list[DirectoryPlace] = find_directories(self._files, paths)
         self.summary = Summary()
+        self._metas: dict[str, MetaProperties] = {}
+        """The ids of each directory."""
+        self._clusters: dict[str, str] = {}
+        """The cluster id in each metadata.db, by its directory."""
+        self._logs: list[PartitionResult] = []
 
     def total_bytes(self) -> int:
         """Estimate how many bytes the check will read."""
@@ -94,48 +100,50 @@ class Check:
     def run(self, progress: Progress) -> Iterator[Finding]:
         """Read everything, and yield each finding when it is made."""
         started = time.perf_counter()
-        results: list[PartitionResult] = []
-        owners = Owners()
         for place in self.places:
+            for finding in self._findings(place, progress):
+                yield self._counted(finding)
+        for finding in chain(compare_owners(self._metas, self._clusters), compare_partitions(self._logs)):
+            yield self._counted(finding)
+        self.summary.seconds = time.perf_counter() - started
+
+    def _findings(self, place: DirectoryPlace, progress: Progress) -> Iterator[Finding]:
+        try:
+            directory = DirectoryCheck(self._files, place, deep=self._deep)
+            yield from directory.findings()
+            if directory.meta is not None:
+                self._metas[place.path] = directory.meta
+            if place.complete and not directory.live:
+                cluster_id, found = check_metadata_file(place.path)
+                if cluster_id is not None:
+                    self._clusters[place.path] = cluster_id
+                yield from found
+                yield from check_kraft_files(self._files, place.path)
+        except OSError as error:
+            self._cannot_read(place.path, error)
+            return
+        if directory.live:
+            self.summary.live.append(place.path)
+        for partition, expected in directory.partitions():
             try:
-                directory = DirectoryCheck(self._files, place, deep=self._deep)
-                yield from self._count(directory.findings())
-                if place.complete:
-                    owners.add_directory(place.path, directory.meta)
-                if place.complete and not directory.live:
-                    cluster_id, found = check_metadata_file(place.path)
-                    owners.add_metadata(place.path, cluster_id)
-                    yield from self._count(found)
-                    yield from self._count(check_kraft_files(self._files, place.path))
+                result = check_partition(self._files, partition, expected, directory.start, progress)
+                if partition.role is Role.KRAFT:
+                    result.findings += check_kraft_files(self._files, partition.path)
+            except FileNotFoundError as error:
+                if not directory.live:
+                    self.summary.unreadable.append(f"{error.filename} was removed during the check")
+            except LogSourceError as error:
+                self.summary.unreadable.append(str(error))
             except OSError as error:
-                self.summary.unreadable.append(f"{place.path} cannot be read: {error.strerror or error}")
-                continue
-            if directory.live:
-                self.summary.live.append(place.path)
-            for partition, expected in directory.partitions():
-                try:
-                    result = check_partition(self._files, partition, expected, directory.start, progress)
-                    if partition.role is Role.KRAFT:
-                        result.findings += check_kraft_files(self._files, partition.path)
-                except FileNotFoundError as error:
-                    if not directory.live:
-                        self.summary.unreadable.append(f"{error.filename} was removed during the check")
-                    continue
-                except LogSourceError as error:
-                    self.summary.unreadable.append(str(error))
-                    continue
-                except OSError as error:
-                    self.summary.unreadable.append(
-                        f"{partition.path} cannot be read: {error.strerror or error}"
-                    )
-                    continue
+                self._cannot_read(partition.path, error)
+            else:
                 self._add(result)
                 if partition.role is Role.LOG:
-                    results.append(result)
-                yield from self._count(result.findings)
-        yield from self._count(owners.compare())
-        yield from self._count(compare_partitions(results))
-        self.summary.seconds = time.perf_counter() - started
+                    self._logs.append(result)
+                yield from result.findings
+
+    def _cannot_read(self, path: str, error: OSError) -> None:
+        self.summary.unreadable.append(f"{path} cannot be read: {error.strerror or error}")
 
     def _add(self, result: PartitionResult) -> None:
         self.summary.partitions += 1
@@ -143,7 +151,6 @@ class Check:
         self.summary.batches += result.batches
         self.summary.nbytes += result.nbytes
 
-    def _count(self, findings: Iterable[Finding]) -> Iterator[Finding]:
-        for finding in findings:
-            self.summary.findings[finding.severity] += 1
-            yield finding
+    def _counted(self, finding: Finding) -> Finding:
+        self.summary.findings[finding.severity] += 1
+        return finding

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.disk.checkpoints import (
@@ -30,57 +30,41 @@ _WITHOUT = {
 
 @dataclass(slots=True)
 class Checkpoints:
-    """The offsets by partition, and findings about the files."""
+    """The offsets in the checkpoints of a directory, and findings about the files."""
 
-    recovery_points: dict[TopicPartition, int] = field(default_factory=dict)
-    log_starts: dict[TopicPartition, int] = field(default_factory=dict)
-    high_watermarks: dict[TopicPartition, int] = field(default_factory=dict)
-    cleaner_offsets: dict[TopicPartition, int] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)
+    offsets: dict[str, dict[TopicPartition, int]]
+    """The offset of each partition, by the name of the file."""
+    findings: list[Finding]
 
-    def by_name(self) -> dict[str, dict[TopicPartition, int]]:
-        """The offsets of each file, by its name."""
-        return {
-            RECOVERY_POINTS: self.recovery_points,
-            LOG_START_OFFSETS: self.log_starts,
-            HIGH_WATERMARKS: self.high_watermarks,
-            CLEANER_OFFSETS: self.cleaner_offsets,
-        }
+    def without_partition(self, directory: str, existing: Iterable[TopicPartition]) -> Iterator[Finding]:
+        """Yield findings for lines of partitions that do not exist.
+
+        A crash may leave lines of deleted topics.
+        """
+        known = set(existing)
+        for name, offsets in self.offsets.items():
+            gone = sorted(set(offsets) - known)
+            if gone:
+                shown = ", ".join(map(str, gone[:_SHOWN]))
+                if len(gone) > _SHOWN:
+                    shown += f" and {len(gone) - _SHOWN} more"
+                what = f"it has lines for partitions that do not exist: {shown}"
+                remedy = "The broker drops them; restore the partitions that should exist."
+                yield Finding(Severity.HARMLESS, f"{directory}/{name}", what, remedy)
 
 
 def read_checkpoints(files: ReadOnlyFiles, directory: str) -> Checkpoints:
-    """Read all checkpoints of the directory.
+    """Read all checkpoints of the directory; one that is damaged has no offsets.
 
     Raises:
         OSError: the disk failed.
     """
-    checkpoints = Checkpoints()
-    for name, offsets in checkpoints.by_name().items():
+    checkpoints = Checkpoints({}, [])
+    for name, remedy in _WITHOUT.items():
         path = f"{directory}/{name}"
         try:
-            offsets.update(read_offsets(files, path))
+            checkpoints.offsets[name] = read_offsets(files, path)
         except CorruptCheckpointError as error:
-            what = str(error).removeprefix(f"{path}: ")
-            checkpoints.findings.append(Finding(Severity.REPAIRED, path, what, f"{_WITHOUT[name]}."))
+            checkpoints.offsets[name] = {}
+            checkpoints.findings.append(Finding(Severity.REPAIRED, path, error.reason, f"{remedy}."))
     return checkpoints
-
-
-def lines_without_partition(
-    directory: str, checkpoints: Checkpoints, existing: Iterable[TopicPartition]
-) -> list[Finding]:
-    """Return findings for lines of partitions that do not exist.
-
-    A crash may leave lines of deleted topics.
-    """
-    known = set(existing)
-    findings = []
-    for name, offsets in checkpoints.by_name().items():
-        gone = sorted(set(offsets) - known)
-        if gone:
-            shown = ", ".join(map(str, gone[:_SHOWN]))
-            if len(gone) > _SHOWN:
-                shown += f" and {len(gone) - _SHOWN} more"
-            what = f"it has lines for partitions that do not exist: {shown}"
-            remedy = "The broker drops them; restore the partitions that should exist."
-            findings.append(Finding(Severity.HARMLESS, f"{directory}/{name}", what, remedy))
-    return findings

@@ -9,7 +9,11 @@ from collections.abc import Iterator
 from kafkapy.loop.clock import Clock
 from kafkapy.storage.disk.checkpoints import (
     CLEAN_SHUTDOWN,
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
     META_PROPERTIES,
+    RECOVERY_POINTS,
     CorruptCheckpointError,
     MetaProperties,
     read_clean_shutdown_epoch,
@@ -19,7 +23,7 @@ from kafkapy.storage.disk.file_names import TEMPORARY_SUFFIX
 from kafkapy.storage.disk.log_directory import LOCK_FILE
 from kafkapy.storage.offline.next_start import NextStart
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
-from kafkapy.tools.check.checkpoint_check import Checkpoints, lines_without_partition, read_checkpoints
+from kafkapy.tools.check.checkpoint_check import read_checkpoints
 from kafkapy.tools.check.finding import Finding, Severity
 from kafkapy.tools.check.layout import DirectoryPlace, PartitionPlace, Role
 from kafkapy.tools.check.partition_check import Expected, PartitionResult
@@ -52,7 +56,7 @@ class DirectoryCheck:
         self.start = None if self.live else NextStart(path, Clock())
         """A trial of the next start; None if a broker is running."""
         self.clean = not self.live and files.exists(f"{path}/{CLEAN_SHUTDOWN}")
-        self.checkpoints: Checkpoints = read_checkpoints(files, path)
+        self._checkpoints = read_checkpoints(files, path)
         self.meta: MetaProperties | None = None
         """The ids of the directory, if they can be read."""
 
@@ -65,74 +69,67 @@ class DirectoryCheck:
     def _expected(self, place: PartitionPlace) -> Expected:
         if place.role is not Role.LOG:
             return Expected(clean=False, live=self.live, deep=self._deep)
-        checkpoints, each = self.checkpoints, place.topic_partition
+        offsets, each = self._checkpoints.offsets, place.topic_partition
         return Expected(
             clean=self.clean,
             live=self.live,
             deep=self._deep,
-            recovery_point=checkpoints.recovery_points.get(each),
-            log_start_offset=checkpoints.log_starts.get(each, 0),
-            high_watermark=checkpoints.high_watermarks.get(each),
-            cleaner_offset=checkpoints.cleaner_offsets.get(each),
+            recovery_point=offsets[RECOVERY_POINTS].get(each),
+            log_start_offset=offsets[LOG_START_OFFSETS].get(each, 0),
+            high_watermark=offsets[HIGH_WATERMARKS].get(each),
+            cleaner_offset=offsets[CLEANER_OFFSETS].get(each),
         )
 
-    def findings(self) -> list[Finding]:
-        """Return findings about the directory itself.
+    def findings(self) -> Iterator[Finding]:
+        """Yield findings about the directory itself.
 
         Raises:
             OSError: the disk failed.
         """
         if not self.place.complete:
-            return []
-        path = self.place.path
-        found = list(self.checkpoints.findings)
-        found += self._identity() + self._marker()
-        for place in self.place.partitions:
-            if place.role in _KEPT and not self.live:
-                found.append(Finding(Severity.HARMLESS, place.path, *_KEPT[place.role]))
-        if not self.live:
-            found += [
-                Finding(
-                    Severity.HARMLESS,
-                    entry.path,
-                    "is left from a write that was interrupted",
-                    "It may be removed.",
-                )
-                for entry in self._files.scan(path)
-                if entry.name.endswith(TEMPORARY_SUFFIX) and entry.is_file()
-            ]
+            return
+        yield from self._checkpoints.findings
+        yield from self._identity()
+        if self.live:
+            return
+        path, partitions = self.place.path, self.place.partitions
         if self.clean:
-            existing = [place.topic_partition for place in self.place.partitions if place.role is Role.LOG]
-            found += lines_without_partition(path, self.checkpoints, existing)
-        return found
+            yield from self._marker()
+        for place in partitions:
+            if place.role in _KEPT:
+                yield Finding(Severity.HARMLESS, place.path, *_KEPT[place.role])
+        for entry in self._files.scan(path):
+            if entry.name.endswith(TEMPORARY_SUFFIX) and entry.is_file():
+                what = "is left from a write that was interrupted"
+                yield Finding(Severity.HARMLESS, entry.path, what, "It may be removed.")
+        if self.clean:
+            existing = (place.topic_partition for place in partitions if place.role is Role.LOG)
+            yield from self._checkpoints.without_partition(path, existing)
 
-    def _marker(self) -> list[Finding]:
-        """Check the marker of a clean stop; it is valid even if its content is damaged."""
-        path = f"{self.place.path}/{CLEAN_SHUTDOWN}"
-        if not self.clean or read_clean_shutdown_epoch(self._files, path) is not None:
-            return []
-        text = self._files.read(path)
-        if not text:
-            return []  # Kafka before 3.8 writes an empty file
-        return [
-            Finding(
-                Severity.HARMLESS, path, "its broker epoch cannot be read", "The file counts all the same."
-            )
-        ]
-
-    def _identity(self) -> list[Finding]:
-        path = f"{self.place.path}/{META_PROPERTIES}"
-        remedy = "kafkapy writes a new one at its next start; Apache Kafka does not start without it."
+    def _identity(self) -> Iterator[Finding]:
+        """Read the ids of the directory."""
+        path, what = f"{self.place.path}/{META_PROPERTIES}", "it is missing"
         try:
             self.meta = read_meta_properties(self._files, path)
         except CorruptCheckpointError as error:
-            return [Finding(Severity.REPAIRED, path, str(error).removeprefix(f"{path}: "), remedy)]
-        return [Finding(Severity.REPAIRED, path, "it is missing", remedy)] if self.meta is None else []
+            what = error.reason
+        if self.meta is None:
+            remedy = "kafkapy writes a new one at its next start; Apache Kafka does not start without it."
+            yield Finding(Severity.REPAIRED, path, what, remedy)
+
+    def _marker(self) -> Iterator[Finding]:
+        """Check the marker of a clean stop; it is valid even if its content is damaged.
+
+        Kafka before 3.8 writes an empty file.
+        """
+        path = f"{self.place.path}/{CLEAN_SHUTDOWN}"
+        if read_clean_shutdown_epoch(self._files, path) is None and self._files.read(path):
+            what = "its broker epoch cannot be read"
+            yield Finding(Severity.HARMLESS, path, what, "The file counts all the same.")
 
 
-def compare_partitions(results: list[PartitionResult]) -> list[Finding]:
-    """Return findings that need a comparison of several partitions."""
-    found = []
+def compare_partitions(results: list[PartitionResult]) -> Iterator[Finding]:
+    """Yield findings that need a comparison of several partitions."""
     places: dict[object, PartitionResult] = {}
     ids: dict[str, dict[bytes, list[PartitionResult]]] = defaultdict(lambda: defaultdict(list))
     for result in results:
@@ -144,7 +141,7 @@ def compare_partitions(results: list[PartitionResult]) -> list[Finding]:
             if result.replaces is not other.replaces:
                 severity = Severity.REPAIRED
                 remedy = "One was about to replace the other: the next start keeps the one with all records."
-            found.append(Finding(severity, result.path, what, remedy))
+            yield Finding(severity, result.path, what, remedy)
         if result.topic_id is not None:
             ids[result.topic_partition.topic][result.topic_id].append(result)
     for groups in ids.values():
@@ -152,5 +149,4 @@ def compare_partitions(results: list[PartitionResult]) -> list[Finding]:
             for result in strange:
                 what = "its topic id is not that of the topic's other partitions"
                 remedy = "The next start takes the id from the metadata and removes deleted topics."
-                found.append(Finding(Severity.REPAIRED, result.path, what, remedy))
-    return found
+                yield Finding(Severity.REPAIRED, result.path, what, remedy)

@@ -11,9 +11,10 @@ that a running broker adds meanwhile cannot contradict it.
 
 from __future__ import annotations
 
-import struct
+import contextlib
 from bisect import bisect_left
 from dataclasses import dataclass
+from typing import ClassVar
 
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.log.index_file import CorruptIndexError, IndexFile
@@ -39,106 +40,92 @@ class IndexProblem:
 _ATTEMPTS = 3
 """How often an index is read at most, since a broker may be trimming it."""
 
-_OFFSET_ENTRY = struct.Struct("!ii")
-_TIME_ENTRY = struct.Struct("!qi")
+
+class _IndexCheck:
+    """The entries of an index, and the problems found so far."""
+
+    index_type: ClassVar[type[OffsetIndex | TimeIndex]]
+
+    def __init__(self, files: FileSystem, path: str, base_offset: int, *, being_written: bool) -> None:
+        """Read the entries; if `being_written`, zeros after them are free space."""
+        self.problems: list[IndexProblem] = []
+        self.missing = False
+        self._base_offset = base_offset
+        self._read: list[tuple[int, int]] = []
+        """The fields of each entry; none if the file is missing or a broker would rebuild it."""
+        index = self.index_type(files, path, base_offset, 0, new=False)
+        try:
+            _load(index, being_written=being_written)
+            data = memoryview(files.read(path))
+            size = index.entry_size
+            self._read += index.layout.iter_unpack(data[: min(index.entries, len(data) // size) * size])
+        except FileNotFoundError:
+            self.missing = True
+        except CorruptIndexError as error:
+            self._add(str(error).removeprefix(f"{path} "), seen_by_broker=True)
+        finally:
+            index.close()
+
+    def _add(
+        self, what: str, slot: int | None = None, *, seen_by_broker: bool = False, target: int | None = None
+    ) -> None:
+        position = None if slot is None else slot * self.index_type.entry_size
+        self.problems.append(IndexProblem(what, position, seen_by_broker, target))
 
 
-def _entries(
-    files: FileSystem, index: IndexFile, layout: struct.Struct, *, being_written: bool
-) -> list[tuple[int, int]]:
-    """Return the fields of each entry, in one read.
+def _load(index: IndexFile, *, being_written: bool) -> None:
+    """Load an index.
 
     Raises:
         CorruptIndexError: a broker that opens the file would rebuild it.
         FileNotFoundError: the file is missing.
     """
-    attempt = 1
-    while True:
-        try:
-            if being_written:
-                index.load_while_written()
-            else:
-                index.load()
-            break
-        except CorruptIndexError:
-            if attempt == _ATTEMPTS or not being_written:
-                raise
-            attempt += 1
-    data = memoryview(files.read(index.path))
-    return list(layout.iter_unpack(data[: min(index.entries, len(data) // layout.size) * layout.size]))
+    if not being_written:
+        index.load()
+        return
+    for _ in range(_ATTEMPTS - 1):
+        with contextlib.suppress(CorruptIndexError):
+            index.load_while_written()
+            return
+    index.load_while_written()
 
 
-def _readable(
-    files: FileSystem,
-    index: IndexFile,
-    layout: struct.Struct,
-    problems: list[IndexProblem],
-    *,
-    being_written: bool,
-) -> list[tuple[int, int]] | None:
-    """Return the entries, or None if there is no file.
-
-    If the index is corrupt, return no entries and add a problem to `problems`.
-    """
-    try:
-        return _entries(files, index, layout, being_written=being_written)
-    except FileNotFoundError:
-        return None
-    except CorruptIndexError as error:
-        problems.append(IndexProblem(str(error).removeprefix(f"{index.path} "), seen_by_broker=True))
-        return []
-    finally:
-        index.close()
-
-
-class OffsetIndexCheck:
+class OffsetIndexCheck(_IndexCheck):
     """Compares the entries of an offset index with the batches."""
 
+    index_type = OffsetIndex
+
     def __init__(self, files: FileSystem, path: str, base_offset: int, *, being_written: bool) -> None:
-        """Read the entries; if `being_written`, zeros after them are free space."""
-        self.problems: list[IndexProblem] = []
-        self._base_offset = base_offset
-        self._offsets: dict[int, int] = {}
-        self._positions: list[int] = []
-        index = OffsetIndex(files, path, base_offset, 0, new=False)
-        entries = _readable(files, index, _OFFSET_ENTRY, self.problems, being_written=being_written)
-        self.missing = entries is None
-        self._last_slot = len(entries or []) - 1
-        self._take(entries or [])
-        self._left = dict(self._offsets)
-        self._last_is_known = bool(self._positions)
-
-    def _take(self, entries: list[tuple[int, int]]) -> None:
-        last_offset, last_position = self._base_offset - 1, 0
-        for slot, (relative, position) in enumerate(entries):
-            offset = self._base_offset + relative
+        super().__init__(files, path, base_offset, being_written=being_written)
+        self._left: dict[int, int] = {}
+        """The offsets of the entries that no batch has met, by position."""
+        last_offset, last_position = base_offset - 1, 0
+        for slot, (relative, position) in enumerate(self._read):
+            offset = base_offset + relative
             if offset <= last_offset or position <= last_position:
-                what = (
-                    f"entry {slot} (offset {offset}, byte {position}) does not rise above the one before it"
-                )
-                self.problems.append(IndexProblem(what, slot * OffsetIndex.entry_size, seen_by_broker=True))
-                return
-            self._offsets[position] = offset
-            self._positions.append(position)
-            last_offset, last_position = offset, position
+                entry = f"entry {slot} (offset {offset}, byte {position})"
+                self._add(f"{entry} does not rise above the one before it", slot, seen_by_broker=True)
+                break
+            self._left[position] = last_offset = offset
+            last_position = position
+        self._positions = list(self._left)
+        self._end = last_offset
+        self._last_is_known = bool(self._left)
 
-    def batch(self, position: int, first_offset: int, last_offset: int) -> None:
+    def batch(self, position: int, first_offset: int) -> None:
         """Compare the index with the next good batch, which begins at `position`."""
         offset = self._left.pop(position, None)
         if offset is not None and offset < first_offset:
             slot = self._positions.index(position)
-            what = (
-                f"entry {slot} says offset {offset} for byte {position}, where offset {first_offset} begins"
-            )
-            self.problems.append(IndexProblem(what, slot * OffsetIndex.entry_size, target=position))
+            what = f"says offset {offset} for byte {position}, where offset {first_offset} begins"
+            self._add(f"entry {slot} {what}", slot, target=position)
 
     def hole(self, start: int, end: int) -> None:
         """Ignore entries that point from byte `start` to `end`, which cannot be read."""
-        for position in self._positions[
-            bisect_left(self._positions, start) : bisect_left(self._positions, end)
-        ]:
+        positions = self._positions
+        for position in positions[bisect_left(positions, start) : bisect_left(positions, end)]:
             self._left.pop(position, None)
-            self._last_is_known &= position != self._positions[-1]
+            self._last_is_known &= position != positions[-1]
         self.problems = [
             each for each in self.problems if each.target is None or not start <= each.target < end
         ]
@@ -147,62 +134,38 @@ class OffsetIndexCheck:
         """Return what is wrong after the segment was read to byte `size` and offset `next_offset`."""
         for position, offset in self._left.items():
             slot = self._positions.index(position)
-            last = slot == self._last_slot
             beyond = position >= size
             where = "after the end of the segment" if beyond else "where no batch begins"
-            self.problems.append(
-                IndexProblem(
-                    f"entry {slot} (offset {offset}) points to byte {position}, {where}",
-                    slot * OffsetIndex.entry_size,
-                    seen_by_broker=beyond and last,
-                )
-            )
-        if (
-            not self._left
-            and self._last_is_known
-            and (end := self._offsets[self._positions[-1]]) >= next_offset
-        ):
-            what = f"the last entry has offset {end}, the segment ends at offset {next_offset}"
-            self.problems.append(IndexProblem(what))
+            what = f"entry {slot} (offset {offset}) points to byte {position}, {where}"
+            self._add(what, slot, seen_by_broker=beyond and slot == len(self._read) - 1)
+        if not self._left and self._last_is_known and self._end >= next_offset:
+            self._add(f"the last entry has offset {self._end}, the segment ends at offset {next_offset}")
         return self.problems
 
 
-class TimeIndexCheck:
+class TimeIndexCheck(_IndexCheck):
     """Compares the entries of a time index with the batches up to their offsets."""
 
+    index_type = TimeIndex
+
     def __init__(self, files: FileSystem, path: str, base_offset: int, *, being_written: bool) -> None:
-        self.problems: list[IndexProblem] = []
-        self._base_offset = base_offset
+        super().__init__(files, path, base_offset, being_written=being_written)
         self._entries: list[tuple[int, int]] = []
         self._at = 0
         self._newest = NO_TIMESTAMP
         self._known = True
-        index = TimeIndex(files, path, base_offset, 0, new=False)
-        entries = _readable(files, index, _TIME_ENTRY, self.problems, being_written=being_written)
-        self.missing = entries is None
-        self._take(entries or [])
-
-    def _take(self, entries: list[tuple[int, int]]) -> None:
-        last_timestamp, last_offset = NO_TIMESTAMP, self._base_offset
-        for slot, (timestamp, relative) in enumerate(entries):
-            offset = self._base_offset + relative
+        last_timestamp, last_offset = NO_TIMESTAMP, base_offset
+        for slot, (timestamp, relative) in enumerate(self._read):
+            offset = base_offset + relative
             if (timestamp <= last_timestamp and slot) or offset < last_offset:
-                what = (
-                    f"entry {slot} (timestamp {timestamp}, offset {offset}) does not rise above the last one"
-                )
-                self.problems.append(IndexProblem(what, slot * TimeIndex.entry_size, seen_by_broker=True))
-                return
+                entry = f"entry {slot} (timestamp {timestamp}, offset {offset})"
+                self._add(f"{entry} does not rise above the last one", slot, seen_by_broker=True)
+                break
             self._entries.append((timestamp, offset))
             last_timestamp, last_offset = timestamp, offset
 
     def batch(self, first_offset: int, last_offset: int, max_timestamp: int) -> None:
         """Compare the index with the next good batch."""
-        if self._at < len(self._entries):
-            self._meet(first_offset, last_offset, max_timestamp)
-        if max_timestamp > self._newest:
-            self._newest = max_timestamp
-
-    def _meet(self, first_offset: int, last_offset: int, max_timestamp: int) -> None:
         entries = self._entries
         while self._at < len(entries) and entries[self._at][1] <= last_offset:
             timestamp, offset = entries[self._at]
@@ -212,9 +175,10 @@ class TimeIndexCheck:
             if self._known and not below <= timestamp <= including:
                 newest = below if below > timestamp else including
                 said = f"timestamp {timestamp} is the newest up to offset {offset}"
-                what = f"entry {self._at} says that {said}: it is {newest}"
-                self.problems.append(IndexProblem(what, self._at * TimeIndex.entry_size))
+                self._add(f"entry {self._at} says that {said}: it is {newest}", self._at)
             self._at += 1
+        if max_timestamp > self._newest:
+            self._newest = max_timestamp
 
     def bad_batch(self) -> None:
         """Ignore entries from here on, because the timestamps of a batch are unknown."""
@@ -226,5 +190,5 @@ class TimeIndexCheck:
             _, offset = self._entries[self._at]
             if offset >= next_offset:
                 what = f"entry {self._at} has offset {offset}, the segment ends at offset {next_offset}"
-                self.problems.append(IndexProblem(what, self._at * TimeIndex.entry_size))
+                self._add(what, self._at)
         return self.problems

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 
 from kafkapy.metadata import znodes
 from kafkapy.metadata.sqlite_tree import WAL_SUFFIX, DamagedTreeError, SqliteTree
@@ -21,13 +22,12 @@ from kafkapy.tools.check.finding import Finding, Severity
 _SNAPSHOT_FOOTER = 4
 
 
-def check_kraft_files(files: ReadOnlyFiles, directory: str) -> list[Finding]:
+def check_kraft_files(files: ReadOnlyFiles, directory: str) -> Iterator[Finding]:
     """Check that metadata snapshots are complete and that the quorum's state can be read.
 
     Raises:
         OSError: the disk failed.
     """
-    found = []
     for entry in files.scan(directory):
         try:
             snapshot = parse_kraft_snapshot_name(entry.name)
@@ -35,17 +35,16 @@ def check_kraft_files(files: ReadOnlyFiles, directory: str) -> list[Finding]:
                 position, wrong = _check_snapshot(files, entry.path)
                 if wrong is not None:
                     remedy = "Apache Kafka does not start with it: restore it, or remove it if one is older."
-                    found.append(Finding(Severity.DAMAGED, entry.path, wrong, remedy, position))
+                    yield Finding(Severity.DAMAGED, entry.path, wrong, remedy, position)
             elif entry.name == QUORUM_STATE:
                 text = files.read(entry.path)
                 if text and not isinstance(json.loads(text), dict):
                     raise ValueError("it is not a JSON object")
         except ValueError as error:
             remedy = "Apache Kafka does not start with it: restore it."
-            found.append(Finding(Severity.DAMAGED, entry.path, f"it cannot be read: {error}", remedy))
+            yield Finding(Severity.DAMAGED, entry.path, f"it cannot be read: {error}", remedy)
         except FileNotFoundError:
             continue
-    return found
 
 
 def _check_snapshot(files: ReadOnlyFiles, path: str) -> tuple[int, str | None]:

@@ -8,6 +8,8 @@ again (storage/disk/log_directory.py).
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 from kafkapy.storage.disk.checkpoints import META_PROPERTIES, MetaProperties
 from kafkapy.storage.disk.directory_names import METADATA_FILE
 from kafkapy.storage.disk.log_directory import is_damaged_id
@@ -19,46 +21,27 @@ _DAMAGED = (
 )
 
 
-class Owners:
-    """The ids in the directories of a check."""
+def compare_owners(metas: Mapping[str, MetaProperties], clusters: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield a finding for each contradiction.
 
-    def __init__(self) -> None:
-        self._metas: dict[str, MetaProperties] = {}
-        self._clusters: dict[str, str] = {}
-
-    def add_directory(self, path: str, meta: MetaProperties | None) -> None:
-        """Add a directory with its meta.properties, if the file can be read."""
-        if meta is not None:
-            self._metas[path] = meta
-
-    def add_metadata(self, path: str, cluster_id: str | None) -> None:
-        """Add the cluster of the metadata.db in a directory, if there is one."""
-        if cluster_id is not None:
-            self._clusters[path] = cluster_id
-
-    def compare(self) -> list[Finding]:
-        """Return a finding for each contradiction."""
-        found = []
-        for home, cluster_id in self._clusters.items():
-            own = self._metas.get(home, MetaProperties())
-            together = [*self._metas] if len(self._clusters) == 1 else [home]
-            for path in together:
-                meta = self._metas.get(path, own)
-                found += _contradiction(
-                    path, "cluster", meta.cluster_id, f"{home}/{METADATA_FILE}", cluster_id
-                )
-                found += _contradiction(
-                    path, "broker", meta.node_id, f"{home}/{META_PROPERTIES}", own.node_id
-                )
-        return found
+    Args:
+        metas: the ids in the meta.properties of each directory, if the file can be read.
+        clusters: the cluster id in each metadata.db, by its directory.
+    """
+    for home, cluster_id in clusters.items():
+        own = metas.get(home, MetaProperties())
+        for path in metas if len(clusters) == 1 else [home]:
+            meta = metas.get(path, own)
+            yield from _contradiction(path, "cluster", meta.cluster_id, f"{home}/{METADATA_FILE}", cluster_id)
+            yield from _contradiction(path, "broker", meta.node_id, f"{home}/{META_PROPERTIES}", own.node_id)
 
 
 def _contradiction(
     path: str, what: str, own: str | int | None, other: str, others: str | int | None
-) -> list[Finding]:
+) -> Iterator[Finding]:
     if own is None or others is None or own == others:
-        return []
+        return
     repaired = is_damaged_id(own, others)
     severity, remedy = (Severity.REPAIRED, _REPAIRED) if repaired else (Severity.DAMAGED, _DAMAGED)
     said = f"it names the {what} {own}, and {other} the {what} {others}"
-    return [Finding(severity, f"{path}/{META_PROPERTIES}", said, remedy)]
+    yield Finding(severity, f"{path}/{META_PROPERTIES}", said, remedy)

@@ -12,7 +12,9 @@ other, so a finding counts only if it appears again when the check is repeated.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 from kafkapy.protocol.types import TopicPartition, Uuid
 from kafkapy.storage.directories.future_log import REPLACES
@@ -37,7 +39,7 @@ from kafkapy.tools.check.index_check import IndexProblem, OffsetIndexCheck, Time
 from kafkapy.tools.check.known_damage import KnownDamage
 from kafkapy.tools.check.layout import PartitionPlace, Role
 from kafkapy.tools.check.partition_files import EpochCheck, check_topic_id
-from kafkapy.tools.check.segment_check import Progress, SegmentCheck
+from kafkapy.tools.check.segment_check import Progress, SegmentCheck, torn_text
 from kafkapy.tools.check.segment_report import EpochStart, Gap, LogState, SegmentReport
 from kafkapy.tools.check.start_check import StartCheck
 from kafkapy.tools.check.txn_index_check import check_txn_index
@@ -82,7 +84,6 @@ class PartitionResult:
     segments: int = 0
     batches: int = 0
     nbytes: int = 0
-    end_offset: int = 0
 
 
 def check_partition(
@@ -150,14 +151,14 @@ class _PartitionCheck:
             bases: list[int | None] = [segment.base_offset for segment in listing.segments]
             for segment, following in zip(listing.segments, [*bases[1:], None], strict=False):
                 self._check_segment(segment, following)
-            result.end_offset = self._end_offset(listing)
+            end_offset = self._end_offset(listing)
         finally:
             listing.close()
         found = self._start.findings(expected.promised)
         # A start refuses old message formats; there is a finding for them below.
         self._found += [each for each in found if self._state.legacy is None or each.path != path]
-        self._check_end(listing)
-        self._tell_gaps()
+        self._found += self._against_checkpoints(end_offset)
+        self._found += self._lost_offsets()
         log = self._start.log
         self._found += epochs.compare(
             self._epoch_starts,
@@ -167,7 +168,7 @@ class _PartitionCheck:
             log_start_offset=max(
                 expected.log_start_offset, listing.segments[0].base_offset if listing.segments else 0
             ),
-            end_offset=result.end_offset if log is None else log.log_end_offset,
+            end_offset=end_offset if log is None else log.log_end_offset,
         )
         forgets = log is not None and expected.clean and not listing.snapshots and not len(log.producers)
         if forgets and self._state.has_producers:
@@ -243,8 +244,8 @@ class _PartitionCheck:
         if self._expected.live and not self._still_exists(segment):
             self._forget()
             return
-        self._tell_bad(segment, report, size, last=last)
-        end = self._expected_end(base)
+        self._found += self._bad_places(segment, report, last=last)
+        end = self._state.next_offset or base
         self._found += self._damage.compare(base, report.bad, end)
         self._state.next_offset = max(end, self._damage.end_offset(base))
         truncated = self._start.truncation(segment.path)
@@ -255,10 +256,15 @@ class _PartitionCheck:
         expects_indexes = size > 0 and not being_written
         self._gaps += [(segment.path, gap) for gap in report.gaps]
         self._epoch_starts += report.epochs
-        self._tell_index(
-            index_path, offset_index.finish(size, end), missing=offset_index.missing and expects_indexes
-        )
-        self._tell_index(time_path, time_index.finish(end), missing=time_index.missing and expects_indexes)
+        for path, missing, problems in (
+            (index_path, offset_index.missing, offset_index.finish(size, end)),
+            (time_path, time_index.missing, time_index.finish(end)),
+        ):
+            if missing and expects_indexes:
+                remedy = "It is rebuilt from the log."
+                self._found.append(Finding(Severity.REPAIRED, path, "it is missing", remedy))
+            if problems:
+                self._found.append(self._index_finding(path, problems))
         if not (self._expected.live and last) and truncated is None:
             rebuilt = self._start.writes(txn_path)
             self._found += check_txn_index(index_files, txn_path, base, report, rebuilt=rebuilt)
@@ -272,10 +278,6 @@ class _PartitionCheck:
         self._state.next_offset = None
         self._state.open_transactions.clear()
 
-    def _expected_end(self, base_offset: int) -> int:
-        end = self._state.next_offset
-        return base_offset if end is None else end
-
     def _still_exists(self, segment: OfflineSegment) -> bool:
         """Return whether the open file still has its name: it was not deleted or replaced."""
         try:
@@ -283,7 +285,7 @@ class _PartitionCheck:
         except FileNotFoundError:
             return False
 
-    def _tell_bad(self, segment: OfflineSegment, report: SegmentReport, size: int, *, last: bool) -> None:
+    def _bad_places(self, segment: OfflineSegment, report: SegmentReport, *, last: bool) -> Iterator[Finding]:
         path = segment.path + segment.suffix
         for number, bad in enumerate(sorted(report.bad, key=lambda each: each.position)):
             severity, remedy = Severity.DAMAGED, f"{RESTORE}: consumers get CORRUPT_MESSAGE for what is lost."
@@ -296,7 +298,7 @@ class _PartitionCheck:
                     remedy = f"Apache Kafka truncates the log there, which removes {bad.size} bytes."
             what = bad.reason
             if bad.at_end and bad.torn:
-                what = f"the file ends inside a batch, or in zeros: {bad.size} bytes ({bad.reason})"
+                what = torn_text(bad.size, bad.reason)
             elif bad.end_offset > bad.offset:
                 what = f"{bad.reason}: {bad.size} bytes, offsets {bad.offset} to {bad.end_offset - 1}"
             elif bad.size:
@@ -306,26 +308,18 @@ class _PartitionCheck:
                 remedy = f"{RESTORE}: the partition stays offline."
             if number == _MOST:
                 what = f"{len(report.bad) - _MOST} more like this"
-                self._found.append(Finding(severity, path, what, remedy))
+                yield Finding(severity, path, what, remedy)
                 return
-            self._found.append(Finding(severity, path, what, remedy, bad.position, bad.offset))
+            yield Finding(severity, path, what, remedy, bad.position, bad.offset)
 
-    def _tell_index(self, path: str, problems: list[IndexProblem], *, missing: bool) -> None:
-        if missing:
-            if not self._expected.live:
-                self._found.append(
-                    Finding(Severity.REPAIRED, path, "it is missing", "It is rebuilt from the log.")
-                )
-            return
-        if not problems:
-            return
+    def _index_finding(self, path: str, problems: list[IndexProblem]) -> Finding:
         severity, remedy = Severity.DAMAGED, _DELETE_INDEX
         if self._start.writes(path):
             severity, remedy = Severity.REPAIRED, "The next start rebuilds it from the log."
         elif any(problem.seen_by_broker for problem in problems):
             severity, remedy = Severity.REPAIRED, "The broker rebuilds it from the log when it opens it."
         what = problems[0].what + (f", and {len(problems) - 1} more" if len(problems) > 1 else "")
-        self._found.append(Finding(severity, path, what, remedy, problems[0].position))
+        return Finding(severity, path, what, remedy, problems[0].position)
 
     # --- the log --------------------------------------------------------------------------------------------
 
@@ -334,17 +328,17 @@ class _PartitionCheck:
             return self._state.next_offset
         return listing.segments[-1].base_offset if listing.segments else self._expected.log_start_offset
 
-    def _check_end(self, listing: Listing) -> None:
+    def _against_checkpoints(self, end: int) -> Iterator[Finding]:
         """Compare the end of the log with the checkpoints."""
         if self._place.role is not Role.LOG or self._broken_end:
             return
         if self._expected.live and self._state.next_offset is None:
             return  # the broker deleted all segments during the check
-        path, expected, end = self._place.path, self._expected, self._result.end_offset
+        path, expected = self._place.path, self._expected
         if not any(name.endswith(LOG_SUFFIX) for name in self._names):
             if self._start.log is not None:
                 remedy = "The next start creates a new log."
-                self._found.append(Finding(Severity.REPAIRED, path, "there is no segment", remedy))
+                yield Finding(Severity.REPAIRED, path, "there is no segment", remedy)
             return
         for name, offset, said in (
             ("recovery point", expected.recovery_point, "everything below was on disk"),
@@ -352,7 +346,7 @@ class _PartitionCheck:
         ):
             if offset is not None and end < offset:
                 what = f"the log ends at offset {end}, below its {name} {offset}: {said}"
-                self._found.append(Finding(Severity.DAMAGED, path, what, f"{RESTORE}.", offset=end))
+                yield Finding(Severity.DAMAGED, path, what, f"{RESTORE}.", offset=end)
                 break
         if expected.clean and expected.recovery_point is not None and end > expected.recovery_point:
             what = f"the log ends at offset {end}, the broker stopped at offset {expected.recovery_point}"
@@ -361,30 +355,28 @@ class _PartitionCheck:
             if expected.high_watermark is not None and end <= expected.high_watermark:
                 # Two files agree: the recovery point is wrong.
                 severity, remedy = Severity.REPAIRED, "The next start reads the last segment again."
-            self._found.append(Finding(severity, path, what, remedy, offset=expected.recovery_point))
+            yield Finding(severity, path, what, remedy, offset=expected.recovery_point)
         if expected.log_start_offset > end:
-            what = (
-                f"the log start offset {expected.log_start_offset} is above the end of the log, offset {end}"
-            )
+            log_start = f"the log start offset {expected.log_start_offset}"
+            what = f"{log_start} is above the end of the log, offset {end}"
             remedy = f"{RESTORE}; if that offset is wrong, remove its line from {LOG_START_OFFSETS}."
-            self._found.append(Finding(Severity.DAMAGED, path, what, remedy, offset=end))
+            yield Finding(Severity.DAMAGED, path, what, remedy, offset=end)
         if expected.cleaner_offset is not None and expected.cleaner_offset > end and not expected.live:
             what = f"the cleaner's offset {expected.cleaner_offset} is above the end of the log, offset {end}"
             remedy = "Compaction reads the log from its start again."
-            self._found.append(Finding(Severity.REPAIRED, path, what, remedy, offset=end))
+            yield Finding(Severity.REPAIRED, path, what, remedy, offset=end)
 
-    def _tell_gaps(self) -> None:
-        """Add findings for gaps between offsets, unless compaction made them."""
+    def _lost_offsets(self) -> Iterator[Finding]:
+        """Yield findings for gaps between offsets, unless compaction made them."""
         if self._state.compacted:
             return
         if self._place.role is Role.FUTURE:
             return  # the cleaner's offset is in the directory that the log moves from
         cleaned = self._expected.cleaner_offset or 0
-        lost = [
+        lost = (
             each for each in self._gaps if each[1].first >= cleaned and not self._damage.explains(each[1])
-        ]
-        for path, gap in lost[:_MOST]:
+        )
+        for path, gap in islice(lost, _MOST):
             what = f"offsets {gap.first} to {gap.last} are missing before it"
             remedy = f"{RESTORE}; if the topic was ever compacted, this is not damage."
-            position = gap.position or None
-            self._found.append(Finding(Severity.DAMAGED, path, what, remedy, position, gap.first))
+            yield Finding(Severity.DAMAGED, path, what, remedy, gap.position or None, gap.first)

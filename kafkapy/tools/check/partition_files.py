@@ -26,7 +26,7 @@ class EpochCheck:
     path: str
     entries: list[tuple[int, int]]
     findings: list[Finding]
-    readable: bool
+    """The reason why the file cannot be read."""
 
     @classmethod
     def load(cls, files: FileSystem, directory: str) -> EpochCheck:
@@ -39,12 +39,11 @@ class EpochCheck:
         try:
             entries = read_leader_epochs(files, path)
         except CorruptCheckpointError as error:
-            what = str(error).removeprefix(f"{path}: ")
             remedy = (
                 "The next start reads the epochs from the log's batches; Apache Kafka does not start with it."
             )
-            return cls(path, [], [Finding(Severity.REPAIRED, path, what, remedy)], readable=False)
-        return cls(path, entries, [], readable=True)
+            return cls(path, [], [Finding(Severity.REPAIRED, path, error.reason, remedy)])
+        return cls(path, entries, [])
 
     @property
     def _rises(self) -> bool:
@@ -69,7 +68,7 @@ class EpochCheck:
             known_to: the offset below which all epochs are known.
             clean: whether the last stop was clean.
         """
-        if not self.readable:
+        if self.findings:
             return self.findings
         cache = LeaderEpochCache()
         for entry in known:
@@ -116,11 +115,10 @@ def check_topic_id(files: FileSystem, directory: str) -> tuple[Uuid | None, list
     try:
         topic_id = read_partition_metadata(files, path)
     except CorruptCheckpointError as error:
-        what = str(error).removeprefix(f"{path}: ")
         remedy = (
             "The next start takes the topic id from the metadata; Apache Kafka takes the directory offline."
         )
-        return None, [Finding(Severity.REPAIRED, path, what, remedy)]
+        return None, [Finding(Severity.REPAIRED, path, error.reason, remedy)]
     if topic_id is None:
         remedy = "The next start takes the topic id from the metadata."
         return None, [Finding(Severity.HARMLESS, path, "it is missing", remedy)]

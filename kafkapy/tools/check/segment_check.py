@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from kafkapy.protocol.compression import DecompressedSizeError
-from kafkapy.protocol.control_records import ControlType, parse_control_record_key
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.legacy_records import decode_message_set
 from kafkapy.protocol.record_walker import walk_batch
@@ -23,7 +22,6 @@ from kafkapy.protocol.records import (
     MAGIC,
     TRANSACTIONAL,
     BatchHeader,
-    Record,
     decode_records,
     read_header,
 )
@@ -32,6 +30,7 @@ from kafkapy.storage.damage.survey import survey
 from kafkapy.storage.disk.files import File, FileSystem
 from kafkapy.storage.log.batch_walk import has_old_crc, walk
 from kafkapy.storage.log.batches import BadBatchError, iter_batches, reason_against
+from kafkapy.storage.log.markers import read_marker
 from kafkapy.tools.check.index_check import OffsetIndexCheck, TimeIndexCheck
 from kafkapy.tools.check.segment_report import BadPlace, EpochStart, Gap, LogState, Marker, SegmentReport
 
@@ -188,13 +187,12 @@ class SegmentCheck:
             self._reported = position
         state = self._state
         epoch = header.partition_leader_epoch
-        if epoch != state.epoch:
-            if 0 <= epoch < state.epoch:
-                raise BadBatchError(position, f"leader epoch {epoch} after epoch {state.epoch}")
-            self._before = _Before(position, expected, state.epoch)
-            self._change_epoch(position, header)
-        else:
-            self._before = _Before(position, expected, epoch)
+        if 0 <= epoch < state.epoch:
+            raise BadBatchError(position, f"leader epoch {epoch} after epoch {state.epoch}")
+        self._before = _Before(position, expected, state.epoch)
+        if epoch > state.epoch:
+            state.epoch = epoch
+            self.report.epochs.append(EpochStart(position, header.base_offset, epoch, state.batch_end))
         if header.base_offset > expected and state.next_offset is not None:
             self.report.gaps.append(Gap(position, expected, header.base_offset - 1))
             state.open_transactions.clear()  # a marker that was missed may have ended them
@@ -210,7 +208,7 @@ class SegmentCheck:
             if wrong is not None:
                 self._unreadable(position, header, wrong)
         state.next_offset = state.batch_end = header.next_offset
-        self._offset_index.batch(position, header.base_offset, header.last_offset)
+        self._offset_index.batch(position, header.base_offset)
         self._time_index.batch(header.base_offset, header.last_offset, header.max_timestamp)
 
     def _unreadable(self, position: int, header: BatchHeader, reason: str) -> None:
@@ -219,26 +217,20 @@ class SegmentCheck:
             BadPlace(position, header.size, header.base_offset, header.next_offset, reason)
         )
 
-    def _change_epoch(self, position: int, header: BatchHeader) -> None:
-        epoch = header.partition_leader_epoch
-        if epoch >= 0:
-            self._state.epoch = epoch
-            self.report.epochs.append(EpochStart(position, header.base_offset, epoch, self._state.batch_end))
-
     def _follow_transaction(self, position: int, header: BatchHeader, batch: memoryview) -> None:
         transactions = self._state.open_transactions
         if not header.attributes & CONTROL:
             transactions.setdefault(header.producer_id, header.base_offset)
             return
         try:
-            kind = _control_type(decode_records(batch, 0, header))
+            marker = read_marker(header, batch)
         except DecodeError as error:
             self._unreadable(position, header, f"a transaction marker that cannot be read: {error}")
             return
-        if kind not in (ControlType.ABORT, ControlType.COMMIT):
+        if marker is None:
             return
         first = transactions.pop(header.producer_id, None)
-        if kind == ControlType.ABORT:
+        if marker.aborted:
             self.report.abort_markers.add((header.producer_id, header.base_offset))
             if first is not None:
                 stable = header.base_offset + 1
@@ -274,16 +266,10 @@ class SegmentCheck:
             self.report.bad.append(BadPlace(position, header.size, expected, last + 1, reason))
             self._offset_index.hole(position, position + 1)
         else:
-            self._offset_index.batch(position, expected, last)
+            self._offset_index.batch(position, expected)
         state.next_offset = max(last + 1, expected)
         self._time_index.bad_batch()
         return state.next_offset
-
-
-def _control_type(records: list[Record]) -> int:
-    if not records:
-        return -1
-    return parse_control_record_key(records[0].key)
 
 
 def _wrong_records(header: BatchHeader, batch: memoryview) -> str | None:
@@ -321,6 +307,11 @@ def is_torn(files: FileSystem, file: File, position: int, size: int) -> bool:
     except DecodeError:
         return size - position < HEADER_SIZE
     return 0 <= header.magic <= MAGIC and header.size > size - position
+
+
+def torn_text(nbytes: int, reason: str) -> str:
+    """Describe the last bytes of a file that `is_torn`; `reason` says why they are no batch."""
+    return f"the file ends inside a batch, or in zeros: {nbytes} bytes ({reason})"
 
 
 def _chunks(files: FileSystem, file: File, position: int, size: int) -> Iterator[bytes]:

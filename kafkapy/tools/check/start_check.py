@@ -26,7 +26,7 @@ from kafkapy.storage.offline.next_start import NextStart
 from kafkapy.storage.recovery.repairs import Gap, Truncated
 from kafkapy.tools.check.finding import RESTORE, Finding, Severity
 from kafkapy.tools.check.layout import PartitionPlace, Role
-from kafkapy.tools.check.segment_check import is_torn
+from kafkapy.tools.check.segment_check import is_torn, torn_text
 
 _REMOVED = "The next start removes it."
 _LEFTOVERS = {
@@ -106,7 +106,7 @@ class StartCheck:
         file = self._before.open(repair.path)
         try:
             if is_torn(self._before, file, repair.position, repair.position + repair.nbytes):
-                what = f"the file ends inside a batch, or in zeros: {repair.nbytes} bytes ({repair.reason})"
+                what = torn_text(repair.nbytes, repair.reason)
         finally:
             file.release()
         if repair.later:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.log.txn_index import AbortedTxn, CorruptTransactionIndexError, TransactionIndex
 from kafkapy.tools.check.finding import READ_AGAIN, Finding, Severity
@@ -10,7 +12,7 @@ from kafkapy.tools.check.segment_report import SegmentReport
 
 def check_txn_index(
     files: FileSystem, path: str, base_offset: int, report: SegmentReport, *, rebuilt: bool
-) -> list[Finding]:
+) -> Iterator[Finding]:
     """Check that the index has every aborted transaction and nothing else.
 
     An entry may begin before the first record of the log if retention or compaction removed records. If
@@ -28,34 +30,31 @@ def check_txn_index(
             index.check()
         entries = list(index)
     except CorruptTransactionIndexError as error:
-        return [Finding(severity, path, str(error).removeprefix(f"{path}: "), remedy)]
+        yield Finding(severity, path, str(error).removeprefix(f"{path}: "), remedy)
+        return
     finally:
         index.close()
     if report.bad:
-        return []  # markers may be in the damaged batches
-    return [
-        Finding(severity, path, what, remedy, offset=offset)
-        for what, offset in _contradictions(entries, report)
-    ]
+        return  # markers may be in the damaged batches
+    for what, offset in _contradictions(entries, report):
+        yield Finding(severity, path, what, remedy, offset=offset)
 
 
 _EXPOSED = "is missing: read_committed consumers would see its records"
 
 
-def _contradictions(entries: list[AbortedTxn], report: SegmentReport) -> list[tuple[str, int]]:
-    found = []
+def _contradictions(entries: list[AbortedTxn], report: SegmentReport) -> Iterator[tuple[str, int]]:
     known = {(entry.producer_id, entry.last_offset): entry for entry in entries}
     for marker in report.aborted:
         entry = known.get((marker.producer_id, marker.offset))
         if entry is None:
             what = f"producer {marker.producer_id}'s aborted transaction from offset {marker.first_offset}"
-            found.append((f"{what} {_EXPOSED}", marker.offset))
+            yield f"{what} {_EXPOSED}", marker.offset
         elif entry.first_offset > marker.first_offset:
             what = f"producer {marker.producer_id}'s transaction begins at offset {marker.first_offset}"
-            found.append((f"{what}, not {entry.first_offset}", marker.offset))
+            yield f"{what}, not {entry.first_offset}", marker.offset
         elif entry.last_stable_offset > marker.last_stable_offset:
             what = f"the last stable offset after it was {marker.last_stable_offset}"
-            found.append((f"{what}, not {entry.last_stable_offset}", marker.offset))
+            yield f"{what}, not {entry.last_stable_offset}", marker.offset
     for producer_id, offset in known.keys() - report.abort_markers:
-        found.append((f"there is no abort marker of producer {producer_id} at offset {offset}", offset))
-    return found
+        yield f"there is no abort marker of producer {producer_id} at offset {offset}", offset

@@ -118,6 +118,22 @@ def test_records_that_cannot_be_read_are_found_by_a_deep_check_only(tmp_path: Pa
     assert found.severity is Severity.DAMAGED, "no start looks into batches whose CRC is right"
 
 
+def test_a_transaction_marker_that_no_broker_can_read_is_found(tmp_path: Path) -> None:
+    path = stopped(tmp_path)
+    log = files(path, ".log")[0]
+    data = bytearray(log.read_bytes())
+    position = 0
+    while not (header := read_header(data, position)).is_control:
+        position += header.size
+    end = position + header.size
+    data[end - 7 : end - 5] = b"\xff\xff"  # the version of the marker's value
+    data[position + 17 : position + 21] = crc32c(data[position + 21 : end]).to_bytes(4, "big")
+    log.write_bytes(data)
+    [found] = findings(path.parent, deep=False)
+    assert found.what.startswith("a transaction marker that cannot be read")
+    assert found.position == position
+
+
 def _end_offset(path: Path) -> int:
     data = files(path, ".log")[-1].read_bytes()
     position, end = 0, 0
