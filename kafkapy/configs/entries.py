@@ -105,9 +105,14 @@ class ConfigDescriber:
             self._static.update(dict.fromkeys(_IDS, str(node_id)))
         self._plain_topic: dict[str, ConfigEntry] = {}
         """The settings of a topic that sets none, computed on first use. CreateTopics answers have them."""
-        config.on_change(self._plain_topic.clear)
         self._broker: tuple[Mapping[str, Mapping[str, str]], list[ConfigEntry]] | None = None
-        """The settings of this broker, and the dynamic ones of which they were computed."""
+        """The settings of this broker, and the dynamic ones in the metadata of which they were computed."""
+        config.on_change(self._forget)
+
+    def _forget(self) -> None:
+        """Compute again what was computed from the settings in effect."""
+        self._plain_topic.clear()
+        self._broker = None
 
     def _places(self, name: str) -> list[Synonym]:
         """The places that give the broker setting `name` a value, under whichever name.

@@ -37,6 +37,12 @@ def broker_entry(cluster: Any, name: str) -> ConfigEntry:
     return next(entry for entry in entries if entry.name == name)
 
 
+async def test_a_setting_that_takes_effect_after_the_metadata_has_it_is_shown(cluster: Any) -> None:
+    assert broker_entry(cluster, "background.threads").value == "10"
+    cluster.config.set_dynamic({"background.threads": "7"})
+    assert broker_entry(cluster, "background.threads").value == "7"
+
+
 async def test_every_topic_setting_is_shown_in_order_with_its_documentation(cluster: Any) -> None:
     entries = cluster.admin.describer.topic_entries({})
     assert [entry.name for entry in entries] == sorted(topic_keys())
