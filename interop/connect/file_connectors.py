@@ -60,13 +60,14 @@ def file_source(path: Path, topic: str) -> dict[str, Any]:
     }
 
 
-def file_sink(path: Path, topic: str) -> dict[str, Any]:
+def file_sink(path: Path, topic: str, *, session_timeout_ms: int = 6_000) -> dict[str, Any]:
+    """A connector that writes lines again if its session ends before their offsets are committed."""
     return {
         "connector.class": "FileStreamSink",
         "tasks.max": "1",
         "file": str(path),
         "topics": topic,
-        "consumer.override.session.timeout.ms": "6000",
+        "consumer.override.session.timeout.ms": str(session_timeout_ms),
         "consumer.override.auto.offset.reset": "earliest",
     }
 

@@ -38,7 +38,7 @@ Scenario = Callable[["Broker"], None]
 
 CLOSED = "the connection is closed"
 SILENT = "there is no answer"
-PATIENCE = 5.0
+PATIENCE = 20.0
 """Seconds after which no answer is expected any more."""
 _numbers = itertools.count(1)
 

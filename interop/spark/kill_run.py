@@ -63,6 +63,7 @@ class Driver:
 
     def __init__(self, folder: Path, how: str, files: list[Path]) -> None:
         self.log = folder / "drivers.log"
+        self._children: list[psutil.Process] = []
         command = [sys.executable, "-m", "interop.spark.kill_driver", how, *map(str, files)]
         with self.log.open("ab") as output:
             self._process = subprocess.Popen(
@@ -85,13 +86,13 @@ class Driver:
 
     def kill(self, what: str) -> None:
         """`driver`: all of it; `python` or `jvm`: that process alone, and the other ends by itself."""
+        self._children = psutil.Process(self._process.pid).children(recursive=True)
         if what == "driver":
             os.killpg(self._process.pid, signal.SIGKILL)
         elif what == "python":
             self._process.kill()
         else:
-            children = psutil.Process(self._process.pid).children(recursive=True)
-            (jvm,) = (one for one in children if one.name() == "java")
+            (jvm,) = (one for one in self._children if one.name() == "java")
             jvm.kill()
             assert self._process.wait(120) != 0
         self._process.wait()
@@ -110,10 +111,13 @@ class Driver:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-30:])
 
     def end(self) -> None:
-        """Nothing of it stays."""
-        with contextlib.suppress(ProcessLookupError):
+        """Nothing of it stays. After its end, its process id may be another's."""
+        if self.running:
             os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+            self._process.wait()
+        for child in self._children:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                child.kill()
 
 
 class KillRun:
