@@ -22,6 +22,7 @@ from interop.support.jars_or_skip import skipped_without_jars
 from interop.support.kafka_jars import kafka_jars
 from interop.support.kafka_process import KafkaProcess
 from interop.support.known_topics import create_topics
+from interop.support.time_limit import TimeLimit
 from interop.support.zookeeper_process import RELEASE, ZooKeeperProcess
 from tests.servers.kafkapy_process import KafkapyProcess
 from tests.servers.server_process import ServerProcess
@@ -38,6 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--against", choices=("kafkapy", "cluster", "kafka"), default="kafkapy", help="the server under test"
     )
     group.addoption("--outcomes", type=Path, help="write what each test showed to this JSON file")
+    group.addoption("--begin-within", type=float, help="skip the tests that begin later, in seconds")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -47,6 +49,9 @@ def pytest_configure(config: pytest.Config) -> None:
     # These warnings come from inside a client library.
     config.addinivalue_line("filterwarnings", "ignore::DeprecationWarning")
     config.addinivalue_line("filterwarnings", "ignore::ResourceWarning")
+    # What has failed must pass, however late it is.
+    if (seconds := config.getoption("--begin-within")) and not config.getoption("--last-failed"):
+        config.pluginmanager.register(TimeLimit(seconds))
     if (path := config.getoption("--outcomes")) and not hasattr(config, "workerinput"):
         again = path.exists() and config.getoption("--last-failed")
         before = json.loads(path.read_text())["outcomes"] if again else []

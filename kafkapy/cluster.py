@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+import time
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -36,6 +37,7 @@ _METADATA: Final = "metadata.db"
 _PORTS: Final = "ports.json"
 """In the directory of a cluster: `{"1": 43417, "2": 43418}`, the ports of its brokers."""
 MOST_REPLICAS: Final = 3
+KNOWN_SECONDS: Final = 30
 
 _OWN_SETTINGS: Final = ("broker.id", "node.id", "listeners", "advertised.listeners", "log.dir", "log.dirs")
 """The settings that are another for each broker."""
@@ -109,7 +111,7 @@ class Cluster:
         return -1
 
     def start(self, broker: int | None = None) -> None:
-        """Start a broker, or all that are not running; return when they serve clients.
+        """Start a broker, or all that are not running; return when they serve clients and know each other.
 
         Raises:
             kafkapy.ConfigError, kafkapy.StartError: as `kafkapy.Broker.start`.
@@ -117,6 +119,7 @@ class Cluster:
         for number in self._numbers if broker is None else [self._known(broker)]:
             if number not in self._brokers:
                 self._start(number)
+        self._wait_until_known()
 
     def stop(self, broker: int | None = None) -> None:
         """Stop a broker, or all, as SIGTERM does: first other brokers take over what it leads."""
@@ -192,6 +195,19 @@ class Cluster:
         if self._ports.get(number) != port:
             self._ports[number] = port
             (folder / _PORTS).write_text(json.dumps(self._ports))
+
+    def _wait_until_known(self) -> None:
+        """Return when all brokers know all: each can then create topics with as many replicas."""
+        from kafkapy.broker.core import StartError
+
+        deadline = time.monotonic() + KNOWN_SECONDS
+        for number, broker in self._brokers.items():
+            while unknown := self._brokers.keys() - broker.core.metadata.image.brokers.keys():
+                if time.monotonic() > deadline:
+                    raise StartError(
+                        f"broker {number} has not heard of {sorted(unknown)} within {KNOWN_SECONDS} s"
+                    )
+                time.sleep(0.001)
 
     def _open_folder(self) -> Path:
         """The directory of the cluster, and the ports that an earlier cluster had there."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import itertools
 import logging
@@ -18,7 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 import kafkapy
 from kafkapy.broker import cluster_member
-from kafkapy.broker.core import StartError
+from kafkapy.broker.core import BrokerCore, StartError
 from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.metadata.store import StoreClosedError
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -135,6 +136,20 @@ def test_brokers_elect_a_controller_and_replicate(cluster: kafkapy.Cluster) -> N
         assert read(cluster.bootstrap_servers, "orders", partition, 100) == [b"%d" % n for n in range(100)]
         wait_until_equal(cluster, "orders", partition)
         assert logs(cluster, "orders", partition)[0]
+
+
+def test_each_broker_knows_all_when_the_cluster_has_started() -> None:
+    """So a topic with as many replicas can be created at any of them at once, also at one that is busy."""
+
+    async def be_busy(core: BrokerCore) -> None:
+        asyncio.get_running_loop().call_soon(time.sleep, 2)
+
+    with kafkapy.Cluster(brokers=2) as cluster:
+        cluster.kill(2)
+        cluster[1].call(be_busy)
+        cluster.start(2)
+        known = {broker: set(cluster[broker].core.metadata.image.brokers) for broker in cluster}
+    assert known == {1: {1, 2}, 2: {1, 2}}
 
 
 @pytest.mark.parametrize("end", ["kill", "stop"])

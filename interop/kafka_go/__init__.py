@@ -1,0 +1,1 @@
+"""kafka-go, a client in Go, against the broker."""
