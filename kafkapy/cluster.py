@@ -111,7 +111,9 @@ class Cluster:
         return -1
 
     def start(self, broker: int | None = None) -> None:
-        """Start a broker, or all that are not running; return when they serve clients and know each other.
+        """Start a broker, or all that are not running.
+
+        It returns when they serve clients and all brokers know each other.
 
         Raises:
             kafkapy.ConfigError, kafkapy.StartError: as `kafkapy.Broker.start`.
@@ -197,7 +199,10 @@ class Cluster:
             (folder / _PORTS).write_text(json.dumps(self._ports))
 
     def _wait_until_known(self) -> None:
-        """Return when all brokers know all: each can then create topics with as many replicas."""
+        """Return when all brokers know each other.
+
+        Each can then create topics with as many replicas.
+        """
         from kafkapy.broker.core import StartError
 
         deadline = time.monotonic() + KNOWN_SECONDS

@@ -61,7 +61,7 @@ def file_source(path: Path, topic: str) -> dict[str, Any]:
 
 
 def file_sink(path: Path, topic: str, *, session_timeout_ms: int = 6_000) -> dict[str, Any]:
-    """A connector that writes lines again if its session ends before their offsets are committed."""
+    """A connector that writes lines again if its session ends before a commit."""
     return {
         "connector.class": "FileStreamSink",
         "tasks.max": "1",

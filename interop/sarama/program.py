@@ -1,6 +1,6 @@
 """Builds sarama's own functional tests.
 
-They expect five brokers after a proxy that breaks connections. They are changed to use one broker, without the
+They expect five brokers after a proxy that breaks connections. They are changed to use one broker, and no
 proxy.
 """
 

@@ -22,7 +22,7 @@ class Load:
     """Produces many records at first, then a few all the time in a thread, across restarts."""
 
     def __init__(
-        self, bootstrap: str, topics: list[str], *, at_once: int, seed: int, pause: float = 0.05
+        self, bootstrap: str, topics: list[str], *, at_once: int, seed: int, pause: float = 0.25
     ) -> None:
         """After `at_once` records come ten more every `pause` seconds."""
         self._topics, self._chance, self._pause = topics, random.Random(seed), pause

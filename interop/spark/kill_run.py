@@ -111,7 +111,10 @@ class Driver:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-30:])
 
     def end(self) -> None:
-        """Nothing of it stays. After its end, its process id may be another's."""
+        """Leave nothing of it.
+
+        After its end, its process id may be another's.
+        """
         if self.running:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()

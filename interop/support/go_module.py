@@ -32,8 +32,8 @@ class GoModule:
     def built_tests(self, change: Callable[[Path], None], *flags: str) -> Path:
         """The path of a program with the tests of the module's main package.
 
-        `change` changes the sources in the copy that it is given. Skips the test if Go or the module is not to be
-        had.
+        `change` changes the sources in the copy that it is given. Skips the test if Go or the module is not
+        to be had.
         """
         program = CACHE / self.name / self.release / "own.test"
         with locked(program):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from interop.support.time_limit import TimeLimit
@@ -19,9 +21,7 @@ def test_slow_tests_begin_in_the_first_two_thirds(
         item = pytest.Function.from_parent(request.node.parent, name=name, callobj=lambda: None)
         if name == "slow":
             item.add_marker(pytest.mark.slow)
-        try:
+        with contextlib.suppress(pytest.skip.Exception):
             limit.pytest_runtest_setup(item)
             found.add(name)
-        except pytest.skip.Exception as skipped:
-            assert "60 s were over" in str(skipped)
     assert found == begin

@@ -25,7 +25,7 @@ from kafkapy.protocol.compression import (
 )
 from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
 from kafkapy.protocol.legacy_records import CorruptMessageError, Message, iter_messages, unwrap
-from kafkapy.protocol.records import MAGIC, MAGIC_AT, Record, TimestampType, build_batch
+from kafkapy.protocol.records import MAGIC, MAGIC_AT, NO_TIMESTAMP, Record, TimestampType, build_batch
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.validate import (
     DecompressedTooLargeError,
@@ -66,7 +66,8 @@ def prepare_messages(
 
     Raises:
         KafkaError: CORRUPT_MESSAGE for a message that the client should send again, INVALID_RECORD,
-            UNSUPPORTED_COMPRESSION_TYPE, and as `prepare_batches`.
+            UNSUPPORTED_COMPRESSION_TYPE, INVALID_TIMESTAMP for a message from before 1970, which only a batch
+            can have, and as `prepare_batches`.
     """
     data = bytes(records)
     try:
@@ -102,6 +103,10 @@ def _records(
         if index and (compression or _compression(message)):
             raise _invalid("A compressed message must be the only one for its partition.")
         for each in unwrap(message, limit=max_decompressed) if compression else (message,):
+            if each.timestamp < NO_TIMESTAMP:
+                raise KafkaError(
+                    ErrorCode.INVALID_TIMESTAMP, f"A message must not be from before 1970 ({each.timestamp})."
+                )
             yield Record(-1, each.timestamp, each.key, each.value)
 
 

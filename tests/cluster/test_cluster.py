@@ -139,7 +139,7 @@ def test_brokers_elect_a_controller_and_replicate(cluster: kafkapy.Cluster) -> N
 
 
 def test_each_broker_knows_all_when_the_cluster_has_started() -> None:
-    """So a topic with as many replicas can be created at any of them at once, also at one that is busy."""
+    """So a topic with as many replicas can be created at once, also at a broker that is busy."""
 
     async def be_busy(core: BrokerCore) -> None:
         asyncio.get_running_loop().call_soon(time.sleep, 2)

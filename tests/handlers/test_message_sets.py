@@ -175,9 +175,25 @@ def test_old_clients_with_acks_zero_get_no_answer(client: RawClient) -> None:
             lambda good: good + bytes(build_message_set(some(), 1, compression=Compression.GZIP)),
             ErrorCode.INVALID_RECORD,
         ),
+        (lambda good: bytes(build_message_set([Record(0, -2, b"k", b"v")], 1)), ErrorCode.INVALID_TIMESTAMP),
+        (
+            lambda good: bytes(
+                build_message_set([Record(0, -2, b"k", b"v")], 1, compression=Compression.GZIP)
+            ),
+            ErrorCode.INVALID_TIMESTAMP,
+        ),
         (lambda good: bytes(build_message_set(some(1, size=2_000_000), 1)), ErrorCode.MESSAGE_TOO_LARGE),
     ],
-    ids=["crc", "garbage", "two magics", "a batch", "a wrapper", "large"],
+    ids=[
+        "crc",
+        "garbage",
+        "two magics",
+        "a batch",
+        "a wrapper",
+        "before 1970",
+        "wrapped before 1970",
+        "large",
+    ],
 )
 def test_wrong_message_sets_are_refused(
     client: RawClient, records: Callable[[bytes], bytes], error: ErrorCode
@@ -203,15 +219,6 @@ def test_the_topic_chooses_the_codec_of_converted_messages(client: RawClient, wa
     (data,) = fetch(client, "orders", 0)
     assert values(data) == [b"value 0", b"value 1", b"value 2"] * 4
     assert stored(data)[22] == {"uncompressed": 0, "gzip": 1, "zstd": 4}[wanted]
-
-
-def test_messages_before_1970_are_taken(client: RawClient) -> None:
-    create_topic(client, "orders")
-    sent = bytes(build_message_set([Record(0, -2, b"k", b"v")], 1))
-    (answer,) = produce(client, "orders", sent, version=2)
-    assert answer.error_code == ErrorCode.NONE
-    (data,) = old_fetch(client, 0)
-    assert [record.timestamp for record in messages(data)] == [-2]
 
 
 @pytest.mark.parametrize("codec", CODECS)
