@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from kafkapy.controller.producer_ids import ProducerIds
-from kafkapy.metadata.store import MetadataStoreError
+from kafkapy.metadata.store import Operation
 from kafkapy.protocol.errors import ErrorCode, KafkaError
+from tests.metadata.disturbed_store import Commit, Results
 
 
 async def test_ids_are_consecutive_within_a_block_that_is_reserved_as_kafka_does(cluster: Any) -> None:
@@ -42,16 +44,11 @@ async def test_brokers_reserve_blocks_of_their_own(cluster: Any) -> None:
     assert len(set(ids)) == 1200
 
 
-async def test_a_store_that_fails_lets_the_client_try_again(
-    cluster: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def fail(*args: object) -> None:
-        raise MetadataStoreError("disk full")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(cluster.store, "set", fail)
-        with pytest.raises(KafkaError) as caught:
-            await cluster.admin.producer_ids.next_producer_id()
+async def test_a_store_that_fails_lets_the_client_try_again(cluster: Any) -> None:
+    cluster.store.refuse("disk full")
+    with pytest.raises(KafkaError) as caught:
+        await cluster.admin.producer_ids.next_producer_id()
+    cluster.store.commits = None
     assert caught.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert await cluster.admin.producer_ids.next_producer_id() == 0
 
@@ -68,18 +65,15 @@ async def test_ids_begin_after_those_of_logs_that_were_found(cluster: Any) -> No
     assert await cluster.admin.producer_ids.next_producer_id() > 4321
 
 
-async def test_ids_are_left_while_the_store_is_away(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_ids_are_left_while_the_store_is_away(cluster: Any) -> None:
     reserved = asyncio.Event()
-    write = cluster.store.set
 
-    async def report(*args: Any) -> None:
-        await write(*args)
+    async def report(commit: Commit, operations: Sequence[Operation]) -> Results:
+        results = await commit(operations)
         reserved.set()
+        return results
 
-    async def fail(*args: object) -> None:
-        raise MetadataStoreError("away")
-
-    monkeypatch.setattr(cluster.store, "set", report)
+    cluster.store.commits = report
     ids = ProducerIds(cluster.store, 1)
     ids.reserve_ahead()
     await reserved.wait()
@@ -87,7 +81,7 @@ async def test_ids_are_left_while_the_store_is_away(cluster: Any, monkeypatch: p
     for _ in range(950):
         await ids.next_producer_id()
     await reserved.wait()
-    monkeypatch.setattr(cluster.store, "set", fail)
+    cluster.store.refuse("away")
     assert [await ids.next_producer_id() for _ in range(1050)] == list(range(950, 2000))
     with pytest.raises(KafkaError, match="away"):
         await ids.next_producer_id()
