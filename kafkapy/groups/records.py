@@ -9,21 +9,17 @@ Source: Apache Kafka's GroupCoordinatorRecordSerde.
 
 from __future__ import annotations
 
-import struct
 from typing import Final, NamedTuple
 
 from kafkapy.groups.classic.records import GROUP_KEY_TYPE
 from kafkapy.groups.consumer.records import CONSUMER_RECORDS, ConsumerGroupKey
 from kafkapy.groups.share.records import SHARE_RECORDS, ShareGroupKey
 from kafkapy.groups.streams.records import STREAMS_RECORDS, StreamsGroupKey
-from kafkapy.protocol.codec import decode_from
-from kafkapy.protocol.errors import DecodeError
+from kafkapy.protocol import coordinator_records
 from kafkapy.protocol.messages.group_records import GroupMetadataKey, OffsetCommitKey
 from kafkapy.protocol.types import TopicPartition
 
 OFFSET_KEY_TYPES: Final = (0, 1)
-
-_INT16: Final = struct.Struct(">h")
 
 
 class OffsetKey(NamedTuple):
@@ -47,14 +43,12 @@ def decode_key(
     Raises:
         DecodeError: it is broken.
     """
-    if len(key) < _INT16.size:
-        raise DecodeError("shorter than its type")
-    kind: int = _INT16.unpack_from(key)[0]
+    kind = coordinator_records.type_of(key)
     if kind in OFFSET_KEY_TYPES:
-        offset_key, _ = decode_from(OffsetCommitKey, key, 2, 0)
+        offset_key = coordinator_records.decode_key(OffsetCommitKey, key)
         return OffsetKey(offset_key.group, TopicPartition(offset_key.topic, offset_key.partition))
     if kind == GROUP_KEY_TYPE:
-        group_key, _ = decode_from(GroupMetadataKey, key, 2, 0)
+        group_key = coordinator_records.decode_key(GroupMetadataKey, key)
         return GroupKey(group_key.group)
     if kind in CONSUMER_RECORDS:
         return CONSUMER_RECORDS.decode_key(kind, key)

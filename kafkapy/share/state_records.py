@@ -12,11 +12,9 @@ ShareCoordinatorRecordSerde.
 
 from __future__ import annotations
 
-import struct
 from typing import Any, Final, NamedTuple
 
-from kafkapy.protocol.codec import decode_from, encode
-from kafkapy.protocol.errors import DecodeError
+from kafkapy.protocol.coordinator_records import decode_key, decode_value, encode_key, encode_value, type_of
 from kafkapy.protocol.messages.share_state_records import (
     ShareSnapshotKey,
     ShareSnapshotValue,
@@ -31,8 +29,7 @@ _TYPES: Final[dict[int, tuple[Any, Any]]] = {
     SNAPSHOT: (ShareSnapshotKey, ShareSnapshotValue),
     UPDATE: (ShareUpdateKey, ShareUpdateValue),
 }
-_INT16: Final = struct.Struct(">h")
-_VERSION: Final = _INT16.pack(0)
+_VALUE_VERSION: Final = 0
 
 
 class ShareKey(NamedTuple):
@@ -54,8 +51,8 @@ def encode_record(
     """The key and value of a record; None for the value of a tombstone."""
     kind = UPDATE if isinstance(value, ShareUpdateValue) else SNAPSHOT
     key_class = _TYPES[kind][0]
-    encoded = encode(key_class(group_id=key.group_id, topic_id=key.topic_id, partition=key.partition), 0)
-    return _INT16.pack(kind) + encoded, None if value is None else _VERSION + encode(value, 0)
+    message = key_class(group_id=key.group_id, topic_id=key.topic_id, partition=key.partition)
+    return encode_key(kind, message), None if value is None else encode_value(value, _VALUE_VERSION)
 
 
 def decode_record(
@@ -66,16 +63,9 @@ def decode_record(
     Raises:
         DecodeError: it is broken, or of an unknown version.
     """
-    if len(key) < _INT16.size:
-        raise DecodeError("shorter than its type")
-    types = _TYPES.get(_INT16.unpack_from(key)[0])
+    types = _TYPES.get(type_of(key))
     if types is None:
         return None
-    found, _ = decode_from(types[0], key, _INT16.size, 0)
+    found = decode_key(types[0], key)
     share_key = ShareKey(found.group_id, found.topic_id, found.partition)
-    if value is None:
-        return share_key, None
-    if value[: _INT16.size] != _VERSION:
-        raise DecodeError("its version is not 0")
-    decoded, _ = decode_from(types[1], value, _INT16.size, 0)
-    return share_key, decoded
+    return share_key, None if value is None else decode_value(types[1], value)[0]

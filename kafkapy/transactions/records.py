@@ -11,10 +11,9 @@ Source: Apache Kafka's TransactionLog.
 
 from __future__ import annotations
 
-import struct
 from typing import Final
 
-from kafkapy.protocol.codec import decode_from, encode
+from kafkapy.protocol import coordinator_records
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.messages.transaction_records import (
     PartitionsSchema,
@@ -27,12 +26,10 @@ from kafkapy.transactions.metadata import TransactionMetadata, TransactionState
 KEY_TYPE: Final = 0
 FIRST_VERSION_WITH_TAGS: Final = 1
 
-_INT16: Final = struct.Struct(">h")
-
 
 def encode_key(transactional_id: str) -> bytes:
     """`int16 0, TransactionLogKey`."""
-    return _INT16.pack(KEY_TYPE) + encode(TransactionLogKey(transactional_id=transactional_id), 0)
+    return coordinator_records.encode_key(KEY_TYPE, TransactionLogKey(transactional_id=transactional_id))
 
 
 def encode_value(metadata: TransactionMetadata, transaction_version: int) -> bytes:
@@ -51,7 +48,7 @@ def encode_value(metadata: TransactionMetadata, transaction_version: int) -> byt
         value.previous_producer_id = metadata.previous_producer_id
         value.next_producer_id = metadata.next_producer_id
         value.client_transaction_version = metadata.client_version
-    return _INT16.pack(version) + encode(value, version)
+    return coordinator_records.encode_value(value, version)
 
 
 def _encoded_partitions(metadata: TransactionMetadata) -> list[PartitionsSchema] | None:
@@ -69,10 +66,9 @@ def decode_key(key: bytes) -> str | None:
     Raises:
         DecodeError: it is broken.
     """
-    if _read_int16(key) != KEY_TYPE:
+    if coordinator_records.type_of(key) != KEY_TYPE:
         return None
-    decoded, _ = decode_from(TransactionLogKey, key, 2, 0)
-    return str(decoded.transactional_id)
+    return coordinator_records.decode_key(TransactionLogKey, key).transactional_id
 
 
 def decode_value(transactional_id: str, value: bytes) -> TransactionMetadata:
@@ -81,11 +77,7 @@ def decode_value(transactional_id: str, value: bytes) -> TransactionMetadata:
     Raises:
         DecodeError: it is broken, or of an unknown version.
     """
-    version = _read_int16(value)
-    low, high = TransactionLogValue.VERSIONS
-    if not low <= version <= high:
-        raise DecodeError(f"TransactionLogValue has the unknown version {version}")
-    decoded, _ = decode_from(TransactionLogValue, value, 2, version)
+    decoded, _ = coordinator_records.decode_value(TransactionLogValue, value)
     try:
         state = TransactionState(decoded.transaction_status)
     except ValueError:
@@ -107,10 +99,3 @@ def decode_value(transactional_id: str, value: bytes) -> TransactionMetadata:
         start_ms=decoded.transaction_start_timestamp_ms,
         client_version=decoded.client_transaction_version,
     )
-
-
-def _read_int16(data: bytes) -> int:
-    if len(data) < _INT16.size:
-        raise DecodeError("a record of __transaction_state has no version")
-    number: int = _INT16.unpack_from(data)[0]
-    return number

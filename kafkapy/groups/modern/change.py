@@ -6,17 +6,14 @@ Kafka's GroupCoordinatorRecordSerde.
 
 from __future__ import annotations
 
-import struct
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from kafkapy.protocol.codec import decode_from, encode
-from kafkapy.protocol.errors import DecodeError
+from kafkapy.protocol.coordinator_records import decode_key, decode_value, encode_key, encode_value
 from kafkapy.protocol.plain_batch import KeyValue
 
 K = TypeVar("K")
 
-_INT16: Final = struct.Struct(">h")
-VERSION: Final = _INT16.pack(0)
+VALUE_VERSION: Final = 0
 
 
 class Change(NamedTuple, Generic[K]):
@@ -60,15 +57,13 @@ class RecordTypes(Generic[K]):
     def decode_key(self, kind: int, key: bytes) -> K:
         """Decode a key that begins with the number `kind`; raises DecodeError."""
         decoded: K
-        decoded, _ = decode_from(self._types[kind][0], key, _INT16.size, 0)
+        decoded = decode_key(self._types[kind][0], key)
         return decoded
 
     def decode_change(self, key: K, value: bytes) -> Change[K]:
         """The change of a decoded key and its value; raises DecodeError."""
-        if value[: _INT16.size] != VERSION:
-            raise DecodeError("its version is not 0")
         kind: Any = key
-        decoded, _ = decode_from(self._types[kind.KEY][1], value, _INT16.size, 0)
+        decoded, _ = decode_value(self._types[kind.KEY][1], value)
         return Change(key, decoded)
 
 
@@ -76,5 +71,5 @@ def encode_change(change: Change[Any] | TargetChange | EncodedChange) -> KeyValu
     """The key and value of the record."""
     if not isinstance(change, Change):
         return change.record
-    key = _INT16.pack(change.key.KEY) + encode(change.key, 0)
-    return key, None if change.value is None else VERSION + encode(change.value, 0)
+    key = encode_key(change.key.KEY, change.key)
+    return key, None if change.value is None else encode_value(change.value, VALUE_VERSION)

@@ -24,8 +24,7 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple, TypeAlias
 
-from kafkapy.protocol.codec import decode_from, encode
-from kafkapy.protocol.errors import DecodeError
+from kafkapy.protocol.coordinator_records import decode_value, encode_value
 from kafkapy.protocol.messages.group_records import OffsetCommitValue
 from kafkapy.protocol.primitives import encode_uvarint
 from kafkapy.protocol.types import ZERO_UUID, Uuid
@@ -39,13 +38,12 @@ OFFSET_VERSION: Final = 4
 """The version of the values that are written, if the client set no expiry."""
 _VERSION_WITH_EXPIRY: Final = 1
 
-_INT16: Final = struct.Struct(">h")
 _INT64: Final = struct.Struct(">q")
 _HEAD: Final = struct.Struct(">hqi")  # version, offset, leader epoch
 _PLAIN_TAIL: Final = struct.Struct(">Bq3s16s")
 _PLAIN: Final = struct.Struct(f"{_HEAD.format}{_PLAIN_TAIL.size}s")  # the head, the tail
 assert _PLAIN.size == 42
-_VERSION_BYTES: Final = _INT16.pack(OFFSET_VERSION)
+_VERSION_BYTES: Final = struct.pack(">h", OFFSET_VERSION)
 _NO_METADATA: Final = 1  # the length of a compact string is one less
 _SIZE_BYTES: Final = 1
 _TAG_TOPIC_ID: Final = b"\x01\x00\x10"
@@ -88,7 +86,7 @@ def encode_offset(
             commit_timestamp=commit_timestamp,
             expire_timestamp=expire_timestamp,
         )
-        return _INT16.pack(_VERSION_WITH_EXPIRY) + encode(value, _VERSION_WITH_EXPIRY)
+        return encode_value(value, _VERSION_WITH_EXPIRY)
     if not metadata and topic_id != ZERO_UUID:
         return encode_plain(
             OFFSET_VERSION, offset, leader_epoch, encode_plain_tail(commit_timestamp, topic_id)
@@ -175,13 +173,7 @@ def _decode_v4(value: EncodedOffset) -> CommittedOffset | None:
 
 def decode_offset_by_codec(value: EncodedOffset) -> CommittedOffset:
     """As `decode_offset`, for every version."""
-    if len(value) < _INT16.size:
-        raise DecodeError("shorter than its version")
-    version: int = _INT16.unpack_from(value)[0]
-    first, last = OffsetCommitValue.VERSIONS
-    if not first <= version <= last:
-        raise DecodeError(f"version {version} is not one of {first}-{last}")
-    record, _ = decode_from(OffsetCommitValue, value, _INT16.size, version)
+    record, _ = decode_value(OffsetCommitValue, value)
     return CommittedOffset(
         offset=record.offset,
         leader_epoch=record.leader_epoch,

@@ -18,7 +18,7 @@ import struct
 from collections.abc import Collection, Sequence
 from typing import Final, TypeAlias
 
-from kafkapy.groups.modern.change import VERSION, Change, RecordTypes, encode_change
+from kafkapy.groups.modern.change import VALUE_VERSION, Change, RecordTypes, encode_change
 from kafkapy.groups.share.member import Partitions, ShareMember
 from kafkapy.groups.share.state_partitions import StatePartitions, StateTopic, StateTopics
 from kafkapy.protocol.messages.share_group_records import (
@@ -65,6 +65,7 @@ SHARE_RECORDS: Final = RecordTypes[ShareGroupKey](
 STABLE: Final = 0
 """The only state of a member."""
 _NO_TAGS: Final = b"\x00"
+_VERSION: Final = struct.pack(">h", VALUE_VERSION)
 
 
 # --- changes ------------------------------------------------------------------------------------------
@@ -159,7 +160,7 @@ class StateRecords:
         """The key and value of the record."""
         key, _ = encode_change(Change(ShareGroupStatePartitionMetadataKey(group_id=group_id), None))
         before, now = self._topics, {}
-        parts = [VERSION]
+        parts = [_VERSION]
         for topics in (partitions.initializing, partitions.initialized):
             parts.append(encode_uvarint(len(topics) + 1))
             for topic, each in topics.items():

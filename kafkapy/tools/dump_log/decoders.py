@@ -13,13 +13,16 @@ Source: CoordinatorRecordSerde, MetadataRecordSerde, and the parsers of Kafka's 
 
 from __future__ import annotations
 
+import base64
+import contextlib
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from typing import Any, TypeAlias
 
 from kafkapy.protocol import schema
-from kafkapy.protocol.codec import decode, decode_from
+from kafkapy.protocol.codec import decode_from
+from kafkapy.protocol.coordinator_records import decode_key, decode_value, type_of
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.messages.consumer_protocol import (
@@ -41,7 +44,6 @@ Decoder: TypeAlias = Callable[[Record], tuple[Any, Any]]
 
 _DELETE = "<DELETE>"
 _FRAME_VERSION = 1
-_SHORT = 2
 
 _GROUPS = ("group_records", "consumer_group_records", "share_group_records", "streams_group_records")
 _TRANSACTIONS = ("transaction_records",)
@@ -74,27 +76,24 @@ def _decode_share_state_record(record: Record) -> tuple[Any, Any]:
 
 def _decode_coordinator_record(record: Record, modules: tuple[str, ...]) -> tuple[Any, Any]:
     key = record.key
-    if key is None or len(key) < _SHORT:
+    if key is None:
         return f"Error at offset {record.offset}, skipping. The key is missing.", None
-    kind = int.from_bytes(key[:_SHORT], "big", signed=True)
     classes = _classes(modules)
-    key_class = classes.get(("coordinator-key", kind))
-    value_class = classes.get(("coordinator-value", kind))
-    if key_class is None or value_class is None:
-        return f"Unknown record type {kind} at offset {record.offset}, skipping.", None
     try:
+        kind = type_of(key)
+        key_class = classes.get(("coordinator-key", kind))
+        value_class = classes.get(("coordinator-value", kind))
+        if key_class is None or value_class is None:
+            return f"Unknown record type {kind} at offset {record.offset}, skipping.", None
         # The two oldest record types are versions of one schema; the type is the version.
-        shown_key = {"type": str(kind), "data": message_json(decode(key_class, key[_SHORT:], 0), 0)}
+        shown_key = {"type": str(kind), "data": message_json(decode_key(key_class, key), 0)}
         return shown_key, _DELETE if record.value is None else _coordinator_value(value_class, record.value)
     except DecodeError as error:
         return f"Error at offset {record.offset}, skipping. {error}", None
 
 
 def _coordinator_value(value_class: type[TopMessage], data: bytes) -> dict[str, Any]:
-    if len(data) < _SHORT:
-        raise DecodeError("the value has no version")
-    version = int.from_bytes(data[:_SHORT], "big", signed=True)
-    message = decode(value_class, data[_SHORT:], _known_version(value_class, version))
+    message, version = decode_value(value_class, data)
     shown = message_json(message, version)
     if isinstance(message, GroupMetadataValue) and message.protocol_type == "consumer":
         for member in shown["members"]:
@@ -106,24 +105,10 @@ def _coordinator_value(value_class: type[TopMessage], data: bytes) -> dict[str, 
     return {"version": str(version), "data": shown}
 
 
-def _known_version(message_class: type[TopMessage], version: int) -> int:
-    first, last = message_class.VERSIONS
-    if not first <= version <= last:
-        raise DecodeError(f"{message_class.__name__} of unknown version {version}")
-    return version
-
-
 def _show_inside(member: dict[str, Any], field: str, message_class: type[TopMessage]) -> None:
     """Decode a field of a group member; a field of another protocol stays base64."""
-    import base64
-
-    data = base64.b64decode(member[field])
-    version = int.from_bytes(data[:_SHORT], "big", signed=True)
-    try:
-        if len(data) >= _SHORT:
-            member[field] = message_json(decode(message_class, data[_SHORT:], version), version)
-    except (DecodeError, KeyError):
-        return
+    with contextlib.suppress(DecodeError):
+        member[field] = message_json(*decode_value(message_class, base64.b64decode(member[field])))
 
 
 def _decode_metadata_record(record: Record) -> tuple[Any, Any]:
@@ -137,7 +122,7 @@ def _decode_metadata_record(record: Record) -> tuple[Any, Any]:
         message_class = _classes(_METADATA).get(("metadata", kind))
         if message_class is None:
             raise DecodeError(f"unknown metadata record type {kind}")
-        message, end = decode_from(message_class, data, at, _known_version(message_class, version))
+        message, end = decode_from(message_class, data, at, version)
         if end != len(data):
             raise DecodeError(f"{len(data) - end} bytes after the record")
     except DecodeError as error:

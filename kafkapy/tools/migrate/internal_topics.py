@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from kafkapy.protocol.codec import decode_from
+from kafkapy.protocol.coordinator_records import decode_key, decode_value
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.messages.transaction_records import TransactionLogKey, TransactionLogValue
 from kafkapy.protocol.records import MAGIC, Record, decode_records, read_header
@@ -150,9 +150,8 @@ def _read_groups(values: dict[bytes, bytes], found: InternalTopics) -> None:
 def _read_transactions(values: dict[bytes, bytes], found: InternalTopics) -> None:
     for raw_key, value in values.items():
         try:
-            key, _ = decode_from(TransactionLogKey, raw_key, 2, 0)
-            version = int.from_bytes(value[:2], "big")
-            state, _ = decode_from(TransactionLogValue, value, 2, version)
+            key = decode_key(TransactionLogKey, raw_key)
+            state, _ = decode_value(TransactionLogValue, value)
         except DecodeError:
             continue
         found.transactional_ids += 1
