@@ -73,6 +73,7 @@ from kafkapy.protocol.types import TopicPartition
 logger = logging.getLogger(__name__)
 
 RETRY_SECONDS: Final = 1.0
+"""The pause after a failure of the store, before the tree is followed again."""
 
 
 class ClusterAdmin:
@@ -90,19 +91,17 @@ class ClusterAdmin:
         own_broker: OwnBroker | None = None,
         peers: Peers | None = None,
         policies: Policies = NO_POLICIES,
-        retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         """In a cluster, a controller needs `own_broker` and `peers`.
 
         `own_broker` is what it asks of this broker, and `peers` reach the others. `policies` are the
-        operator's. `retry_seconds` is the pause after a failure of the store, before it is asked again.
+        operator's.
         """
         self._store = store
         self._cache = cache
         self._config = config
         self._node_id = node_id
         self._clock = clock
-        self._retry_seconds = retry_seconds
         self._changes = changes
         self._writer = MetadataWriter(store, cache, changes)
         self._registration: Registration
@@ -211,7 +210,7 @@ class ClusterAdmin:
                 logger.error(
                     "the controller cannot be told of offline replicas: %s; the broker tries again", error
                 )
-            await asyncio.sleep(self._retry_seconds)
+            await asyncio.sleep(RETRY_SECONDS)
         # The store does not report to this session what it has written.
         self._changes.requests.add(znodes.LOG_DIR_EVENTS)
         self._changes.wake()
@@ -252,7 +251,7 @@ class ClusterAdmin:
             else:
                 complaint = ""
                 continue
-            await asyncio.sleep(self._retry_seconds)
+            await asyncio.sleep(RETRY_SECONDS)
             self._changes.wake()
 
     async def _require_cluster(self) -> None:

@@ -20,7 +20,7 @@ import queue
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 from kafkapy.metadata.sqlite_tree import FailedDiskError, NoRoomError, SqliteTree
 from kafkapy.metadata.store import (
@@ -86,7 +86,7 @@ class EmbeddedStore(MetadataStore):
     @classmethod
     async def open(
         cls, path: str | os.PathLike[str], *, sync: bool, directory: LogDirectory | None = None
-    ) -> Self:
+    ) -> EmbeddedStore:
         """Open or create the file at `path`.
 
         Args:

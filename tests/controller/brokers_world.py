@@ -18,6 +18,7 @@ from kafkapy.controller.controller import Controller
 from kafkapy.controller.topic_plans import NewTopic
 from kafkapy.inter_broker.peers import PeerAddress, PeerError
 from kafkapy.metadata.cache import MetadataCache, open_cluster
+from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
 from kafkapy.metadata.store import Operation, OutcomeUnknownError
 from kafkapy.metadata.tree_changes import TreeChanges
@@ -38,7 +39,6 @@ from kafkapy.protocol.messages.stop_replica import (
 from kafkapy.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from kafkapy.protocol.types import TopicPartition
 from tests.loop.turned_clock import TurnedClock
-from tests.metadata.disturbed_store import Commit, DisturbedStore, Results
 
 T = TypeVar("T")
 
@@ -164,17 +164,22 @@ class Member:
         """The lock of each change of the metadata: the controller does not act while a test has it."""
         return self.admin._writer.turn
 
-    async def _commit(self, commit: Commit, operations: Sequence[Operation]) -> Results:
-        is_made = self.loses_answer(operations)
-        if is_made is None:
-            return await commit(operations)
-        if is_made:
-            await commit(operations)
-        raise OutcomeUnknownError("the connection was lost")
+    def _make_unreliable(self) -> None:
+        multi = self.store.multi
+
+        async def unreliable(operations: Sequence[Operation]) -> list[str | int | None]:
+            is_made = self.loses_answer(operations)
+            if is_made is None:
+                return await multi(operations)
+            if is_made:
+                await multi(operations)
+            raise OutcomeUnknownError("the connection was lost")
+
+        self.store.multi = unreliable  # type: ignore[method-assign]
 
     async def start(self) -> None:
-        self.store = await DisturbedStore.open(self.world.path / "metadata.db", sync=False)
-        self.store.commits = self._commit
+        self.store = await EmbeddedStore.open(self.world.path / "metadata.db", sync=False)
+        self._make_unreliable()
         changes = TreeChanges(self.store)
         await changes.watch()
         image = await open_cluster(self.store, shared=True)
@@ -187,7 +192,6 @@ class Member:
             clock=TurnedClock(),
             own_broker=self.replicas,
             peers=self.world,
-            retry_seconds=0.01,
         )
         await self.admin.start(image, [Endpoint("PLAINTEXT", "localhost", 9091 + self.id, "PLAINTEXT")])
 

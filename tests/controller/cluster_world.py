@@ -13,10 +13,10 @@ from kafkapy.controller.admin import ClusterAdmin
 from kafkapy.metadata.cache import MetadataCache, open_cluster
 from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.metadata.image import MetadataImage
+from kafkapy.metadata.store import MetadataStore
 from kafkapy.metadata.tree_changes import TreeChanges
 from kafkapy.metadata.znodes import Endpoint
 from tests.loop.turned_clock import TurnedClock
-from tests.metadata.disturbed_store import DisturbedStore
 
 NODE_ID = 1
 
@@ -37,20 +37,17 @@ class Cluster:
     def image(self) -> MetadataImage:
         return self.cache.image
 
+    async def open_store(self) -> MetadataStore:
+        return await EmbeddedStore.open(self.path / "metadata.db", sync=False)
+
     async def start(self) -> Cluster:
-        self.store = await DisturbedStore.open(self.path / "metadata.db", sync=False)
+        self.store = await self.open_store()
         self.changes = changes = TreeChanges(self.store)
         await changes.watch()
         image = await open_cluster(self.store, shared=self.config.clustered)
         self.cache.follow(self._heard)
         self.admin = ClusterAdmin(
-            self.store,
-            self.cache,
-            self.config,
-            changes,
-            node_id=self.node_id,
-            clock=self.clock,
-            retry_seconds=0.01,
+            self.store, self.cache, self.config, changes, node_id=self.node_id, clock=self.clock
         )
         await self.admin.start(image, [Endpoint("PLAINTEXT", "localhost", 9091 + self.node_id, "PLAINTEXT")])
         return self

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kafkapy.controller.context import ControllerContext
@@ -178,15 +180,20 @@ async def test_a_replica_that_may_not_join_has_another_error_in_old_versions(
     assert world.state().isr == (2,)
 
 
-async def test_a_state_that_somebody_changes_meanwhile_is_told_to_the_leader(world: World) -> None:
+async def test_a_state_that_somebody_changes_meanwhile_is_told_to_the_leader(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one, two = await world.start(1, 2)
     await world.create("t", (2, 1))
     path = "/brokers/topics/t/partitions/0/state"
+    multi = one.store.multi
 
-    async def write_again() -> None:
+    async def overtaken(operations: Any) -> Any:
+        monkeypatch.setattr(one.store, "multi", multi)
         await two.store.set(path, (await two.store.get(path)).data)
+        return await multi(operations)
 
-    one.store.overtake(write_again)
+    monkeypatch.setattr(one.store, "multi", overtaken)
     (topic,) = (await alter(world, two, 2)).topics
     assert topic.partitions[0].error_code == ErrorCode.INVALID_UPDATE_VERSION
     await world.until(lambda: two.replicas.told[T0].partition_epoch == 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient
 from kafkapy import Broker
 from kafkapy.configs.changes import Operator
 from kafkapy.configs.kind import ResourceType
+from kafkapy.controller import admin as cluster_admin
 from kafkapy.controller.client_quotas import Alteration, QuotaChange
 from kafkapy.controller.topic_plans import MorePartitions, NewTopic
 from kafkapy.metadata import znodes
@@ -27,6 +28,7 @@ from kafkapy.metadata.store import (
     Delete,
     EventType,
     MetadataStore,
+    MetadataStoreError,
     SetData,
     WatchEvent,
 )
@@ -228,12 +230,22 @@ async def test_everything_is_read_again_when_anything_may_have_changed(
 async def test_after_a_loss_the_tree_is_read_until_that_succeeds(
     cluster: Any, hand: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(cluster_admin, "RETRY_SECONDS", 0.0)
+    subtree, failures = cluster.store.subtree, 2
+
+    async def fail(*paths: str) -> Any:
+        nonlocal failures
+        if failures:
+            failures -= 1
+            raise MetadataStoreError("no connection")
+        return await subtree(*paths)
+
     monkeypatch.setattr(cluster.changes, "add", lambda paths: None)
     await hand.multi(topic_nodes("t"))
-    cluster.store.failing_reads = 2
+    monkeypatch.setattr(cluster.store, "subtree", fail)
     cluster.changes._told([WatchEvent(EventType.UNKNOWN, "/")])
     await cluster.until(lambda image: "t" in image.topics)
-    assert cluster.store.failing_reads == 0
+    assert failures == 0
 
 
 @pytest.mark.parametrize("found", ["no cluster", "cluster another"])
@@ -244,6 +256,7 @@ async def test_the_tree_of_another_cluster_is_not_taken_for_this_ones(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    monkeypatch.setattr(cluster_admin, "RETRY_SECONDS", 0.0)
     await create(cluster, NewTopic("t"))
     monkeypatch.setattr(cluster.changes, "add", lambda paths: None)
     own = (await hand.get("/cluster/id")).data
@@ -317,11 +330,24 @@ async def test_what_nobody_can_read_is_left_alone_and_said(
     assert "Topic name is invalid" in caplog.text
 
 
-async def test_a_store_that_fails_is_asked_again(cluster: Any, hand: Any) -> None:
-    cluster.store.failing_reads = 3
+async def test_a_store_that_fails_is_asked_again(
+    cluster: Any, hand: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = cluster.store.nodes
+    failures = 3
+
+    async def fail(paths: Sequence[str]) -> Any:
+        nonlocal failures
+        if failures:
+            failures -= 1
+            raise MetadataStoreError("no connection")
+        return await nodes(paths)
+
+    monkeypatch.setattr(cluster_admin, "RETRY_SECONDS", 0)
+    monkeypatch.setattr(cluster.store, "nodes", fail)
     await hand.multi(topic_nodes("t"))
     await cluster.until(lambda image: "t" in image.topics)
-    assert cluster.store.failing_reads == 0
+    assert failures == 0
 
 
 async def test_a_change_of_its_own_that_a_broker_is_told_of_makes_no_other_image(cluster: Any) -> None:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from kafkapy.controller.producer_ids import ProducerIds
-from kafkapy.metadata.store import Operation
+from kafkapy.metadata.store import MetadataStoreError
 from kafkapy.protocol.errors import ErrorCode, KafkaError
-from tests.metadata.disturbed_store import Commit, Results
 
 
 async def test_ids_are_consecutive_within_a_block_that_is_reserved_as_kafka_does(cluster: Any) -> None:
@@ -44,11 +42,16 @@ async def test_brokers_reserve_blocks_of_their_own(cluster: Any) -> None:
     assert len(set(ids)) == 1200
 
 
-async def test_a_store_that_fails_lets_the_client_try_again(cluster: Any) -> None:
-    cluster.store.refuse("disk full")
-    with pytest.raises(KafkaError) as caught:
-        await cluster.admin.producer_ids.next_producer_id()
-    cluster.store.commits = None
+async def test_a_store_that_fails_lets_the_client_try_again(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*args: object) -> None:
+        raise MetadataStoreError("disk full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cluster.store, "set", fail)
+        with pytest.raises(KafkaError) as caught:
+            await cluster.admin.producer_ids.next_producer_id()
     assert caught.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert await cluster.admin.producer_ids.next_producer_id() == 0
 
@@ -65,15 +68,18 @@ async def test_ids_begin_after_those_of_logs_that_were_found(cluster: Any) -> No
     assert await cluster.admin.producer_ids.next_producer_id() > 4321
 
 
-async def test_ids_are_left_while_the_store_is_away(cluster: Any) -> None:
+async def test_ids_are_left_while_the_store_is_away(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     reserved = asyncio.Event()
+    write = cluster.store.set
 
-    async def report(commit: Commit, operations: Sequence[Operation]) -> Results:
-        results = await commit(operations)
+    async def report(*args: Any) -> None:
+        await write(*args)
         reserved.set()
-        return results
 
-    cluster.store.commits = report
+    async def fail(*args: object) -> None:
+        raise MetadataStoreError("away")
+
+    monkeypatch.setattr(cluster.store, "set", report)
     ids = ProducerIds(cluster.store, 1)
     ids.reserve_ahead()
     await reserved.wait()
@@ -81,7 +87,7 @@ async def test_ids_are_left_while_the_store_is_away(cluster: Any) -> None:
     for _ in range(950):
         await ids.next_producer_id()
     await reserved.wait()
-    cluster.store.refuse("away")
+    monkeypatch.setattr(cluster.store, "set", fail)
     assert [await ids.next_producer_id() for _ in range(1050)] == list(range(950, 2000))
     with pytest.raises(KafkaError, match="away"):
         await ids.next_producer_id()

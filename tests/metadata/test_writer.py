@@ -10,34 +10,37 @@ import pytest
 
 from kafkapy.metadata import writer as writer_module
 from kafkapy.metadata.cache import MetadataCache, open_cluster
+from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.metadata.store import Check, Create, NodeExistsError, Operation
 from kafkapy.metadata.tree_changes import TreeChanges
 from kafkapy.metadata.writer import MetadataWriter
-from tests.metadata.disturbed_store import Commit, DisturbedStore, Results
 
 
 class Parts:
     """A writer of a controller, and what it commits at once."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.path = path / "metadata.db"
+        self.monkeypatch = monkeypatch
         self.committed: list[list[Operation]] = []
 
     async def open(self) -> None:
-        self.store = await DisturbedStore.open(self.path, sync=False)
+        self.store = await EmbeddedStore.open(self.path, sync=False)
         await open_cluster(self.store)
         self.writer = MetadataWriter(self.store, MetadataCache(), TreeChanges(self.store))
         await self.writer.elect(1, 0)
-        self.store.commits = self._note
+        multi = self.store.multi
 
-    async def _note(self, commit: Commit, operations: Sequence[Operation]) -> Results:
-        self.committed.append(list(operations))
-        return await commit(operations)
+        async def noted(operations: Sequence[Operation]) -> Any:
+            self.committed.append(list(operations))
+            return await multi(operations)
+
+        self.monkeypatch.setattr(self.store, "multi", noted)
 
 
 @pytest.fixture
-async def parts(tmp_path: Path) -> Any:
-    made = Parts(tmp_path)
+async def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    made = Parts(tmp_path, monkeypatch)
     await made.open()
     yield made
     await made.store.close()
