@@ -16,7 +16,7 @@ Apache Kafka's ModernGroup, ConsumerGroup.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from enum import Enum
 from functools import partial
@@ -30,9 +30,9 @@ from kafkapy.groups.consumer.records import ConsumerChange, ConsumerGroupKey, Re
 from kafkapy.groups.group import CommitCheck, GroupType
 from kafkapy.groups.member_total import identity_bytes, regex_bytes, subscription_bytes
 from kafkapy.groups.modern.event_records import EventRecords
-from kafkapy.groups.modern.existing_topics import ExistingTopics
-from kafkapy.groups.modern.group import NO_EPOCH, ModernGroup
-from kafkapy.groups.modern.subscriptions import NO_TOPICS, Subscriptions
+from kafkapy.groups.modern.group import NO_EPOCH
+from kafkapy.groups.modern.subscribed_group import SubscribedGroup
+from kafkapy.groups.modern.subscriptions import NO_TOPICS
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -58,7 +58,7 @@ class ConsumerGroupState(Enum):
     DEAD = "Dead"
 
 
-class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
+class ConsumerGroup(SubscribedGroup[ConsumerMember, Target]):
     """One consumer group."""
 
     type = GroupType.CONSUMER
@@ -78,11 +78,6 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
         """The number of members that use the classic protocol."""
         self.partition_metadata: Any = None
         """The value of the ConsumerGroupPartitionMetadata record, if there is one."""
-        self.refresh_deadline_ms = 0
-        """When the metadata of the topics is looked at again, in wall clock milliseconds."""
-        self.subscriptions = Subscriptions()
-        """The topics that members name, and those that their regular expressions match."""
-        self.existing = ExistingTopics(self.subscriptions)
         self._member_bytes = 0
         """About how many bytes the metadata of the members takes."""
         self._matched_topics = 0
@@ -354,19 +349,6 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
 
     def validate_offset_delete(self) -> None:
         """Accept: the subscriptions are known."""
-
-    def is_concerned_by(self, topic: str) -> bool:
-        """Whether a member subscribes to the topic."""
-        return self.is_subscribed(topic)
-
-    def topics_changed(self, names: Collection[str] | None) -> None:
-        """Look at these topics again at the next event; at all if that is None."""
-        self.subscriptions.note_changed(names)
-        self.refresh_deadline_ms = 0
-
-    def is_subscribed(self, topic: str) -> bool:
-        """Whether a member subscribes to the topic."""
-        return topic in self.subscriptions.topics
 
     def retention_start(self, commit_timestamp: int) -> int | None:
         """The commit's own time: offsets of topics that nobody subscribes to expire."""

@@ -10,7 +10,7 @@ ModernGroup, ShareGroup.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
 from typing import Any, NoReturn, TypeAlias
@@ -18,9 +18,9 @@ from typing import Any, NoReturn, TypeAlias
 from kafkapy.groups.group import CommitCheck, GroupType
 from kafkapy.groups.member_total import identity_bytes, subscription_bytes
 from kafkapy.groups.modern.event_records import EventRecords
-from kafkapy.groups.modern.existing_topics import ExistingTopics
-from kafkapy.groups.modern.group import NO_EPOCH, ModernGroup
-from kafkapy.groups.modern.subscriptions import NO_TOPICS, Subscriptions
+from kafkapy.groups.modern.group import NO_EPOCH
+from kafkapy.groups.modern.subscribed_group import SubscribedGroup
+from kafkapy.groups.modern.subscriptions import NO_TOPICS
 from kafkapy.groups.share import records
 from kafkapy.groups.share.member import Partitions, ShareMember
 from kafkapy.groups.share.records import ShareChange, ShareGroupKey
@@ -44,7 +44,7 @@ class ShareGroupState(Enum):
     DEAD = "Dead"
 
 
-class ShareGroup(ModernGroup[ShareMember, Partitions]):
+class ShareGroup(SubscribedGroup[ShareMember, Partitions]):
     """One share group."""
 
     type = GroupType.SHARE
@@ -62,11 +62,6 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
 
         It is not stored: after a restart it is asked again at once.
         """
-        self.refresh_deadline_ms = 0
-        """When the metadata of the topics is looked at again, in wall clock milliseconds."""
-        self.subscriptions = Subscriptions()
-        """The topics that members name."""
-        self.existing = ExistingTopics(self.subscriptions)
         self.may_have_unassigned = False
         """Whether a subscribed partition was initialized that no target has, or may have been."""
         self._complete: tuple[StatePartitions, int] | None = None
@@ -250,19 +245,6 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
     def _refuse(self) -> NoReturn:
         message = f"Group {self.group_id} is not a consumer group."
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, message)
-
-    def is_concerned_by(self, topic: str) -> bool:
-        """Whether a member subscribes to the topic."""
-        return self.is_subscribed(topic)
-
-    def topics_changed(self, names: Collection[str] | None) -> None:
-        """Look at these topics again at the next event; at all if that is None."""
-        self.subscriptions.note_changed(names)
-        self.refresh_deadline_ms = 0
-
-    def is_subscribed(self, topic: str) -> bool:
-        """Whether a member subscribes to the topic."""
-        return topic in self.subscriptions.topics
 
     def retention_start(self, commit_timestamp: int) -> int | None:
         """None: there are no offsets that could expire."""
