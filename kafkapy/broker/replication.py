@@ -101,6 +101,7 @@ def start_upkeep(start: Start, workers: Workers, data: Data, replication: Replic
         logs=data.logs,
         replicas=replication.replicas,
         metadata=start.metadata,
+        turns=workers.turns,
         blocking=workers.threads.blocking,
         provide=workers.cold_reads.provide,
         sole=replication.sole,

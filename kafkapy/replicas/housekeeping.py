@@ -19,12 +19,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
 
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.loop.clock import Clock
 from kafkapy.loop.cold_reads import Provide
+from kafkapy.loop.turns import Steps, Turns
 from kafkapy.metadata.cache import MetadataCache
 from kafkapy.protocol.errors import KafkaError
 from kafkapy.replicas.partition import Partition
@@ -54,6 +55,7 @@ class Housekeeping:
         logs: LogManager,
         replicas: ReplicaManager,
         metadata: MetadataCache,
+        turns: Turns,
         blocking: Callable[..., Awaitable[Any]],
         provide: Provide,
         sole: SoleRoles | None,
@@ -67,6 +69,7 @@ class Housekeeping:
         self._logs = logs
         self._replicas = replicas
         self._metadata = metadata
+        self._turns = turns
         self._blocking = blocking
         self._provide = provide
         self._sole = sole
@@ -133,9 +136,7 @@ class Housekeeping:
 
     async def _flush_old(self) -> None:
         self._replicas.look_at_flushes()
-        now_ms = self._clock.now_ms()
-        for partition in self._replicas:
-            partition.flush_if_older(now_ms)
+        await self._turns.finish(flush_old(list(self._replicas), self._clock.now_ms()))
 
     async def _make_files(self) -> None:
         replicas = self._replicas
@@ -160,6 +161,13 @@ class Housekeeping:
         if self._sole is not None:
             await self._sole.delete_rest()
         await self._blocking(self._logs.delete_expired_files, self._clock.now_ms())
+
+
+def flush_old(partitions: Iterable[Partition], now_ms: int) -> Steps[None]:
+    """Request a sync for each partition whose records have waited for it long enough."""
+    for partition in partitions:
+        partition.flush_if_older(now_ms)
+        yield
 
 
 async def delete_old_segments(

@@ -14,6 +14,7 @@ from kafkapy.loop.timers import Timers
 from kafkapy.loop.waiters import Waiters
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.replicas.group_commit import GroupCommit
+from kafkapy.replicas.housekeeping import flush_old
 from kafkapy.replicas.partition import Partition
 from kafkapy.storage.damage.damage import DamagedRange
 from kafkapy.storage.damage.policy import SERVE_AROUND, TRUNCATE_AND_REFETCH, DamagePolicy
@@ -127,6 +128,20 @@ async def test_flush_ms_has_old_records_synced(tmp_path: Path, worlds: list[Worl
     world.partition.flush_if_older(START_MS + 100)
     await world.group_commit.drain()
     assert world.partition.log.flushed_offset == 1
+
+
+async def test_partitions_are_looked_at_for_old_records_in_turns(tmp_path: Path, worlds: list[World]) -> None:
+    """There may be ten thousand; and one may be deleted between two turns."""
+    for number in range(3):
+        worlds.append(World(tmp_path / str(number), config=LogConfig(flush_ms=100)))
+        worlds[-1].append(b"a")
+    steps = flush_old([world.partition for world in worlds], START_MS + 100)
+    next(steps)
+    worlds[1].partition.close(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert sum(1 for _ in steps) == 2
+    for world in worlds:
+        await world.group_commit.drain()
+    assert [world.partition.log.flushed_offset for world in worlds] == [1, 0, 1]
 
 
 async def test_a_stricter_flush_policy_counts_at_once(tmp_path: Path, worlds: list[World]) -> None:
