@@ -1,8 +1,7 @@
-"""A directory to compact, and what a server needs to compact it.
+"""Compaction of the same files by every server: time, CPU, and latency of its producers.
 
-That is time, CPU, and latency of its producers. The directory is written once; every server gets the same
-files. A server starts with cleanup.policy=delete, and the policy becomes compact while it runs. It has
-finished when its cleaner-offset-checkpoint says so.
+The files are written once. A topic gets them with cleanup.policy=delete, while the server is stopped, and the
+policy becomes compact while the server runs. It has finished when its cleaner-offset-checkpoint says so.
 """
 
 from __future__ import annotations
@@ -10,209 +9,144 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import threading
-import time
-from collections.abc import Callable
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final
 
-from confluent_kafka import Message
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    NewTopic,
-    ResourceType,
-)
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from interop.support.waiting import wait_until
 from kafkapy.loop.clock import Clock
-from kafkapy.protocol.records import Compression, Record, build_batch
+from kafkapy.protocol.records import Record, build_batch
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.directories.log_manager import LogManager
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.validate import AppendOrigin
-from scripts.benchmarks.latency import patient_producer, produce_one
-from scripts.benchmarks.load import Figures
-from scripts.benchmarks.meter import Meter, Stopwatch, percentile
-from tests.servers.server_process import ServerProcess
+from scripts.benchmarks.latency import LoneRecords
+from scripts.benchmarks.load import Figures, Target
+from scripts.benchmarks.meter import percentiles
 
-TOPIC = "compacted"
-PROBE = "probe"
-BATCH_BYTES = 16 * 1024
-"""Java's default batch.size."""
-SEGMENT_BYTES = 128 << 20
-PROPERTIES = {"log.cleaner.backoff.ms": "100"}
-_CHECKPOINT = "cleaner-offset-checkpoint"
+PROPERTIES: Final = {"log.cleaner.backoff.ms": "100"}
 
-
-class Dirty(NamedTuple):
-    """What is to be compacted."""
-
-    path: Path
-    nbytes: int
-    end_offset: int
+_BYTES: Final = 1_000_000_000
+_KEYS: Final = 100_000
+_RECORD_BYTES: Final = 1024
+_BATCH_RECORDS: Final = 16
+"""As many as Java's default batch.size holds."""
+_SEGMENT_BYTES: Final = 128 << 20
+_IDLE_SECONDS: Final = 10
 
 
-def write_directory(root: Path, nbytes: int, keys: int, record_bytes: int, codec: Compression) -> Dirty:
-    """A partition's directory with so many bytes in closed segments.
+class DirtyLog:
+    """A partition's directory: closed segments to compact, and one record after them."""
 
-    One record follows them.
-    """
-    chance = random.Random(5)
-    config = LogConfig(segment_bytes=SEGMENT_BYTES, cleanup_policy=frozenset({"compact"}))
-    manager = LogManager([root], defaults=config, clock=Clock(), durability="os")
-    manager.open()
-    manager.load("bench", 1)
-    log = manager.create(TopicPartition(TOPIC, 0), bytes(range(16)), config, new=True)
-    values = [chance.randbytes(record_bytes) for _ in range(257)]
-    now_ms = Clock().now_ms()
-    count = max(BATCH_BYTES // record_bytes, 1)
+    def __init__(self, scale: float) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="bench-")
+        chance = random.Random(5)
+        config = LogConfig(segment_bytes=_SEGMENT_BYTES, cleanup_policy=frozenset({"compact"}))
+        manager = LogManager([Path(self._folder.name)], defaults=config, clock=Clock(), durability="os")
+        manager.open()
+        manager.load("bench", 1)
+        log = manager.create(TopicPartition("dirty", 0), bytes(range(16)), config, new=True)
+        values = [chance.randbytes(_RECORD_BYTES) for _ in range(257)]
+        now_ms = Clock().now_ms()
 
-    def append(records: int) -> None:
-        batch = build_batch(
-            [
-                Record(-1, now_ms, b"key-%09d" % chance.randrange(keys), values[chance.randrange(257)])
+        def append(records: int) -> None:
+            batch = build_batch(
+                Record(
+                    -1,
+                    now_ms,
+                    b"key-%09d" % chance.randrange(max(int(_KEYS * scale), 1)),
+                    values[chance.randrange(257)],
+                )
                 for _ in range(records)
-            ],
-            compression=codec,
+            )
+            log.append(memoryview(batch), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=now_ms)
+
+        while log.size < _BYTES * scale:
+            append(_BATCH_RECORDS)
+        log.roll()
+        self._path, self.nbytes, self._end_offset = Path(log.path), log.size, log.log_end_offset
+        append(1)
+        log.advance_high_watermark(log.log_end_offset)
+        manager.close()
+
+    def give_to(self, target: Target) -> str:
+        """The name of a new topic with these files; the server is started again."""
+        topic = target.new_topic(
+            1,
+            {
+                "cleanup.policy": "delete",
+                "segment.bytes": str(_SEGMENT_BYTES),
+                "min.cleanable.dirty.ratio": "0.01",
+                "retention.ms": "-1",
+            },
         )
-        log.append(memoryview(batch), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=now_ms)
-
-    while log.size < nbytes:
-        append(count)
-    log.roll()
-    dirty = Dirty(Path(log.path), log.size, log.log_end_offset)
-    append(1)
-    log.advance_high_watermark(log.log_end_offset)
-    manager.close()
-    return dirty
-
-
-class Subject:
-    """A server with a copy of the directory."""
-
-    def __init__(self, server: ServerProcess, dirty: Dirty) -> None:
-        self._server = server
-        self._dirty = dirty
-        self._data = server.data / f"{TOPIC}-0"
-
-    def prepare(self) -> None:
-        """Give the stopped or new server the files, and start it."""
-        server = self._server
-        if not self._data.exists():
-            with server:
-                admin = self._admin()
-                settings = {
-                    "cleanup.policy": "delete",
-                    "segment.bytes": str(SEGMENT_BYTES),
-                    "min.cleanable.dirty.ratio": "0.01",
-                    "retention.ms": "-1",
-                }
-                topics = [NewTopic(TOPIC, 1, 1, config=settings), NewTopic(PROBE, 1, 1)]
-                for created in admin.create_topics(topics).values():
-                    created.result(30)
-                wait_until(lambda: {TOPIC, PROBE} <= admin.list_topics(timeout=30).topics.keys())
-        for path in self._data.iterdir():
+        target.server.stop()
+        partition = target.server.data / f"{topic}-0"
+        for path in partition.iterdir():
             if path.name != "partition.metadata":
                 path.unlink()
-        for path in self._dirty.path.iterdir():
+        for path in self._path.iterdir():
             if path.name != "partition.metadata":
-                shutil.copyfile(path, self._data / path.name)
-        (self._data.parent / _CHECKPOINT).unlink(missing_ok=True)
+                shutil.copyfile(path, partition / path.name)
         os.sync()
-        server.start()
+        target.server.start()
+        return topic
 
-    def stop(self) -> None:
-        """Stop the server; it does not compact when it is started again."""
-        self._set_policy("delete")
-        self._server.stop()
+    def wait_until_compacted(self, target: Target, topic: str) -> None:
+        """Let the server compact the topic."""
+        checkpoint = target.server.data / "cleaner-offset-checkpoint"
 
-    def _admin(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self._server.bootstrap_servers, "log_level": 0})
+        def is_compacted() -> bool:
+            lines = [line.split() for line in checkpoint.read_text().splitlines()[2:]]
+            return any(name == topic and int(offset) >= self._end_offset for name, _, offset in lines)
 
-    def _set_policy(self, policy: str) -> None:
-        entry = ConfigEntry("cleanup.policy", policy, incremental_operation=AlterConfigOpType.SET)
-        resource = ConfigResource(ResourceType.TOPIC, TOPIC, incremental_configs=[entry])
-        admin = self._admin()
-        admin.incremental_alter_configs([resource])[resource].result(30)
-
-    def compact(self) -> Figures:
-        """Compact with nothing else to do."""
-        watch = Stopwatch(Meter(self._server.pid))
-        self._set_policy("compact")
-        wait_until(self._is_done, timeout=600, pause=0.01)
-        cost = watch.cost()
-        left = sum(path.stat().st_size for path in self._data.glob("*.log"))
-        return {
-            "MB/s": self._dirty.nbytes / 1e6 / cost.seconds,
-            "seconds": cost.seconds,
-            "CPU seconds": cost.cpu_seconds,
-            "MB left": left / 1e6,
-        }
-
-    def probe(self, idle_seconds: float) -> Figures:
-        """Produce one record after the other to another topic.
-
-        First without compaction, then during it.
-        """
-        prober = _Prober(self._server.bootstrap_servers)
-        prober.run_until(lambda: prober.seconds > min(2.0, idle_seconds))  # warm up
-        idle = prober.run_until(lambda: prober.seconds > idle_seconds)
-        compacting = threading.Event()
-
-        def compact() -> None:
-            try:
-                self._set_policy("compact")
-                wait_until(self._is_done, timeout=600, pause=0.01)
-            finally:
-                compacting.set()
-
-        thread = threading.Thread(target=compact)
-        thread.start()
-        busy = prober.run_until(compacting.is_set)
-        thread.join()
-        p99_idle, p99_busy = percentile(idle, 0.99) * 1000, percentile(busy, 0.99) * 1000
-        return {
-            "produce p50 idle ms": percentile(idle, 0.5) * 1000,
-            "produce p50 compacting ms": percentile(busy, 0.5) * 1000,
-            "produce p99 idle ms": p99_idle,
-            "produce p99 compacting ms": p99_busy,
-            "p99 compacting / idle": p99_busy / p99_idle,
-            "produces while compacting": len(busy),
-        }
-
-    def _is_done(self) -> bool:
-        try:
-            lines = (self._data.parent / _CHECKPOINT).read_text().splitlines()
-        except FileNotFoundError:
-            return False
-        return any(
-            line.startswith(f"{TOPIC} 0 ") and int(line.split()[2]) >= self._dirty.end_offset
-            for line in lines[2:]
-        )
+        entry = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+        target.admin.incremental_alter_configs([resource])[resource].result(30)
+        wait_until(is_compacted, timeout=600, pause=0.01, ignoring=FileNotFoundError)
 
 
-class _Prober:
-    """Produces synchronously."""
+_dirty_log = cache(DirtyLog)
 
-    def __init__(self, bootstrap_servers: str) -> None:
-        self._producer = patient_producer(bootstrap_servers)
-        self._acknowledged: list[Message] = []
-        self._started = 0.0
 
-    @property
-    def seconds(self) -> float:
-        """Of the current run."""
-        return time.perf_counter() - self._started
+def compacting(target: Target, scale: float) -> Figures:
+    """Load: compact with nothing else to do."""
+    dirty = _dirty_log(scale)
+    topic = dirty.give_to(target)
+    target = Target(target.server)  # whose client has not seen the server stop
+    target.admin.list_topics(timeout=30)
+    watch = target.stopwatch()
+    dirty.wait_until_compacted(target, topic)
+    cost = watch.cost()
+    left = sum(path.stat().st_size for path in (target.server.data / f"{topic}-0").glob("*.log"))
+    target.delete_topic(topic)
+    return {
+        "MB/s": dirty.nbytes / 1e6 / cost.seconds,
+        "seconds": cost.seconds,
+        "CPU seconds": cost.cpu_seconds,
+        "MB left": left / 1e6,
+    }
 
-    def run_until(self, done: Callable[[], bool]) -> list[float]:
-        """Produce until it is done; how long each took."""
-        times: list[float] = []
-        self._started = time.perf_counter()
-        while not done():
-            start = time.perf_counter()
-            produce_one(self._producer, PROBE, self._acknowledged)
-            times.append(time.perf_counter() - start)
-        return times
+
+def producing(target: Target, scale: float) -> Figures:
+    """Load: produce one record after the other to another topic, first without compaction, then during it."""
+    dirty = _dirty_log(scale)
+    topic = dirty.give_to(target)
+    target = Target(target.server)
+    records = LoneRecords(target.bootstrap_servers, target.new_topic(1))
+    records.produce_for(2 * scale)  # warms up
+    idle = records.produce_for(_IDLE_SECONDS * scale)
+    with ThreadPoolExecutor(1) as thread:
+        compacted = thread.submit(dirty.wait_until_compacted, target, topic)
+        busy = records.produce_until(compacted.done)
+        compacted.result()
+    target.delete_topic(topic)
+    return {
+        **percentiles(idle, ", idle"),
+        **percentiles(busy, ", compacting"),
+        "produces while compacting": len(busy),
+    }

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import resource
 import socket
 import struct
 import time
+from collections.abc import Sequence
+from contextlib import ExitStack
 
 from scripts.benchmarks.load import Figures, Target
-from scripts.benchmarks.meter import percentile
-from scripts.benchmarks.wire import API_VERSIONS, receive
-from tests.servers.probe import brokers_alive
+from scripts.benchmarks.meter import percentiles
+from scripts.benchmarks.wire import API_VERSIONS, ask, receive
 
 _CONNECTIONS = 2_000
 
@@ -22,21 +22,13 @@ def open_connections(target: Target, scale: float) -> Figures:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, count + 500)), hard))
     before = target.meter.resident_mb()
-    with contextlib.ExitStack() as stack:
+    with ExitStack() as stack:
         start = time.perf_counter()
-        connections = [
-            stack.enter_context(socket.create_connection(target.server.address, timeout=60))
-            for _ in range(count)
-        ]
+        connections = [stack.enter_context(target.connect()) for _ in range(count)]
         _ask_all(connections)
         opened = time.perf_counter() - start
         grown = target.meter.resident_mb() - before
-        probes = []
-        for _ in range(50):
-            start = time.perf_counter()
-            if not brokers_alive(target.server.address):
-                raise RuntimeError("no answer while the connections are open")
-            probes.append(time.perf_counter() - start)
+        probes = [_probe(target) for _ in range(50)]
         watch = target.stopwatch()
         for _ in range(5):
             _ask_all(connections)
@@ -44,13 +36,20 @@ def open_connections(target: Target, scale: float) -> Figures:
     return {
         "open and first answer, s": opened,
         "memory per connection, kB": grown * 1000 / count,
-        "probe meanwhile p50 ms": percentile(probes, 0.5) * 1000,
+        **percentiles(probes, " of a probe meanwhile"),
         "requests/s": 5 * count / cost.seconds,
         "CPU µs/request": cost.cpu_seconds / (5 * count) * 1e6,
     }
 
 
-def _ask_all(connections: list[socket.socket]) -> None:
+def _probe(target: Target) -> float:
+    start = time.perf_counter()
+    with target.connect() as connection:
+        ask(connection, API_VERSIONS)
+    return time.perf_counter() - start
+
+
+def _ask_all(connections: Sequence[socket.socket]) -> None:
     for connection in connections:
         connection.sendall(API_VERSIONS)
     for connection in connections:

@@ -3,101 +3,105 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from scripts.benchmarks.load import Figures, Target
-from scripts.benchmarks.meter import percentile
+from scripts.benchmarks.meter import percentiles
 
-_VALUE = b"x" * 100
+_PATIENCE = 30.0
+
+
+class LoneRecords:
+    """Produces records of 100 bytes to partition 0 of a topic, one at a time."""
+
+    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+        self._producer = Producer({"bootstrap.servers": bootstrap_servers, "acks": "all", "linger.ms": 0})
+        self._topic = topic
+        self._acknowledged: list[Message] = []
+        self.produce()  # connects
+
+    def send(self) -> None:
+        """Produce one, and do not wait."""
+        self._producer.poll(0)  # takes the reports of earlier ones
+        self._acknowledged.clear()
+        self._producer.produce(
+            self._topic,
+            b"x" * 100,
+            partition=0,
+            on_delivery=lambda _error, told: self._acknowledged.append(told),
+        )
+
+    def produce(self) -> float:
+        """Produce one; the seconds until it was acknowledged."""
+        start = time.perf_counter()
+        self.send()
+        while not self._acknowledged:
+            self._producer.poll(1.0)
+            if time.perf_counter() - start > _PATIENCE:
+                raise RuntimeError("a record was not acknowledged")
+        if error := self._acknowledged[0].error():
+            raise RuntimeError(str(error))
+        return time.perf_counter() - start
+
+    def produce_for(self, seconds: float) -> list[float]:
+        """Produce for so long; what each took."""
+        end = time.perf_counter() + seconds
+        return self.produce_until(lambda: time.perf_counter() > end)
+
+    def produce_until(self, is_over: Callable[[], bool]) -> list[float]:
+        """Produce until then; what each took."""
+        times = []
+        while not is_over():
+            times.append(self.produce())
+        return times
 
 
 def synchronous_produce(target: Target, scale: float) -> Figures:
     """Load: each record is acknowledged before the next is sent."""
     topic = target.new_topic(1)
-    producer = patient_producer(target.bootstrap_servers)
-    acknowledged: list[Message] = []
-    times: list[float] = []
+    records = LoneRecords(target.bootstrap_servers, topic)
     count = int(10_000 * scale)
-    produce_one(producer, topic, acknowledged)
     watch = target.stopwatch()
-    for _ in range(count):
-        start = time.perf_counter()
-        produce_one(producer, topic, acknowledged)
-        times.append(time.perf_counter() - start)
+    times = [records.produce() for _ in range(count)]
     cost = watch.cost()
     target.delete_topic(topic)
     return {
-        "p50 ms": percentile(times, 0.5) * 1000,
-        "p99 ms": percentile(times, 0.99) * 1000,
+        **percentiles(times),
         "requests/s": count / cost.seconds,
         "CPU µs/request": cost.cpu_seconds / count * 1e6,
     }
 
 
-def acknowledgements(bootstrap_servers: str, topic: str, *, seconds: float) -> list[float]:
-    """How long each of the records took that were produced one by one for so many seconds."""
-    producer = patient_producer(bootstrap_servers)
-    acknowledged: list[Message] = []
-    times: list[float] = []
-    produce_one(producer, topic, acknowledged)
-    end = time.perf_counter() + seconds
-    while (start := time.perf_counter()) < end:
-        produce_one(producer, topic, acknowledged)
-        times.append(time.perf_counter() - start)
-    return times
-
-
 def end_to_end(target: Target, scale: float) -> Figures:
     """Load: from produce() to the waiting consumer, one record on the way at a time."""
     topic = target.new_topic(1)
-    producer = patient_producer(target.bootstrap_servers)
+    records = LoneRecords(target.bootstrap_servers, topic)
     consumer = Consumer({"bootstrap.servers": target.bootstrap_servers, "group.id": "bench"})
     consumer.assign([TopicPartition(topic, 0, 0)])
-    times: list[float] = []
-    count = int(4_000 * scale)
-    _send_and_receive(producer, consumer, topic)
-    watch = target.stopwatch()
-    for _ in range(count):
+    _receive(consumer)
+
+    def pass_on() -> float:
         start = time.perf_counter()
-        _send_and_receive(producer, consumer, topic)
-        times.append(time.perf_counter() - start)
+        records.send()
+        _receive(consumer)
+        return time.perf_counter() - start
+
+    count = int(4_000 * scale)
+    watch = target.stopwatch()
+    times = [pass_on() for _ in range(count)]
     cost = watch.cost()
-    producer.flush(30)
     consumer.close()
     target.delete_topic(topic)
-    return {
-        "p50 ms": percentile(times, 0.5) * 1000,
-        "p99 ms": percentile(times, 0.99) * 1000,
-        "CPU µs/record": cost.cpu_seconds / count * 1e6,
-    }
+    return {**percentiles(times), "CPU µs/record": cost.cpu_seconds / count * 1e6}
 
 
-def patient_producer(bootstrap_servers: str) -> Producer:
-    """A producer for `produce_one`."""
-    return Producer({"bootstrap.servers": bootstrap_servers, "acks": "all", "linger.ms": 0})
-
-
-def produce_one(producer: Producer, topic: str, acknowledged: list[Message]) -> None:
-    """Produce one record and wait until it is acknowledged; `acknowledged` is for its report."""
-    acknowledged.clear()
-    producer.produce(topic, _VALUE, partition=0, on_delivery=lambda _error, told: acknowledged.append(told))
-    deadline = time.monotonic() + 30
-    while not acknowledged:
-        producer.poll(1.0)
-        if time.monotonic() > deadline:
-            raise RuntimeError("a record was not acknowledged")
-    if error := acknowledged[0].error():
-        raise RuntimeError(str(error))
-
-
-def _send_and_receive(producer: Producer, consumer: Consumer, topic: str) -> None:
-    producer.produce(topic, _VALUE, partition=0)
-    deadline = time.monotonic() + 30
+def _receive(consumer: Consumer) -> None:
+    """Wait for one record."""
+    deadline = time.monotonic() + _PATIENCE
     while (message := consumer.poll(1.0)) is None:
-        producer.poll(0)
         if time.monotonic() > deadline:
             raise RuntimeError("a record did not come")
-    producer.poll(0)
     if error := message.error():
         raise RuntimeError(str(error))

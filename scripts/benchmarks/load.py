@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -56,9 +57,14 @@ class Target:
     def stopwatch(self) -> Stopwatch:
         return Stopwatch(self.meter)
 
-    def new_topic(self, partitions: int) -> str:
+    def connect(self) -> socket.socket:
+        """A connection to the only server."""
+        return socket.create_connection(self.server.address, timeout=60)
+
+    def new_topic(self, partitions: int, config: Mapping[str, str] | None = None) -> str:
         topic = f"bench-{next(_numbers)}"
-        self.admin.create_topics([NewTopic(topic, partitions, self.replicas)])[topic].result(30)
+        new = NewTopic(topic, partitions, self.replicas, config=dict(config or {}))
+        self.admin.create_topics([new])[topic].result(30)
         wait_until(lambda: topic in self.admin.list_topics(timeout=30).topics)
         return topic
 
@@ -89,6 +95,8 @@ class Load(Generic[TargetT]):
     title: str
     run: Callable[[TargetT, float], Figures]
     warm_up: float = 0.2
+    by_default: bool = True
+    """Whether it is run when no load is named."""
 
     def warm(self, target: TargetT, size: Size) -> None:
         """Run what does not count."""
@@ -106,3 +114,4 @@ class ColdLoad:
 
     title: str
     run: Callable[[str, Path], Figures]
+    by_default = True

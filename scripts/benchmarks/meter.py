@@ -1,17 +1,13 @@
-"""What a process costs: CPU seconds and memory, from /proc.
-
-`/proc/<pid>/stat` counts all threads of the process, in ticks of usually 10 ms.
-"""
+"""What a process costs: CPU seconds and memory, of all its threads."""
 
 from __future__ import annotations
 
-import contextlib
-import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+import psutil
 
 
 class Cost(NamedTuple):
@@ -22,18 +18,24 @@ class Cost(NamedTuple):
 
 
 class Meter:
-    """Reads one process, or the sum of several."""
+    """Reads one process, or the sum of several.
 
-    def __init__(self, *pids: int) -> None:
-        self._folders = [Path("/proc", str(pid)) for pid in pids]
+    With `descendants` those count too, also those that ended and were waited for: the Python workers of a
+    Spark driver's JVM.
+    """
+
+    def __init__(self, *pids: int, descendants: bool = False) -> None:
+        self._processes = [psutil.Process(pid) for pid in pids]
+        self._descendants = descendants
 
     def cpu_seconds(self) -> float:
-        ticks = 0
-        for folder in self._folders:
-            fields = _stat(folder)
-            user, system = int(fields[11]), int(fields[12])
-            ticks += user + system
-        return ticks / _TICKS_PER_SECOND
+        """The kernel counts it in ticks of usually 10 ms."""
+        if not self._descendants:
+            return sum(sum(process.cpu_times()[:2]) for process in self._processes)
+        family = [
+            member for process in self._processes for member in (process, *process.children(recursive=True))
+        ]
+        return sum(sum(member.cpu_times()[:4]) for member in family)
 
     def resident_mb(self) -> float:
         return self._sum("status", "VmRSS")
@@ -46,30 +48,11 @@ class Meter:
         return self._sum("smaps_rollup", "Pss")
 
     def _sum(self, file: str, field: str) -> float:
-        return sum(_megabytes(folder / file, field) for folder in self._folders)
-
-
-class FamilyMeter:
-    """Reads one process and all its descendants: a Spark driver's JVM and its Python workers."""
-
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
-
-    def cpu_seconds(self) -> float:
-        """Of those that run, and of those that ended and were waited for."""
-        stats = {}
-        for folder in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):  # it has just ended
-                stats[int(folder.name)] = _stat(folder)
-        family, ticks = [self._pid], 0
-        for member in family:
-            ticks += sum(map(int, stats[member][11:15]))
-            family += [pid for pid, fields in stats.items() if int(fields[1]) == member]
-        return ticks / _TICKS_PER_SECOND
+        return sum(_megabytes(Path(f"/proc/{process.pid}/{file}"), field) for process in self._processes)
 
 
 def _megabytes(path: Path, field: str) -> float:
-    """A field in kB of such a file."""
+    """A field in kB of such a file (proc(5))."""
     for line in path.read_text().splitlines():
         name, _, value = line.partition(":")
         if name == field:
@@ -77,15 +60,10 @@ def _megabytes(path: Path, field: str) -> float:
     raise LookupError(field)
 
 
-def _stat(folder: Path) -> list[str]:
-    """The fields from the third on: the second, the name in brackets, may hold spaces."""
-    return (folder / "stat").read_text().rpartition(")")[2].split()
-
-
 class Stopwatch:
     """`cost()` since it was made."""
 
-    def __init__(self, meter: Meter | FamilyMeter) -> None:
+    def __init__(self, meter: Meter) -> None:
         self._meter = meter
         self._cpu, self._start = meter.cpu_seconds(), time.perf_counter()
 
@@ -94,6 +72,10 @@ class Stopwatch:
         return Cost(seconds, self._meter.cpu_seconds() - self._cpu)
 
 
-def percentile(values: list[float], share: float) -> float:
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+def percentiles(times: Sequence[float], when: str = "") -> dict[str, float]:
+    """The p50 and the p99 of seconds, in milliseconds; `when` ends their names."""
+    ordered = sorted(times)
+    return {
+        f"p{percent} ms{when}": ordered[min(len(ordered) - 1, len(ordered) * percent // 100)] * 1000
+        for percent in (50, 99)
+    }

@@ -15,6 +15,7 @@ def row_producer(bootstrap_servers: str, *, linger_ms: int, **settings: object) 
             "acks": "all",
             "linger.ms": linger_ms,
             "queue.buffering.max.messages": 1_000_000,
+            "queue.buffering.max.kbytes": 65_536,
             **settings,
         }
     )
@@ -31,5 +32,5 @@ def produce_rows(producer: Producer, topic: str, partition: int, rows: list[dict
 
 def flush_rows(producer: Producer) -> None:
     """Wait until all are acknowledged; raises RuntimeError."""
-    if unsent := producer.flush(120):
+    if unsent := producer.flush(300):
         raise RuntimeError(f"{unsent} records were not acknowledged")

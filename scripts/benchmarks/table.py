@@ -2,61 +2,35 @@
 
 from __future__ import annotations
 
-import argparse
-import datetime
-import json
 import platform
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 
 from scripts.benchmarks.load import Figures
-from scripts.benchmarks.servers import DESCRIPTIONS
-
-# load name -> server name -> one Figures per repetition
-Results = Mapping[str, Mapping[str, Sequence[Figures]]]
 
 
 def medians(repetitions: Sequence[Figures]) -> Figures:
     return {metric: statistics.median(each[metric] for each in repetitions) for metric in repetitions[0]}
 
 
-def publish(
-    results: Results,
-    titles: Mapping[str, str],
-    servers: Sequence[str],
-    conditions: str,
-    arguments: argparse.Namespace,
-    remark: str = "",
-    descriptions: Mapping[str, str] = DESCRIPTIONS,
-) -> None:
-    """Print the table of a comparison, and write what --markdown and --json ask for."""
-    date = datetime.date.today().isoformat()
-    table = markdown(results, titles, servers, date, conditions, descriptions) + remark
-    print(table)
-    if arguments.markdown:
-        arguments.markdown.write_text(table)
-    write_json(as_json(results), arguments)
-
-
-def write_json(document: object, arguments: argparse.Namespace) -> None:
-    """Write it where --json says, if it does."""
-    if arguments.json:
-        arguments.json.write_text(json.dumps(document, indent=1) + "\n")
-
-
-def told(figures: Figures, spec: str = ".4g") -> str:
+def told(figures: Figures) -> str:
     """All figures in a line."""
-    return ", ".join(f"{metric} {value:{spec}}" for metric, value in figures.items())
+    return ", ".join(f"{metric} {value:.4g}" for metric, value in figures.items())
 
 
-def columns(results: Mapping[str, Figures]) -> str:
-    """A row per figure, a column per case."""
-    heads = ["", *results]
-    metrics = dict.fromkeys(metric for figures in results.values() for metric in figures)
-    return aligned(
-        heads,
-        ([metric, *(f"{figures[metric]:,.1f}" for figures in results.values())] for metric in metrics),
+def print_cases(cases: Mapping[str, Callable[[Path], Figures]]) -> None:
+    """Run each case in a folder of its own; print a row per figure, a column per case."""
+    results = []
+    for run in cases.values():
+        with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+            results.append(run(Path(folder)))
+    print(
+        aligned(
+            ["", *cases],
+            ([metric, *(f"{figures[metric]:,.1f}" for figures in results)] for metric in results[0]),
+        )
     )
 
 
@@ -72,45 +46,18 @@ def aligned(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(aligned_lines)
 
 
-def as_json(results: Results) -> dict[str, Any]:
-    return {
-        "machine": machine(),
-        "loads": {
-            load: {
-                server: {"median": medians(repetitions), "all": list(repetitions)}
-                for server, repetitions in servers.items()
-            }
-            for load, servers in results.items()
-        },
-    }
+def markdown(title: str, by_server: Mapping[str, Figures], servers: Sequence[str]) -> str:
+    """The table of one load: a row for each figure, a column for each server.
 
-
-def markdown(
-    results: Results,
-    titles: Mapping[str, str],
-    servers: Sequence[str],
-    date: str,
-    conditions: str,
-    descriptions: Mapping[str, str] = DESCRIPTIONS,
-) -> str:
-    """One table: a row for each figure, a column for each server.
-
-    Further columns say how many times the last server's figure each is. `titles` are those of the loads, by
-    name.
+    Further columns say how many times the last server's figure each is.
     """
     reference, others = servers[-1], servers[:-1]
-    lines = [f"Measured {date} on {machine()}; {conditions}. Ratios are to `{reference}`.", ""]
-    lines += [f"- `{server}`: {descriptions[server]}" for server in servers]
-    heads = ["load", "figure", *servers, *(f"{other} / {reference}" for other in others)]
-    lines += ["", _row(heads), _row(["---", "---", *["---:"] * (len(heads) - 2)])]
-    for load, by_server in results.items():
-        figures = {server: medians(repetitions) for server, repetitions in by_server.items()}
-        title = titles[load]
-        for metric in dict.fromkeys(metric for each in figures.values() for metric in each):
-            values = [figures.get(server, {}).get(metric) for server in servers]
-            ratios = [_ratio(value, values[-1]) for value in values[:-1]]
-            lines.append(_row([title, metric, *map(_number, values), *ratios]))
-            title = ""
+    heads = [title, *servers, *(f"{other} / {reference}" for other in others)]
+    lines = [_row(heads), _row(["---", *["---:"] * (len(heads) - 1)])]
+    for metric in dict.fromkeys(metric for each in by_server.values() for metric in each):
+        values = [by_server.get(server, {}).get(metric) for server in servers]
+        ratios = [_ratio(value, values[-1]) for value in values[:-1]]
+        lines.append(_row([metric, *map(_number, values), *ratios]))
     return "\n".join(lines) + "\n"
 
 

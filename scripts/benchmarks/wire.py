@@ -12,6 +12,15 @@ from kafkapy.protocol.message import TopMessage
 API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 7, -1)
 """Version 0, correlation id 7, no client id."""
 
+_MANY_FIELDS = 10_000_000
+"""For the metadata of thousands of partitions."""
+
+
+def exchange(connection: socket.socket, request: TopMessage, version: int) -> Any:
+    """The response to a request."""
+    frame = ask(connection, encoded(request, version))
+    return decoded(frame, type(request), version)
+
 
 def ask(connection: socket.socket, request: bytes) -> bytes:
     """The answer to a request."""
@@ -24,10 +33,10 @@ def encoded(request: TopMessage, version: int) -> bytes:
     return encode_request(request, version, 7, "bench")
 
 
-def decoded(frame: bytes, api_key: int, version: int) -> Any:
-    """A response."""
-    _, response = decode_response(api_key, version, frame)
-    return response
+def decoded(frame: bytes, request: type[TopMessage], version: int) -> Any:
+    """The response to a request of this type."""
+    assert request.KEY is not None
+    return decode_response(request.KEY, version, frame, budget=_MANY_FIELDS)[1]
 
 
 def receive(connection: socket.socket) -> bytes:

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from scripts.benchmarks.cluster.pauses import longest_gap
+from scripts.benchmarks.cluster.steady import longest_gap
 from scripts.benchmarks.meter import Meter
 
 _HOLDS_50_MB = "held = bytearray(50_000_000); print(flush=True); input()"

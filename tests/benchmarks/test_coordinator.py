@@ -25,12 +25,8 @@ from kafkapy.protocol.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from scripts.benchmarks.cluster.coordinator import (
-    SteadyRequest,
-    fetch_errors,
-    fetch_request,
-    find_coordinators,
-)
+from scripts.benchmarks.cluster.coordinator import SteadyRequest, fetch_errors, fetch_request
+from scripts.benchmarks.coordinators.offsets import find_coordinator
 from scripts.benchmarks.wire import receive
 
 
@@ -114,32 +110,32 @@ def ask_steadily(brokers: list[ScriptedBroker], *script: ErrorCode | None) -> St
 
 
 def test_a_request_is_asked_again_after_a_lookup(brokers: list[ScriptedBroker]) -> None:
-    request = ask_steadily(brokers, ErrorCode.NOT_COORDINATOR, None, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    request.wait_for_more(3)
-    request.close()
+    script = ErrorCode.NOT_COORDINATOR, None, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    with ask_steadily(brokers, *script) as request:
+        request.wait_for_more(3)
     assert brokers[0].lookups == 4
 
 
 def test_an_error_that_no_client_retries_ends_the_load(brokers: list[ScriptedBroker]) -> None:
-    request = ask_steadily(brokers, ErrorCode.NONE, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    with pytest.raises(RuntimeError, match="g: GROUP_AUTHORIZATION_FAILED"):
+    with (
+        ask_steadily(brokers, ErrorCode.NONE, ErrorCode.GROUP_AUTHORIZATION_FAILED) as request,
+        pytest.raises(RuntimeError, match="g: GROUP_AUTHORIZATION_FAILED"),
+    ):
         request.wait_for_more(3)
-    request.close()
 
 
 def test_the_time_without_answers_is_the_longest_gap(brokers: list[ScriptedBroker]) -> None:
-    request = ask_steadily(brokers, *[ErrorCode.NONE] * 3, *[ErrorCode.NOT_COORDINATOR] * 40)
-    request.wait_for_more(6)
-    request.close()
-    assert request.longest_gap(0) >= 40 * 0.005
+    with ask_steadily(brokers, *[ErrorCode.NONE] * 3, *[ErrorCode.NOT_COORDINATOR] * 40) as request:
+        request.wait_for_more(6)
+    assert request.longest_gap([0], since=0).seconds >= 40 * 0.005
 
 
 def test_a_broker_that_is_gone_is_not_asked_for_a_coordinator(brokers: list[ScriptedBroker]) -> None:
     brokers.append(ScriptedBroker([]))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         gone = listener.getsockname()
-    assert find_coordinators([gone, brokers[0].address], "g") == [brokers[0].address]
-    assert find_coordinators([gone], "g") == [None]
+    assert find_coordinator([gone, brokers[0].address], "g") == brokers[0].address
+    assert find_coordinator([gone], "g") is None
 
 
 def test_an_offset_that_is_lost_is_no_answer() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,16 @@ import pytest
 from scripts.benchmarks.suites import descriptions, run
 
 ROOT = Path(__file__).resolve().parents[2]
+FIGURES = (ROOT / "docs" / "benchmark.md").read_text()
+COMPARISONS = {
+    "broker": "One broker",
+    "groups": "Groups",
+    "transactions": "Transactions",
+    "cluster": "A cluster",
+    "pipeline": "The pipeline on Spark",
+    "compaction": "Compaction",
+}
+"""The suites that compare kafkapy with Apache Kafka, and the section that has their figures."""
 
 
 @pytest.mark.parametrize("name", descriptions())
@@ -33,6 +44,16 @@ def test_documents_name_suites_that_there_are() -> None:
     named = {name for path in documents for name in re.findall(r"scripts/bench ([\w-]+)", path.read_text())}
     assert named
     assert named - {"SUITE"} <= descriptions().keys()
+
+
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_the_figures_name_every_load_and_no_other(name: str) -> None:
+    if name == "pipeline":
+        pytest.importorskip("pyspark")
+    suite = import_module(f"scripts.benchmarks.suites.{name}")
+    section = FIGURES.partition(f"\n## {COMPARISONS[name]}\n")[2].partition("\n## ")[0]
+    tables = re.findall(r"^\| `([\w-]+)`(?: \||: )", section, re.MULTILINE)
+    assert sorted(tables) == sorted(suite.LOADS)
 
 
 def test_a_suite_that_cannot_measure_says_why(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 from interop.support.waiting import wait_until
-from scripts.benchmarks.cluster.target import ClusterTarget, controller_of, partitions_of
+from scripts.benchmarks.cluster.target import ClusterTarget, controller_of, partitions_of, shown_by
 from scripts.benchmarks.load import Figures
+from scripts.benchmarks.many_partitions import create, topic_sizes
 from scripts.benchmarks.meter import Meter, Stopwatch
-from scripts.benchmarks.partitions import create, topic_sizes
 
 _TOPIC_SIZE = 500
 
@@ -28,20 +27,14 @@ def _fail_over(target: ClusterTarget, partitions: int) -> Figures:
     killed = target.controller()
     others = target.without(killed)
     watch = Stopwatch(Meter(*(server.pid for server in others)))
-    begun = time.perf_counter()
     target.broker(killed).kill()
     wait_until(
         lambda: all(controller_of(server) not in (killed, -1) for server in others), timeout=120, pause=0.01
     )
-    followed = time.perf_counter() - begun
+    followed = watch.cost().seconds
 
     def are_led() -> bool:
-        return all(
-            each.leader_id not in (killed, -1)
-            for server in others
-            for shown in partitions_of(server).values()
-            for each in shown
-        )
+        return all(each.leader_id not in (killed, -1) for each in shown_by(others))
 
     wait_until(are_led, timeout=300, pause=0.05)
     cost = watch.cost()

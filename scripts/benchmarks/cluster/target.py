@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,20 +16,18 @@ from confluent_kafka.admin import NewTopic
 from interop.support.waiting import wait_until
 from interop.support.zookeeper_client import looking_at
 from interop.support.zookeeper_process import ZooKeeperProcess
-from kafkapy.protocol.frames import decode_response, encode_request
 from kafkapy.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponsePartition
 from scripts.benchmarks.load import Target
 from scripts.benchmarks.servers import new_cluster
-from scripts.benchmarks.wire import ask
+from scripts.benchmarks.wire import exchange
 from tests.servers.server_process import ServerProcess
 
 TICK_MS = 1000
 """Of ZooKeeper: sessions of four seconds are allowed, and end a tick late at most."""
 
-_METADATA, _VERSION = 3, 7
-_OF_NO_TOPIC = encode_request(MetadataRequest(topics=[]), _VERSION)
-_OF_ALL_TOPICS = encode_request(MetadataRequest(topics=None), _VERSION)
-_MANY_FIELDS = 10_000_000
+_METADATA_VERSION = 7
+_OF_NO_TOPIC = MetadataRequest(topics=[])
+_OF_ALL_TOPICS = MetadataRequest(topics=None)
 _SPREAD = [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
 
 
@@ -37,7 +35,7 @@ class ClusterTarget(Target):
     """Three running brokers by the name of their column, with the ids 1, 2 and 3."""
 
     def __init__(self, name: str, folder: Path, zookeeper: ZooKeeperProcess) -> None:
-        self._zookeeper = zookeeper
+        self.zookeeper = zookeeper
         self._cluster = new_cluster(name, folder, zookeeper)
         super().__init__(*self._cluster)
 
@@ -79,8 +77,8 @@ class ClusterTarget(Target):
         """The id of a broker that is not the controller."""
         return self.controller() % len(self.servers) + 1
 
-    def new_topic(self, partitions: int) -> str:
-        topic = super().new_topic(partitions)
+    def new_topic(self, partitions: int, config: Mapping[str, str] | None = None) -> str:
+        topic = super().new_topic(partitions, config)
         self.wait_until_in_sync()
         return topic
 
@@ -96,9 +94,7 @@ class ClusterTarget(Target):
         def are_in_sync() -> bool:
             return all(
                 each.leader_id > 0 and len(each.isr_nodes) == len(each.replica_nodes)
-                for server in self.servers
-                for partitions in partitions_of(server).values()
-                for each in partitions
+                for each in shown_by(self.servers)
             )
 
         wait_until(are_in_sync, timeout=600, pause=0.1, ignoring=OSError)
@@ -107,7 +103,7 @@ class ClusterTarget(Target):
     def session_of(self, number: int) -> Iterator[Future[float]]:
         """When ZooKeeper ends the session of a broker, by the performance counter."""
         ended: Future[float] = Future()
-        with looking_at(self._zookeeper.bootstrap_servers) as client:
+        with looking_at(self.zookeeper.bootstrap_servers) as client:
             client.exists(f"/brokers/ids/{number}", lambda _: ended.set_result(time.perf_counter()))
             yield ended
 
@@ -126,18 +122,10 @@ class ClusterTarget(Target):
         self.broker(number).start(timeout=300)
         self.wait_until_in_sync()
 
-        def lead_as_preferred() -> bool:
-            return all(
-                each.leader_id == each.replica_nodes[0]
-                for server in self.servers
-                for partitions in partitions_of(server).values()
-                for each in partitions
-            )
-
         def elect() -> bool:
             """A client that does not know the new controller yet is refused."""
             self.admin.elect_leaders(ElectionType.PREFERRED, None).result(300)
-            return lead_as_preferred()
+            return all(each.leader_id == each.replica_nodes[0] for each in shown_by(self.servers))
 
         wait_until(elect, timeout=300, pause=1)
 
@@ -152,19 +140,33 @@ def partitions_of(server: ServerProcess) -> Mapping[str, list[MetadataResponsePa
     return {str(topic.name): topic.partitions for topic in _metadata(server, _OF_ALL_TOPICS).topics}
 
 
-def _metadata(server: ServerProcess, request: bytes) -> MetadataResponse:
+def shown_by(servers: Iterable[ServerProcess]) -> Iterator[MetadataResponsePartition]:
+    """Every partition as each of these brokers shows it."""
+    for server in servers:
+        for partitions in partitions_of(server).values():
+            yield from partitions
+
+
+def _metadata(server: ServerProcess, request: MetadataRequest) -> MetadataResponse:
     """The answer of this broker: a client library may ask another one."""
     with socket.create_connection(server.address, timeout=60) as connection:
-        frame = ask(connection, request)
-    return cast("MetadataResponse", decode_response(_METADATA, _VERSION, frame, budget=_MANY_FIELDS)[1])
+        return cast("MetadataResponse", exchange(connection, request, _METADATA_VERSION))
 
 
 @contextmanager
-def on_a_zookeeper(name: str, folder: Path) -> Iterator[tuple[ClusterTarget, ZooKeeperProcess]]:
-    """Three brokers that do not run yet, and their ZooKeeper, which does."""
+def on_a_zookeeper(name: str, folder: Path) -> Iterator[ClusterTarget]:
+    """Three brokers that do not run yet; their ZooKeeper does."""
     with ZooKeeperProcess(folder / "zookeeper", tick_ms=TICK_MS) as zookeeper:
         target = ClusterTarget(name, folder, zookeeper)
         try:
-            yield target, zookeeper
+            yield target
         finally:
             target.kill()
+
+
+@contextmanager
+def running_cluster(name: str, folder: Path) -> Iterator[ClusterTarget]:
+    """Three brokers that run."""
+    with on_a_zookeeper(name, folder) as target:
+        target.start()
+        yield target

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +17,7 @@ from kafkapy.protocol.messages.incremental_alter_configs import (
 )
 from scripts.benchmarks.load import Figures, Target
 from scripts.benchmarks.rows import flush_rows, produce_rows, row_producer
-from scripts.benchmarks.wire import ask, decoded, encoded
+from scripts.benchmarks.wire import exchange
 
 _PARTITIONS = 6
 _MEMBERS = 4
@@ -60,7 +59,6 @@ def sharing(mode: str) -> Callable[[Target, float], Figures]:
             cost = watch.cost()
         return {
             "records/s": records / cost.seconds,
-            "records per CPU second": records / cost.cpu_seconds,
             "CPU µs/record": cost.cpu_seconds / records * 1e6,
         }
 
@@ -72,10 +70,10 @@ def _begin_at_the_first_record(target: Target, group: str) -> None:
     earliest = AlterableConfig(name="share.auto.offset.reset", value="earliest")
     resource = AlterConfigsResource(resource_type=ResourceType.GROUP, resource_name=group, configs=[earliest])
     request = IncrementalAlterConfigsRequest(resources=[resource])
-    with socket.create_connection(target.server.address, timeout=60) as connection:
-        response = decoded(ask(connection, encoded(request, _VERSION)), request.KEY, _VERSION)
-    if response.responses[0].error_code:
-        raise RuntimeError(f"the group's settings were refused: {response.responses[0].error_message}")
+    with target.connect() as connection:
+        (answer,) = exchange(connection, request, _VERSION).responses
+    if answer.error_code:
+        raise RuntimeError(f"the group's settings were refused: {answer.error_message}")
 
 
 @contextmanager

@@ -11,12 +11,12 @@ from contextlib import contextmanager
 
 from confluent_kafka import Consumer
 
-from scripts.benchmarks.coordinators.lone_consumer import consumer_settings, lone_consumer
+from interop.support.waiting import wait_until
 from scripts.benchmarks.load import Figures, Target
+from scripts.benchmarks.other_process import AtWork, running
 
 _CONSUMERS = 50
 _PARTITIONS_EACH = 4
-_PATIENCE = 180.0
 
 PROPERTIES = {
     "group.initial.rebalance.delay.ms": "0",
@@ -39,11 +39,11 @@ def becoming_stable(protocol: str) -> Callable[[Target, float], Figures]:
         count = max(int(_CONSUMERS * scale), 2)
         partitions = count * _PARTITIONS_EACH
         topic = target.new_topic(partitions)
-        settings = consumer_settings(target.bootstrap_servers, f"group of {topic}", protocol)
+        member = (target.bootstrap_servers, f"group of {topic}", protocol)
         watch = target.stopwatch()
         with (
-            lone_consumer(target.bootstrap_servers, f"group of {topic}", protocol, topic) as lone,
-            _consumers(settings, topic, count - 1) as consumers,
+            running(consume_alone, *member, topic) as lone,
+            _consumers(_settings(*member), topic, count - 1) as consumers,
         ):
             # The one of its own has the rest.
             _wait_for(consumers, partitions - _PARTITIONS_EACH, most=_PARTITIONS_EACH)
@@ -59,11 +59,33 @@ def becoming_stable(protocol: str) -> Callable[[Target, float], Figures]:
             "until it is stable, s": formed.seconds,
             "CPU seconds of that": formed.cpu_seconds,
             f"after a death (session {SESSION_SECONDS:g} s), s": healed.seconds,
-            "CPU seconds of that ": healed.cpu_seconds,
+            "CPU seconds after a death": healed.cpu_seconds,
             "CPU ms in a second, stable": quiet.cpu_seconds / quiet.seconds * 1000,
         }
 
     return run
+
+
+def consume_alone(at_work: AtWork, bootstrap_servers: str, group: str, protocol: str, topic: str) -> None:
+    """Be a member of the group, in a process that can be killed while the others stay."""
+    consumer = Consumer(_settings(bootstrap_servers, group, protocol))
+    consumer.subscribe([topic])
+    at_work.set()
+    while True:
+        consumer.poll(1.0)
+
+
+def _settings(bootstrap_servers: str, group: str, protocol: str) -> dict[str, object]:
+    """Those of a member; with the consumer protocol the broker sets the times."""
+    times = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 1000} if protocol == "classic" else {}
+    return {
+        "bootstrap.servers": bootstrap_servers,
+        "group.id": group,
+        "group.protocol": protocol,
+        "enable.auto.commit": False,
+        "log_level": 0,
+        **times,
+    }
 
 
 @contextmanager
@@ -80,15 +102,13 @@ def _consumers(settings: dict[str, object], topic: str, count: int) -> Iterator[
 
 def _wait_for(consumers: Sequence[Consumer], partitions: int, *, most: int) -> None:
     """Poll until these consumers own so many partitions, none of them more than `most`."""
-    deadline = time.monotonic() + _PATIENCE
-    while True:
+
+    def are_assigned() -> bool:
         _poll(consumers)
         owned = [len(consumer.assignment()) for consumer in consumers]
-        if sum(owned) == partitions and max(owned) <= most:
-            return
-        if time.monotonic() > deadline:
-            raise RuntimeError(f"{sum(owned)} of {partitions} partitions have an owner: {sorted(owned)}")
-        time.sleep(0.01)
+        return sum(owned) == partitions and max(owned) <= most
+
+    wait_until(are_assigned, timeout=180, pause=0.01)
 
 
 def _poll_for(consumers: Sequence[Consumer], seconds: float) -> None:

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from confluent_kafka import Producer
 
 from scripts.benchmarks.load import Figures, Target
-from scripts.benchmarks.meter import percentile
+from scripts.benchmarks.meter import percentiles
 
 _TRANSACTIONS = 1_000
 _VALUE = b"x" * 100
@@ -37,7 +37,7 @@ def in_turn(partitions: int, *, producers: int = 1) -> Callable[[Target, float],
         count = each * producers
         return {
             "transactions/s": count / cost.seconds,
-            "p50 ms": percentile([seconds for of_one in times for seconds in of_one], 0.5) * 1000,
+            **percentiles(list(itertools.chain(*times))),
             "CPU µs/transaction": cost.cpu_seconds / count * 1e6,
         }
 

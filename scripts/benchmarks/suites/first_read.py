@@ -18,7 +18,7 @@ from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.directories.log_manager import LogManager
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
-from scripts.benchmarks.options import parser_of
+from scripts.benchmarks.comparison import parser_of
 from scripts.benchmarks.table import aligned
 from tests.loop.turned_clock import TurnedClock
 from tests.storage.log_harness import append, batch

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from interop.power_cut.runs import BROKERS, Run, cut_after_acknowledgement, cut_at_first_start
-from scripts.benchmarks.options import parser_of
+from scripts.benchmarks.comparison import parser_of
 from scripts.benchmarks.table import aligned
 from tests.crash.loop_disk import why_not
 

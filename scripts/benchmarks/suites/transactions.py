@@ -10,10 +10,18 @@ Each transaction writes a record of 100 bytes to each of its partitions. The pro
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
-from scripts.benchmarks.coordinators.loads import TRANSACTION_LOADS
-from scripts.benchmarks.one_server import compare_one_server
+from scripts.benchmarks.comparison import compare_one_server
+from scripts.benchmarks.coordinators.transactions import in_turn
+from scripts.benchmarks.load import Load
+
+LOADS: Final = {
+    "one": Load("transactions of one partition, in turn", in_turn(1)),
+    "ten": Load("transactions of ten partitions, in turn", in_turn(10)),
+    "twenty-producers": Load("transactions of one partition, 20 producers", in_turn(1, producers=20)),
+}
 
 
 def main(options: Sequence[str]) -> int:
-    return compare_one_server(__name__, __doc__, options, TRANSACTION_LOADS)
+    return compare_one_server(__name__, __doc__, options, LOADS)

@@ -1,12 +1,13 @@
-"""Commits of offsets, as consumers send them."""
+"""Committed offsets, as consumers send and fetch them."""
 
 from __future__ import annotations
 
-import contextlib
 import socket
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from typing import Any
 
+from interop.support.waiting import wait_until
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkapy.protocol.messages.offset_commit import (
@@ -15,13 +16,16 @@ from kafkapy.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from scripts.benchmarks.load import Figures, Target
-from scripts.benchmarks.wire import ask, decoded, encoded, receive
+from scripts.benchmarks.wire import ask, decoded, encoded, exchange, receive
 
 _GROUPS = 50
 _ROUNDS = 600
-_VERSION = 9
-_COORDINATOR_VERSION = 4
-_PATIENCE = 60.0
+_FIND_VERSION = 4
+_COMMIT_VERSION = 9
+_REQUEST_SECONDS = 10.0
+"""When a client gives a request up."""
+
+Address = tuple[str, int]
 
 
 def committing(partitions: int) -> Callable[[Target, float], Figures]:
@@ -36,13 +40,10 @@ def committing(partitions: int) -> Callable[[Target, float], Figures]:
         groups = [f"{topic} {number}" for number in range(_GROUPS)]
         requests = [commit_request(group, topic, range(partitions)) for group in groups]
         rounds = max(int(_ROUNDS * scale), 1)
-        with contextlib.ExitStack() as stack:
-            connections = [
-                stack.enter_context(socket.create_connection(target.server.address, timeout=60))
-                for _ in groups
-            ]
+        with ExitStack() as stack:
+            connections = [stack.enter_context(target.connect()) for _ in groups]
             for connection, group, request in zip(connections, groups, requests, strict=True):
-                wait_for_coordinator(connection, group)
+                wait_for_coordinator(target, group)
                 commit(connection, request)
             watch = target.stopwatch()
             for _ in range(rounds):
@@ -51,11 +52,36 @@ def committing(partitions: int) -> Callable[[Target, float], Figures]:
         count = rounds * _GROUPS
         return {
             "requests/s": count / cost.seconds,
-            "requests per CPU second": count / cost.cpu_seconds,
             "CPU µs/request": cost.cpu_seconds / count * 1e6,
         }
 
     return run
+
+
+def find_coordinator(brokers: Sequence[Address], group: str) -> Address | None:
+    """The coordinator of a group, as the first broker to answer says; None if it cannot say."""
+    request = FindCoordinatorRequest(key_type=0, coordinator_keys=[group])
+    for broker in brokers:
+        try:
+            with socket.create_connection(broker, _REQUEST_SECONDS) as connection:
+                (found,) = exchange(connection, request, _FIND_VERSION).coordinators
+        except (OSError, RuntimeError):  # refused, lost or closed
+            continue
+        return None if found.error_code else (found.host, found.port)
+    return None
+
+
+def wait_for_coordinator(target: Target, group: str) -> None:
+    """Wait until the group has a coordinator.
+
+    This creates the offsets topic if it does not exist.
+    """
+    wait_until(lambda: find_coordinator([target.server.address], group), timeout=60)
+
+
+def commit(connection: socket.socket, request: bytes) -> None:
+    """Commit, again while the coordinator is being loaded."""
+    wait_until(lambda: not commit_errors(ask(connection, request)), timeout=60)
 
 
 def commit_request(group: str, topic: str, partitions: Sequence[int]) -> bytes:
@@ -69,51 +95,22 @@ def commit_request(group: str, topic: str, partitions: Sequence[int]) -> bytes:
         generation_id_or_member_epoch=-1,
         topics=[OffsetCommitRequestTopic(name=topic, partitions=committed)],
     )
-    return encoded(request, _VERSION)
+    return encoded(request, _COMMIT_VERSION)
 
 
-def wait_for_coordinator(connection: socket.socket, group: str) -> None:
-    """Wait until the group has a coordinator.
-
-    This creates the offsets topic if it does not exist.
-    """
-    asked = FindCoordinatorRequest(key_type=0, coordinator_keys=[group])
-    request = encoded(asked, _COORDINATOR_VERSION)
-    deadline = time.monotonic() + _PATIENCE
-    while True:
-        (found,) = decoded(ask(connection, request), asked.KEY, _COORDINATOR_VERSION).coordinators
-        if found.error_code == ErrorCode.NONE:
-            return
-        if time.monotonic() > deadline:
-            raise RuntimeError(f"no coordinator: {ErrorCode(found.error_code).name}")
-        time.sleep(0.05)
+def commit_errors(frame: bytes) -> set[ErrorCode]:
+    """Those of an OffsetCommit."""
+    topics = decoded(frame, OffsetCommitRequest, _COMMIT_VERSION).topics
+    return errors_of(partition for topic in topics for partition in topic.partitions)
 
 
-def commit(connection: socket.socket, request: bytes) -> None:
-    """Commit, again while the coordinator is being loaded."""
-    deadline = time.monotonic() + _PATIENCE
-    while True:
-        errors = _errors(ask(connection, request))
-        if not errors:
-            return
-        if time.monotonic() > deadline:
-            raise RuntimeError(f"a commit was refused: {errors}")
-        time.sleep(0.05)
+def errors_of(answers: Iterable[Any]) -> set[ErrorCode]:
+    return {ErrorCode(each.error_code) for each in answers if each.error_code}
 
 
 def _commit_all(connections: Sequence[socket.socket], requests: Sequence[bytes]) -> None:
     for connection, request in zip(connections, requests, strict=True):
         connection.sendall(request)
     for connection in connections:
-        errors = _errors(receive(connection))
-        if errors:
+        if errors := commit_errors(receive(connection)):
             raise RuntimeError(f"a commit was refused: {errors}")
-
-
-def _errors(frame: bytes) -> set[str]:
-    return {
-        ErrorCode(partition.error_code).name
-        for topic in decoded(frame, OffsetCommitRequest.KEY, _VERSION).topics
-        for partition in topic.partitions
-        if partition.error_code
-    }
