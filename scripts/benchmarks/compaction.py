@@ -133,7 +133,7 @@ def compacting(target: Target, scale: float) -> Figures:
 
 
 def producing(target: Target, scale: float) -> Figures:
-    """Load: produce one record after the other to another topic, first without compaction, then during it."""
+    """Load: produce single records to another topic, first without compaction, then during it."""
     dirty = _dirty_log(scale)
     topic = dirty.give_to(target)
     target = Target(target.server)

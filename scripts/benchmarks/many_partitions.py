@@ -29,7 +29,10 @@ def create(bootstrap_servers: str, sizes: Mapping[str, int], replicas: int = 1) 
 def produce_to_each(
     bootstrap_servers: str, sizes: Mapping[str, int], records: int, record_bytes: int
 ) -> None:
-    """Produce so many records to each partition; raises RuntimeError if one is not acknowledged."""
+    """Produce so many records to each partition.
+
+    Raises RuntimeError if one is not acknowledged.
+    """
     patience = {"message.timeout.ms": 300_000, "socket.timeout.ms": 120_000}
     producer = row_producer(bootstrap_servers, linger_ms=5, **patience)
     value = (bytes(range(256)) * (record_bytes // 256 + 1))[:record_bytes]

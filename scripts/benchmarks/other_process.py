@@ -1,4 +1,7 @@
-"""Clients in a process of their own, which can be killed and do not share this one's interpreter."""
+"""Clients in a process of their own.
+
+It can be killed and does not share this one's interpreter.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ AtWork = Event
 
 @contextmanager
 def running(work: Callable[..., None], *arguments: str) -> Iterator[BaseProcess]:
-    """Run `work(at_work, *arguments)` until the block ends, which begins when the work sets `at_work`."""
+    """Run `work(at_work, *arguments)` until the block ends.
+
+    The block begins when the work sets `at_work`.
+    """
     spawn = multiprocessing.get_context("spawn")
     at_work = spawn.Event()
     process = spawn.Process(target=work, args=(at_work, *arguments), daemon=True)

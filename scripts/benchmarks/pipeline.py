@@ -79,7 +79,10 @@ def appending(target: Target, scale: float) -> Figures:
 
 
 def upserting(target: Target, scale: float) -> Figures:
-    """Load: upsert all rows in four batches: the first fills the table, the others merge into it."""
+    """Load: upsert all rows in four batches.
+
+    The first fills the table, the others merge into it.
+    """
 
     def upsert(topic: Topic) -> Pipeline:
         return topic.pipeline.upsert().max_offsets_per_trigger(topic.rows // 4)

@@ -109,7 +109,7 @@ def fetch_errors(frame: bytes) -> set[ErrorCode]:
 
 
 def coordinator(target: ClusterTarget, scale: float) -> Figures:
-    """Load: kill and stop a coordinator, while an offset of one of its groups is committed and fetched."""
+    """Load: kill and stop a coordinator while a group's offset is committed and fetched."""
     brokers = [server.address for server in target.servers]
     figures: Figures = {}
     with ExitStack() as stack:

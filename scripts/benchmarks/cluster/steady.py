@@ -1,4 +1,4 @@
-"""Clients that ask a cluster for something every 20 ms while a broker goes away, and how long they wait."""
+"""Clients that ask a cluster for something every 20 ms while a broker goes away."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ def longest_gap(times: Sequence[float], since: float) -> Gap:
 
 
 class SteadyClient(ABC):
-    """A thread that asks until the block ends; `answers` are the times of each of its series of answers."""
+    """A thread that asks until the block ends.
+
+    `answers` are the times of each of its series of answers.
+    """
 
     def __init__(self, series: int) -> None:
         self.answers: list[list[float]] = [[] for _ in range(series)]
@@ -80,7 +83,9 @@ class SteadyClient(ABC):
 
 
 def faults(target: ClusterTarget, role: str) -> Iterator[tuple[str, int, Callable[[ServerProcess], object]]]:
-    """Stop and kill a broker in its role, first one that is not the controller, then one that is.
+    """Stop and kill a broker in its role.
+
+    First one that is not the controller, then one that is.
 
     Yields the fault's name, the broker's id and the fault, which is the caller's to do. The broker is started
     again after that.
