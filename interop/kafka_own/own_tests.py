@@ -11,11 +11,11 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 from xml.etree import ElementTree
 
+from interop.kafka_own.outcomes import Outcome, Verdict
 from interop.support.java_programs import compiled_classes
 from interop.support.kafka_jars import RELEASE, TEMPORARY_FILES
 from interop.support.maven import CACHE, Coordinates, copy_jars
@@ -56,22 +56,6 @@ _FLAGS: Final = (
 )
 
 
-class Verdict(StrEnum):
-    PASSED = "passed"
-    NEEDS_THE_INSIDE = "needs the inside"
-    NOT_SERVED = "not served"
-    FAILED = "failed"
-
-
-class Outcome(NamedTuple):
-    test: str
-    """Class and method, without the package: a test with several parameters has several outcomes."""
-    verdict: Verdict
-    message: str
-    """Why it did not pass."""
-    seconds: float
-
-
 def own_test_jars() -> Path:
     """The folder with the tests' jars, fetched on first use; raises JarsUnavailableError."""
     tests = [
@@ -98,11 +82,11 @@ def classes_with_tests(artifact: str) -> list[str]:
     return sorted(name for name in found if name.endswith("Test"))
 
 
-def run(classes: Sequence[str], folder: Path) -> list[Outcome]:
+def run(classes: Sequence[str], folder: Path, *, seconds: float | None = None) -> list[Outcome]:
     """Run the tests of these classes, one after the other in one JVM.
 
     `folder` gets the reports, and what the tests and kafkapy print. A run that ends without a report has
-    hung, or Java could not run: this raises RuntimeError.
+    hung, or Java could not run: this raises RuntimeError; TimeoutError after `seconds`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     jars = own_test_jars()
@@ -114,14 +98,19 @@ def run(classes: Sequence[str], folder: Path) -> list[Outcome]:
     command += ["--reports-dir", str(folder), "--details", "none"]
     command += [part for name in classes for part in ("--select-class", name)]
     with (folder / "java.out").open("wb") as output:
-        subprocess.run(
-            command,
-            cwd=_CHECKOUT,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            check=False,
-        )
+        try:
+            # The brokers end when the JVM does, which it does at once when it is killed.
+            subprocess.run(
+                command,
+                cwd=_CHECKOUT,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                check=False,
+                timeout=seconds,
+            )
+        except subprocess.TimeoutExpired as expired:
+            raise TimeoutError(f"{', '.join(classes)} took longer than {seconds:.0f} s") from expired
     report = folder / "TEST-junit-jupiter.xml"
     if not report.exists():
         raise RuntimeError(f"no report of {', '.join(classes)}; see {folder / 'java.out'}")
@@ -142,7 +131,7 @@ def _outcomes(report: Path) -> Iterator[Outcome]:
             verdict, message = Verdict.PASSED, ""
         else:
             verdict, message = _why(problem)
-        yield Outcome(test, verdict, message, float(case.attrib["time"].replace(",", "")))
+        yield Outcome(test, verdict, message)
 
 
 def _why(problem: ElementTree.Element) -> tuple[Verdict, str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from interop.kafka_own.own_tests import Outcome, Verdict
+from interop.kafka_own.outcomes import Outcome, Verdict
 
 
 @cache

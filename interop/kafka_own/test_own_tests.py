@@ -10,7 +10,8 @@ from typing import Final
 
 import pytest
 
-from interop.kafka_own.own_tests import Verdict, own_test_jars, run
+from interop.kafka_own.outcomes import Verdict
+from interop.kafka_own.own_tests import own_test_jars, run
 from interop.kafka_own.reasons import unexplained
 from interop.support.jars_or_skip import skipped_without_jars
 
