@@ -33,15 +33,16 @@ def listen(start: Start, workers: Workers) -> Server:
 def endpoints(config: BrokerConfig, server: Server) -> list[Endpoint]:
     """The endpoints that a broker registers: its advertised listeners, or its listeners.
 
-    An endpoint has no host if each client is told the address by which it reached the broker.
+    A listener on all addresses of a broker alone has no host: each client is told the address by which it
+    reached the broker.
     """
     advertised = {listener.name: listener for listener in config.advertised_listeners}
     found = []
     for listener in server.listening:
         shown = advertised.get(listener.name)
-        host, port = ("", listener.port) if shown is None else (shown.host, shown.port or listener.port)
-        if config.clustered and not host:
-            host = socket.getfqdn() if listener.host in ("", *WILDCARDS) else listener.host
+        host, port = (shown.host, shown.port or listener.port) if shown else (listener.host, listener.port)
+        if host in ("", *WILDCARDS):
+            host = socket.getfqdn() if config.clustered else ""
         found.append(Endpoint(listener.name, host, port, "PLAINTEXT"))
     return found
 

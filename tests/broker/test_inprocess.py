@@ -163,6 +163,14 @@ def test_every_client_is_told_the_address_by_which_it_came_in() -> None:
                 assert (found.host, found.port) == (host, port)
 
 
+def test_clients_are_told_the_name_of_a_listener_that_has_one() -> None:
+    with kafkapy.Broker(config={"listeners": "PLAINTEXT://localhost:0"}) as broker:
+        (listener,) = broker.core.server.listening
+        with RawClient(f"127.0.0.1:{listener.port}") as client:
+            (node,) = client.ask(MetadataRequest(topics=[]), 9).brokers
+            assert (node.host, node.port) == ("localhost", listener.port)
+
+
 def test_each_listener_has_its_own_advertised_address() -> None:
     config = {
         "listeners": "INSIDE://127.0.0.1:0,OUTSIDE://127.0.0.1:0",
