@@ -68,6 +68,7 @@ IGNORED_NAMES: Final = frozenset(
         "group.share.enable",
         "internal.metadata.log.segment.bytes",
         "log.unclean.leader.election.enable",
+        "unclean.leader.election.interval.ms",
         # Kafka 0.7 to 3.9 and early forms of share groups.
         "brokerid",
         "group.share.record.lock.partition.limit",

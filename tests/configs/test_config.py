@@ -283,7 +283,13 @@ def test_a_name_that_looks_misspelt_is_refused_on_the_command_line(name: str, kn
 
 @pytest.mark.parametrize(
     "name",
-    ["log.unclean.leader.election.enable", "replica.lag.max.messages", "zookeeper.sync.time.ms", "brokerid"],
+    [
+        "unclean.leader.election.interval.ms",
+        "log.unclean.leader.election.enable",
+        "replica.lag.max.messages",
+        "zookeeper.sync.time.ms",
+        "brokerid",
+    ],
 )
 def test_a_name_that_kafka_4_ignores_is_accepted_though_it_looks_misspelt(name: str) -> None:
     assert BrokerConfig.from_properties({}, {name: "1"}).unknown() == [name]
