@@ -7,6 +7,7 @@ of `kafkapy cluster` do: a test gets new ones in some hundredths of a second. It
     {"command": "stop", "directory": D, "number": 0}                                          {}
     {"command": "cluster_id", "directory": D}                                             {"cluster_id": "…"}
     {"command": "topics", "directory": D, "number": 0}                                        {"t": {…}}
+    {"command": "alive", "directory": D, "number": 0}                                         {"alive": […]}
     {"command": "close", "directory": D}                                                  {}
 
 `directory` names the cluster. The answer to what fails is {"error": "…"}.
@@ -100,6 +101,17 @@ class Brokers:
                 "partitions": [{"leader": state.leader, "isr": state.isr} for state in topic.partitions],
             }
             for topic in topics
+        }
+
+    def alive(self, directory: str, number: int) -> dict[str, object]:
+        """The running brokers that a broker knows."""
+        brokers = self._running[directory, number].core.metadata.image.brokers.values()
+        return {
+            "alive": [
+                {"id": broker.id, "host": endpoint.host, "port": endpoint.port, "listener": endpoint.listener}
+                for broker in brokers
+                for endpoint in broker.endpoints.values()
+            ]
         }
 
     def close(self, directory: str) -> dict[str, object]:

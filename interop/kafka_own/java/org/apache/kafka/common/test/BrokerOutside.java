@@ -8,8 +8,10 @@ import kafka.server.KafkaConfig;
 import kafka.server.ReplicaManager;
 import kafka.server.SharedServer;
 
+import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.network.ListenerName;
 import org.apache.kafka.coordinator.group.GroupCoordinator;
 import org.apache.kafka.metadata.BrokerState;
 import org.apache.kafka.metadata.KRaftMetadataCache;
@@ -58,6 +60,7 @@ final class BrokerOutside {
     private BrokerServer server() {
         KRaftMetadataCache metadata = Outside.of(KRaftMetadataCache.class, Map.of(
             "numPartitions", call -> Optional.of(partitionsOf(call.getArgument(0))).filter(number -> number > 0),
+            "getAliveBrokerNodes", call -> alive(call.getArgument(0)),
             "contains", call -> partitionsOf(call.getArgument(0)) > 0,
             "getLeaderAndIsr", call -> leaderAndIsr(call.getArgument(0), call.getArgument(1))
         ));
@@ -104,10 +107,13 @@ final class BrokerOutside {
 
     private Partition partition(TopicPartition partition) {
         return Outside.of(Partition.class, Map.of(
-            "leaderIdIfLocal", call -> Option.when(
-                leaderAndIsr(partition.topic(), partition.partition()).filter(state -> state.leader() == id).isPresent(),
-                () -> id)
+            "leaderIdIfLocal", call -> Option.when(leads(partition), () -> id),
+            "leaderLogIfLocal", call -> Option.when(leads(partition), () -> Outside.of(UnifiedLog.class, Map.of()))
         ));
+    }
+
+    private boolean leads(TopicPartition partition) {
+        return leaderAndIsr(partition.topic(), partition.partition()).filter(state -> state.leader() == id).isPresent();
     }
 
     private boolean hasDirectory(TopicPartition partition) {
@@ -150,6 +156,16 @@ final class BrokerOutside {
         topics().fields().forEachRemaining(topic ->
             ids.put(topic.getKey(), Uuid.fromString(topic.getValue().get("id").asText())));
         return ids;
+    }
+
+    /** The running brokers that this broker knows, by an address of a listener. */
+    private List<Node> alive(ListenerName listener) {
+        List<Node> nodes = new ArrayList<>();
+        if (running)
+            for (JsonNode each : KafkapyBrokers.ask("alive", "directory", cluster, "number", id).get("alive"))
+                if (each.get("listener").asText().equals(listener.value()))
+                    nodes.add(new Node(each.get("id").asInt(), each.get("host").asText(), each.get("port").asInt()));
+        return nodes;
     }
 
     private JsonNode topics() {
