@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -20,7 +21,9 @@ def reasons() -> dict[str, str]:
 
 
 def reason(test: str) -> str | None:
-    return reasons().get(test) or reasons().get(test.partition(".")[0])
+    """The reason of a test; those of a nested class, such as `ATest$WithOtherSettingsTest`, are the same."""
+    name = re.sub(r"\$\w+", "", test)
+    return reasons().get(name) or reasons().get(name.partition(".")[0])
 
 
 def unexplained(outcomes: Iterable[Outcome]) -> list[Outcome]:
