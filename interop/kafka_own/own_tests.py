@@ -146,7 +146,7 @@ def _why(problem: ElementTree.Element) -> tuple[Verdict, str]:
 _VERDICTS: Final = {
     r"\.NeedsTheInside: (.*)": Verdict.NEEDS_THE_INSIDE,
     # Metrics of a broker that runs in the JVM of the test.
-    r": (Unable to find metric .*)": Verdict.NEEDS_THE_INSIDE,
+    r": (Unable to find metric .*|metric not found.*)": Verdict.NEEDS_THE_INSIDE,
     r"\.NotServed: (.*)": Verdict.NOT_SERVED,
     r"(access control is not supported yet).*": Verdict.NOT_SERVED,
 }
