@@ -14,11 +14,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cache
-from importlib import resources
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 NULL: Final = "(null)"
 _INTEGER_BITS: Final = {"SHORT": 16, "INT": 32, "LONG": 64}
@@ -62,8 +61,7 @@ class ConfigError(ValueError):
     """A setting is unknown, wrong or not supported; the message is one line for the operator."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigKey:
+class ConfigKey(NamedTuple):
     """One setting.
 
     `default` is a text, or None for null. `synonyms` are the broker settings that are its default.
@@ -184,7 +182,7 @@ def broker_key(name: str) -> ConfigKey:
         return key
     base = broker_keys().get(listener_setting(name) or "")
     if base is not None:
-        return replace(base, name=name, default=None, dynamic=False)
+        return base._replace(name=name, default=None, dynamic=False)
     return ConfigKey(name, UNKNOWN, None, "", dynamic=False, sensitive=True, synonyms=())
 
 
@@ -215,7 +213,7 @@ def topic_keys() -> dict[str, ConfigKey]:
 
 
 def _read_table(table: str) -> Iterator[ConfigKey]:
-    text = resources.files("kafkapy.configs").joinpath(f"{table}.tsv").read_text(encoding="utf-8")
+    text = Path(__file__).with_name(f"{table}.tsv").read_text(encoding="utf-8")
     for line in text.splitlines()[1:]:
         if line.startswith("#"):
             continue

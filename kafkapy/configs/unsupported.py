@@ -233,16 +233,23 @@ def refusal(name: str, *, clustered: bool = False) -> str | None:
 def without_effect(names: Iterable[str], *, clustered: bool = False) -> list[str]:
     """Those of `names` that this broker accepts without effect."""
     patterns = NO_EFFECT if clustered else NO_EFFECT + NO_EFFECT_ALONE
-    return [name for name in names if _any_of(patterns).fullmatch(name)]
+    return [name for name in names if _is_any_of(patterns, name)]
 
 
 def topic_settings_without_effect(names: Iterable[str], *, clustered: bool = False) -> list[str]:
     """Those settings of a topic that this broker accepts without effect."""
     patterns = NO_EFFECT_ON_TOPICS if clustered else NO_EFFECT_ON_TOPICS + NO_EFFECT_ON_TOPICS_ALONE
-    return [name for name in names if _any_of(patterns).fullmatch(name)]
+    return [name for name in names if _is_any_of(patterns, name)]
+
+
+def _is_any_of(patterns: tuple[str, ...], name: str) -> bool:
+    """Whether a name is one of `patterns`, or matches one; there may be thousands of names."""
+    names, others = _compiled(patterns)
+    return name in names or others.fullmatch(name) is not None
 
 
 @cache
-def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    """A pattern that matches what any of the patterns matches; there may be thousands of names."""
-    return re.compile("|".join(map(translate, patterns)))
+def _compiled(patterns: tuple[str, ...]) -> tuple[frozenset[str], re.Pattern[str]]:
+    """Those that are names, and a pattern that matches what any of the others matches."""
+    names = frozenset(pattern for pattern in patterns if "*" not in pattern)
+    return names, re.compile("|".join(translate(pattern) for pattern in patterns if pattern not in names))

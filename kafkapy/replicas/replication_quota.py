@@ -20,8 +20,7 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from kafkapy.protocol.types import TopicPartition
 
@@ -68,8 +67,7 @@ class WindowedRate:
             self._total = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class QuotaParts:
+class QuotaParts(NamedTuple):
     """The settings of a broker for its quotas."""
 
     rate: Callable[[str], int]

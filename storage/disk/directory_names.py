@@ -16,9 +16,9 @@ Source: LocalLog.parseTopicPartitionName, LocalLog.logDirNameWithSuffixCappedLen
 
 from __future__ import annotations
 
+import os
 import re
 import sys
-import uuid
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -92,7 +92,7 @@ def _shortened(topic_partition: TopicPartition, kind: DirectoryKind) -> str:
 
 
 def _ending(kind: DirectoryKind) -> str:
-    return f".{uuid.uuid4().hex}-{kind.value}"
+    return f".{os.urandom(16).hex()}-{kind.value}"
 
 
 def stops_kafka(name: str) -> bool:

@@ -76,6 +76,6 @@ def test_every_field_comes_from_a_setting(
 
 
 def test_defaults_are_those_of_the_table_of_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    changed = replace(keys.broker_keys()["group.max.size"], default="77")
+    changed = keys.broker_keys()["group.max.size"]._replace(default="77")
     monkeypatch.setitem(keys.broker_keys(), "group.max.size", changed)
     assert GroupConfig().max_size == 77
