@@ -1,4 +1,4 @@
-"""The base class of errors whose messages are for users."""
+"""Errors whose messages are for users."""
 
 
 class UserError(Exception):
@@ -6,3 +6,7 @@ class UserError(Exception):
 
     The command line prints the message and exits with status 1.
     """
+
+
+class UnusableAssignorError(Exception):
+    """An assignor cannot be used; the message is one line for the operator."""

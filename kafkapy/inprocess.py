@@ -254,7 +254,7 @@ class AsyncBroker:
 
 
 def _import_broker() -> None:
-    """Import the broker at its first use, in some 370 modules."""
+    """Import the broker at its first use, in some 230 modules."""
     from kafkapy.loop.collector import without_collections
 
     with without_collections():

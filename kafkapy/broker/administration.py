@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from kafkapy.broker.cluster_member import ClusterMember
 from kafkapy.broker.data import Data
 from kafkapy.broker.start import Start
 from kafkapy.controller.admin import ClusterAdmin
@@ -13,6 +12,9 @@ from kafkapy.inter_broker.inter_broker import InterBroker
 from kafkapy.inter_broker.loopback import LoopbackConnection, LoopbackPeer
 from kafkapy.network.dispatcher import Dispatcher
 from kafkapy.policies.calls import Policies
+
+if TYPE_CHECKING:
+    from kafkapy.broker.cluster_member import ClusterMember
 
 
 class Administration(NamedTuple):

@@ -20,6 +20,7 @@ from kafkapy.broker.start import Start
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.controller.admin import ClusterAdmin
 from kafkapy.controller.controller_link import ControllerLink
+from kafkapy.groups.offsets.zookeeper import ZooKeeperOffsets
 from kafkapy.inter_broker.peers import PeerAddress, PeerError, Peers, peer_address
 from kafkapy.loop.clock import Clock
 from kafkapy.metadata import znodes
@@ -74,6 +75,7 @@ class ClusterMember:
         self._cache = cache
         self.peers = peers
         self._listener = config.inter_broker_listener
+        self.zookeeper_offsets = ZooKeeperOffsets(store)
         self._admin: ClusterAdmin | None = None
         self.controller = ControllerLink(
             cache, peers, node_id=node_id, listener=self._listener, own=self._ask_own_controller
@@ -226,10 +228,8 @@ class ClusterMember:
         return int((await self._store.get(znodes.CONTROLLER_EPOCH)).data)
 
 
-def join_cluster(start: Start, data: Data, replication: Replication) -> ClusterMember | None:
-    """Make the parts that only a broker of a cluster has; None if it is alone."""
-    if not start.config.clustered:
-        return None
+def join_cluster(start: Start, data: Data, replication: Replication) -> ClusterMember:
+    """Make the parts that only a broker of a cluster has."""
     return ClusterMember(
         start.config,
         start.machine.clock,

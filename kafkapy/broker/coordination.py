@@ -1,52 +1,40 @@
-"""The coordinators of a broker: of groups, transactions and the states of share groups."""
+"""The coordinators of a broker, which are made when they are first needed.
+
+They are a third of a broker's code: of groups, of transactions, of the states of share groups. A sole broker
+without an internal topic coordinates nothing yet, and mostly never will in a test. So its start does without
+them. The first request for a coordinator, or the first internal topic that this broker leads, has their
+modules imported, in a worker thread, so that other requests are served meanwhile. All other brokers make
+them before they serve clients.
+"""
 
 from __future__ import annotations
 
-from functools import partial
-from typing import NamedTuple
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 
 from kafkapy.broker.administration import Administration
 from kafkapy.broker.data import Data
 from kafkapy.broker.replication import Replication
 from kafkapy.broker.start import Start
 from kafkapy.broker.workers import Workers
-from kafkapy.coordination.local_log import LocalTopicLog
-from kafkapy.groups.config import GroupConfig
-from kafkapy.groups.coordinator import GroupCoordinator
-from kafkapy.groups.offsets.zookeeper import ZooKeeperOffsets
-from kafkapy.protocol.topic_names import (
-    GROUP_METADATA_TOPIC,
-    SHARE_GROUP_STATE_TOPIC,
-    TRANSACTION_STATE_TOPIC,
-)
-from kafkapy.protocol.types import TopicPartition
-from kafkapy.share.persister import Persister
-from kafkapy.share.share_parts import ShareParts
-from kafkapy.transactions.config import TransactionConfig
-from kafkapy.transactions.coordinator import TransactionCoordinator
-from kafkapy.transactions.markers import MarkerSender
-from kafkapy.transactions.metadata import EPOCH_AT_EACH_END
-from kafkapy.transactions.verifier import Verifier
+from kafkapy.loop.collector import without_collections
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.topic_names import INTERNAL_TOPICS
+from kafkapy.storage.disk.errors import is_exhausted
+
+if TYPE_CHECKING:
+    from kafkapy.broker.coordinators import Coordinators
+    from kafkapy.metadata.image import MetadataImage
+
+Make: TypeAlias = "Callable[[], Coordinators]"
+
+logger = logging.getLogger(__name__)
 
 
-class Coordination(NamedTuple):
-    """The coordinators, and what asks those of other brokers."""
-
-    shares: ShareParts
-    groups: GroupCoordinator
-    transactions: TransactionCoordinator
-    verifier: Verifier
-    zookeeper_offsets: ZooKeeperOffsets | None
-
-    def close_topics(self) -> None:
-        """Answer no more requests: the broker stops."""
-        self.groups.runtime.close_topic()
-        self.transactions.runtime.close_topic()
-        self.shares.close_topic()
-
-
-class _Maker:
-    """Makes the coordinators from the parts that they need."""
+class Coordination:
+    """Makes the coordinators, and tells them what this broker leads."""
 
     def __init__(
         self,
@@ -55,123 +43,113 @@ class _Maker:
         data: Data,
         replication: Replication,
         administration: Administration,
+        *,
+        made: Callable[[Coordinators], None],
     ) -> None:
-        self._config, self._clock, self._metadata = start.config, start.machine.clock, start.metadata
-        self._workers = workers
+        """`made` is called with the coordinators before they load anything."""
+        self._parts = start, workers, data, replication, administration
+        self._metadata = start.metadata
         self._blocking = workers.threads.blocking
-        self._data = data
-        self._replicas = replication.replicas
-        self._admin = administration.admin
-        self._inter_broker = administration.inter_broker
-        self._ensure_topic = administration.automatic_topics.ensure_internal_topic
+        self._make_room = data.logs.files.open_files.make_room
+        self._made = made
+        self._coordinators: Coordinators | None = None
+        self._making: asyncio.Task[None] | None = None
+        self._is_running = False
+        self._changes: list[tuple[str, int, bool, int]] = []
+        """The changes of leadership that the coordinators are to hear of when they are made."""
 
-    def shares(self) -> ShareParts:
-        workers = self._workers
-        return ShareParts(
-            self._config,
-            self._clock,
-            workers.timers,
-            workers.waiters,
-            self._internal_log(SHARE_GROUP_STATE_TOPIC),
-            Persister(
-                self._metadata,
-                self._inter_broker.ask,
-                self._ensure_topic,
-                workers.turns,
-                seconds=self._config["request.timeout.ms"] / 1000,
-            ),
-            image=lambda: self._metadata.image,
-            find_partition=self._replicas.partition,
-            blocking=self._blocking,
-        )
+    @property
+    def is_made(self) -> bool:
+        """Whether there are coordinators."""
+        return self._coordinators is not None
 
-    def groups(self, shares: ShareParts) -> GroupCoordinator:
-        config = self._config
-        groups = GroupCoordinator(
-            GroupConfig.from_broker(config),
-            self._clock,
-            self._workers.timers,
-            self._internal_log(GROUP_METADATA_TOPIC),
-            blocking=self._blocking,
-            costly=self._workers.threads.costly,
-            share_state=shares.persister,
-        )
-        config.on_change(lambda: groups.configure(GroupConfig.from_broker(config)))
-        return groups
+    def prepare(self, image: MetadataImage) -> None:
+        """Make the coordinators at once, unless a broker with these metadata can do without.
 
-    def transactions(self) -> TransactionCoordinator:
-        config, timers = TransactionConfig.from_broker(self._config), self._workers.timers
-        ask = partial(self._inter_broker.ask, seconds=config.request_timeout_ms / 1000)
-        return TransactionCoordinator(
-            config,
-            self._clock,
-            timers,
-            self._internal_log(TRANSACTION_STATE_TOPIC),
-            MarkerSender(self._leader_of, ask, timers),
-            new_producer_id=self._admin.producer_ids.next_producer_id,
-            blocking=self._blocking,
-            version=0 if self._config.clustered else EPOCH_AT_EACH_END,
-        )
+        Raises:
+            UnusableAssignorError: group.consumer.assignors names one that cannot be used.
+        """
+        config = self._parts[0].config
+        has_assignors = "group.consumer.assignors" in config.originals
+        if config.clustered or has_assignors or not INTERNAL_TOPICS.isdisjoint(image.topics):
+            self._add(self._import())
 
-    def verifier(self, transactions: TransactionCoordinator) -> Verifier:
-        config = self._config
-        return Verifier(
-            self._metadata,
-            self._inter_broker,
-            transactions,
-            node_id=self._data.node_id,
-            is_enabled=lambda: config["transaction.partition.verification.enable"],
-            seconds=config["request.timeout.ms"] / 1000,
-            retry_seconds=config["add.partitions.to.txn.retry.backoff.ms"] / 1000,
-            most_retry_seconds=config["add.partitions.to.txn.retry.backoff.max.ms"] / 1000,
-        )
+    def start(self) -> None:
+        """Let the coordinators load their state, in the background, and follow the metadata."""
+        self._is_running = True
+        if self._coordinators is not None:
+            self._coordinators.start(self._metadata)
+        elif self._changes:
+            self._begin()
 
-    def zookeeper_offsets(self) -> ZooKeeperOffsets | None:
-        return ZooKeeperOffsets(self._data.store) if self._config.clustered else None
+    async def make(self) -> None:
+        """Make the coordinators, unless there are some.
 
-    def _internal_log(self, topic: str) -> LocalTopicLog:
-        return LocalTopicLog(
-            topic,
-            metadata=self._metadata,
-            replicas=self._replicas,
-            blocking=self._blocking,
-            provide=self._workers.cold_reads.provide,
-            create=self._ensure_topic,
-        )
+        Raises:
+            KafkaError: COORDINATOR_LOAD_IN_PROGRESS, the broker lacks descriptors; the next call tries again.
+        """
+        if self._coordinators is None:
+            await asyncio.shield(self._begin())
+            if self._coordinators is None:
+                raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
-    def _leader_of(self, partition: TopicPartition) -> int | None:
-        """The leader of a partition, which may be NO_LEADER; None if there is no such partition."""
-        state = self._metadata.image.partition(*partition)
-        return None if state is None else state.leader
+    def leadership_changed(self, topic: str, partition: int, leads: bool, leader_epoch: int) -> None:
+        """Act after this broker has become the leader of a partition, or ceased to be."""
+        if self._coordinators is not None:
+            self._coordinators.leadership_changed(topic, partition, leads, leader_epoch)
+        elif topic in INTERNAL_TOPICS:
+            self._changes.append((topic, partition, leads, leader_epoch))
+            if self._is_running:
+                self._begin()
 
+    def close_topics(self) -> None:
+        """Answer no more requests: the broker stops."""
+        if self._coordinators is not None:
+            self._coordinators.close_topics()
 
-def make_coordination(
-    start: Start, workers: Workers, data: Data, replication: Replication, administration: Administration
-) -> Coordination:
-    """Make the coordinators, which load nothing yet.
+    async def stop(self) -> None:
+        """Stop the coordinators, and make none any more."""
+        if self._making is not None:
+            self._making.cancel()
+            await asyncio.wait([self._making])
+        if self._coordinators is not None:
+            await self._coordinators.stop()
 
-    Raises:
-        UnusableAssignorError: group.consumer.assignors names one that cannot be used.
-    """
-    make = _Maker(start, workers, data, replication, administration)
-    shares = make.shares()
-    groups, transactions = make.groups(shares), make.transactions()
-    verifier = make.verifier(transactions)
-    start.started.push_async_callback(verifier.stop)
-    for coordinator in (groups, transactions, shares):
-        replication.replicas.on_leadership(coordinator.leadership_changed)
-    return Coordination(shares, groups, transactions, verifier, make.zookeeper_offsets())
+    def _begin(self) -> asyncio.Task[None]:
+        """Begin to make the coordinators, if that has not begun."""
+        if self._making is None or self._making.done():
+            self._making = asyncio.create_task(self._make(), name="kafkapy-coordinators")
+        return self._making
 
+    async def _make(self) -> None:
+        try:
+            make = await self._blocking(self._import)
+        except Exception as error:
+            if not is_exhausted(error):
+                raise
+            logger.error(
+                "The coordinators cannot be loaded: %s; the next request for them tries again", error
+            )
+            return
+        coordinators = self._add(make)
+        for change in self._changes:
+            coordinators.leadership_changed(*change)
+        self._changes.clear()
+        coordinators.start(self._metadata)
 
-def start_coordination(start: Start, coordination: Coordination) -> None:
-    """Let the coordinators load their state, in the background, and follow the metadata."""
-    metadata, started = start.metadata, start.started
-    coordination.shares.start(metadata.image)
-    metadata.follow(coordination.shares.metadata_changed)
-    started.push_async_callback(coordination.shares.stop)
-    coordination.groups.start(metadata.image)
-    metadata.follow(coordination.groups.metadata_changed)
-    started.push_async_callback(coordination.groups.stop)
-    coordination.transactions.start()
-    metadata.follow(coordination.transactions.metadata_changed)
-    started.push_async_callback(coordination.transactions.stop)
+    def _import(self) -> Make:
+        """Import the modules of the coordinators, which may take a tenth of a second."""
+        while True:
+            try:
+                with without_collections():
+                    from kafkapy.broker.coordinators import make_coordinators
+            except OSError as error:
+                if not is_exhausted(error) or not self._make_room():
+                    raise
+            else:
+                return lambda: make_coordinators(*self._parts)
+
+    def _add(self, make: Make) -> Coordinators:
+        self._coordinators = coordinators = make()
+        self._made(coordinators)
+        return coordinators

@@ -7,9 +7,9 @@ reversal. A start that fails reverses the steps that it has taken:
 2. `listen` binds the listeners. Clients queue. `Policies.load` loads the operator's classes.
 3. `open_data` locks the directories, opens the metadata, loads the logs, and recovers them if the last stop
    was not clean.
-4. `make_replication`, `join_cluster`, `make_administration` and `make_coordination` make the parts that
+4. `make_replication`, `join_cluster`, `make_administration` and `Coordination.prepare` make the parts that
    follow the metadata. Then it is published: this broker registers, and replicas open their logs.
-5. `start_coordination` and `start_upkeep` start groups and housekeeping.
+5. `Coordination.start` and `start_upkeep` start groups and housekeeping.
 6. The server accepts clients.
 
 A stop is the reverse. New clients and requests are refused. Requests in flight are answered; those that wait
@@ -26,11 +26,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from kafkapy.broker.administration import make_administration
-from kafkapy.broker.cluster_member import ClusterMember, join_cluster
-from kafkapy.broker.coordination import Coordination, make_coordination, start_coordination
+from kafkapy.broker.coordination import Coordination
 from kafkapy.broker.data import Data, new_logs, open_data
 from kafkapy.broker.listeners import endpoints, listen
 from kafkapy.broker.machine import Machine
@@ -40,8 +39,8 @@ from kafkapy.broker.workers import Threads, Workers, start_workers
 from kafkapy.configs import start_warnings
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.controller.adoption import found_logs
+from kafkapy.errors import UnusableAssignorError
 from kafkapy.fetch.sessions import FetchSessionCache
-from kafkapy.groups.consumer.target import UnusableAssignorError
 from kafkapy.handlers.context import BrokerParts
 from kafkapy.handlers.dispatch import Dispatcher
 from kafkapy.inter_broker.loopback import LoopbackPeer
@@ -63,6 +62,11 @@ from kafkapy.storage.disk.errors import (
     what_is_lacking,
 )
 from kafkapy.storage.disk.log_directory import LogDirectory, LogDirectoryError
+from kafkapy.transactions.verifier import Verifier
+
+if TYPE_CHECKING:
+    from kafkapy.broker.cluster_member import ClusterMember
+    from kafkapy.broker.coordinators import Coordinators
 
 DRAIN_SECONDS: Final = 5.0
 """The seconds that a stop of the broker waits for requests in flight."""
@@ -219,21 +223,28 @@ class BrokerCore(BrokerParts):
         self.node_id, self.cluster_id, self._store = data.node_id, data.cluster_id, data.store
         replication = make_replication(start, workers, data)
         self._offer_replication(replication)
-        member = self._member = join_cluster(start, data, replication)
+        member = self._member = _cluster_member(start, data, replication)
+        self.zookeeper_offsets = None if member is None else member.zookeeper_offsets
         dispatcher = Dispatcher(self)
         administration = make_administration(start, data, member, dispatcher, policies)
         self.loopback, self.inter_broker = administration.loopback, administration.inter_broker
         self.admin, self.automatic_topics = administration.admin, administration.automatic_topics
         self.producer_ids = self.admin.producer_ids
         self.group_commit.on_damage = self.replicas.on_room = self.admin.replicas_changed
-        coordination = make_coordination(start, workers, data, replication, administration)
-        self._offer_coordination(coordination)
+        self.verifier = self._new_verifier(data)
+        self._started.push_async_callback(self.verifier.stop)
+        self._coordination = coordination = Coordination(
+            start, workers, data, replication, administration, made=self._offer_coordinators
+        )
+        self.replicas.on_leadership(coordination.leadership_changed)
+        coordination.prepare(data.image)
         if member is not None:
             self.controller_requests = member.requests
             member.start(self.admin)
             self._started.push_async_callback(member.stop)
         await self._publish(data, replication.sole)
-        start_coordination(start, coordination)
+        self._started.push_async_callback(coordination.stop)
+        coordination.start()
         start_upkeep(start, workers, data, replication)
         self.server.accept(dispatcher)
 
@@ -255,11 +266,21 @@ class BrokerCore(BrokerParts):
         self.write_gate = replication.write_gate
         self.logs.on_directory_failure = self._log_directory_failed
 
-    def _offer_coordination(self, coordination: Coordination) -> None:
-        self._coordination = coordination
-        self.groups, self.shares = coordination.groups, coordination.shares
-        self.transactions, self.verifier = coordination.transactions, coordination.verifier
-        self.zookeeper_offsets = coordination.zookeeper_offsets
+    def _offer_coordinators(self, made: Coordinators) -> None:
+        self.groups, self.shares, self.transactions = made.groups, made.shares, made.transactions
+
+    def _new_verifier(self, data: Data) -> Verifier:
+        config = self.config
+        return Verifier(
+            self.metadata,
+            self.inter_broker,
+            lambda: self.transactions if self._coordination.is_made else None,
+            node_id=data.node_id,
+            is_enabled=lambda: config["transaction.partition.verification.enable"],
+            seconds=config["request.timeout.ms"] / 1000,
+            retry_seconds=config["add.partitions.to.txn.retry.backoff.ms"] / 1000,
+            most_retry_seconds=config["add.partitions.to.txn.retry.backoff.max.ms"] / 1000,
+        )
 
     async def _publish(self, data: Data, sole: SoleRoles | None) -> None:
         """Register the broker and publish the metadata, which the replicas follow."""
@@ -279,6 +300,15 @@ class BrokerCore(BrokerParts):
             start_warnings.sole_broker(config)
         config.on_change(self._apply_topic_defaults)
         self._apply_topic_defaults()
+
+    @property
+    def has_coordinators(self) -> bool:
+        """Whether the coordinators are made."""
+        return self._coordination.is_made
+
+    async def make_coordinators(self) -> None:
+        """Make the coordinators, unless they are made (see `Coordination.make`)."""
+        await self._coordination.make()
 
     @property
     def offline_replicas(self) -> Mapping[tuple[str, int], tuple[int, ...]]:
@@ -319,3 +349,12 @@ class BrokerCore(BrokerParts):
         registered = self.metadata.image.brokers.get(self.node_id)
         epoch = -1 if registered is None else registered.epoch
         await self.blocking(self.logs.close, clean=self._keep_data, broker_epoch=epoch)
+
+
+def _cluster_member(start: Start, data: Data, replication: Replication) -> ClusterMember | None:
+    """The parts that only a broker of a cluster has; a broker alone does not even import them."""
+    if not start.config.clustered:
+        return None
+    from kafkapy.broker.cluster_member import join_cluster
+
+    return join_cluster(start, data, replication)

@@ -25,16 +25,14 @@ import contextlib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
 from kafkapy.configs.brokers import MIN_INSYNC_REPLICAS, with_min_insync_replicas
 from kafkapy.configs.changes import ConfigAdmin
 from kafkapy.configs.config import BrokerConfig
-from kafkapy.configs.entries import ConfigDescriber
 from kafkapy.controller.adoption import FoundLog
-from kafkapy.controller.channels import OwnBroker
 from kafkapy.controller.client_quotas import ClientQuotaAdmin
-from kafkapy.controller.controller import Controller
 from kafkapy.controller.feature_node import feature_change
 from kafkapy.controller.producer_ids import ProducerIds
 from kafkapy.controller.topics import TopicAdmin
@@ -69,6 +67,11 @@ from kafkapy.metadata.znodes import BrokerInfo, Endpoint, LeaderAndIsr
 from kafkapy.policies.calls import NO_POLICIES, Policies
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkapy.configs.entries import ConfigDescriber
+    from kafkapy.controller.channels import OwnBroker
+    from kafkapy.controller.controller import Controller
 
 logger = logging.getLogger(__name__)
 
@@ -111,6 +114,8 @@ class ClusterAdmin:
         self.controller: Controller | None = None
         """The controller of a cluster, if this broker is it; None if this broker is the only one."""
         if own_broker is not None and peers is not None:
+            from kafkapy.controller.controller import Controller  # a broker alone does not need its code
+
             self.controller = Controller(
                 self._writer, store, cache, config, changes, own_broker, peers, node_id=node_id
             )
@@ -122,9 +127,15 @@ class ClusterAdmin:
             self._writer, config, self._notices, node_id=node_id, policy=policies.alter_config
         )
         self.quotas = ClientQuotaAdmin(self._writer, self._notices)
-        self.describer = ConfigDescriber(config, cache, node_id)
         self.producer_ids = ProducerIds(store, node_id)
         cache.follow(self.configs.follow)
+
+    @cached_property
+    def describer(self) -> ConfigDescriber:
+        """Describes settings to clients; its code and texts are imported when the first one asks."""
+        from kafkapy.configs.entries import ConfigDescriber
+
+        return ConfigDescriber(self._config, self._cache, self._node_id)
 
     async def start(
         self,

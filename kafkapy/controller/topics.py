@@ -29,11 +29,10 @@ import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.controller.adoption import FoundLog, adopt_logs
-from kafkapy.controller.controller import Controller
 from kafkapy.controller.expectations import Expectation
 from kafkapy.controller.topic_nodes import DELETED_AT_ONCE, delete_topic_nodes, new_partitions, topic_data
 from kafkapy.controller.topic_plans import MorePartitions, NewTopic, TopicPlanner
@@ -57,6 +56,9 @@ from kafkapy.policies.calls import PolicyCalls
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.topic_names import collision_key
 from kafkapy.protocol.types import TopicPartition, Uuid, random_uuid
+
+if TYPE_CHECKING:
+    from kafkapy.controller.controller import Controller
 
 logger = logging.getLogger(__name__)
 

@@ -9,20 +9,19 @@ serves them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kafkapy.protocol.messages import request_class, response_class
 from kafkapy.protocol.types import ApiKey
 
 
-@dataclass(frozen=True, slots=True)
-class Api:
+class Api(NamedTuple):
     """A supported API.
 
     `abandon` means that requests only read, so they are cancelled when their client goes away.
+    `coordinates` means that the handler needs the coordinators of groups, transactions or share groups.
     """
 
     key: ApiKey
@@ -30,6 +29,7 @@ class Api:
     max_version: int
     module: str
     abandon: bool = False
+    coordinates: bool = False
 
 
 # Sorted by key.
@@ -38,15 +38,15 @@ APIS: Final = (
     Api(ApiKey.FETCH, 0, 18, "fetch", abandon=True),
     Api(ApiKey.LIST_OFFSETS, 0, 11, "list_offsets"),
     Api(ApiKey.METADATA, 0, 13, "metadata"),
-    Api(ApiKey.OFFSET_COMMIT, 0, 10, "offset_commit"),
-    Api(ApiKey.OFFSET_FETCH, 0, 10, "offset_fetch"),
+    Api(ApiKey.OFFSET_COMMIT, 0, 10, "offset_commit", coordinates=True),
+    Api(ApiKey.OFFSET_FETCH, 0, 10, "offset_fetch", coordinates=True),
     Api(ApiKey.FIND_COORDINATOR, 0, 6, "find_coordinator"),
-    Api(ApiKey.JOIN_GROUP, 0, 9, "join_group"),
-    Api(ApiKey.HEARTBEAT, 0, 4, "heartbeat"),
-    Api(ApiKey.LEAVE_GROUP, 0, 5, "leave_group"),
-    Api(ApiKey.SYNC_GROUP, 0, 5, "sync_group"),
-    Api(ApiKey.DESCRIBE_GROUPS, 0, 6, "describe_groups", abandon=True),
-    Api(ApiKey.LIST_GROUPS, 0, 5, "list_groups", abandon=True),
+    Api(ApiKey.JOIN_GROUP, 0, 9, "join_group", coordinates=True),
+    Api(ApiKey.HEARTBEAT, 0, 4, "heartbeat", coordinates=True),
+    Api(ApiKey.LEAVE_GROUP, 0, 5, "leave_group", coordinates=True),
+    Api(ApiKey.SYNC_GROUP, 0, 5, "sync_group", coordinates=True),
+    Api(ApiKey.DESCRIBE_GROUPS, 0, 6, "describe_groups", abandon=True, coordinates=True),
+    Api(ApiKey.LIST_GROUPS, 0, 5, "list_groups", abandon=True, coordinates=True),
     Api(ApiKey.SASL_HANDSHAKE, 0, 1, "sasl_handshake"),
     Api(ApiKey.API_VERSIONS, 0, 5, "api_versions"),
     Api(ApiKey.CREATE_TOPICS, 0, 7, "create_topics"),
@@ -54,11 +54,11 @@ APIS: Final = (
     Api(ApiKey.DELETE_RECORDS, 0, 2, "delete_records"),
     Api(ApiKey.INIT_PRODUCER_ID, 0, 5, "init_producer_id"),
     Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 0, 4, "offset_for_leader_epoch"),
-    Api(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5, "add_partitions_to_txn"),
-    Api(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, "add_offsets_to_txn"),
-    Api(ApiKey.END_TXN, 0, 5, "end_txn"),
-    Api(ApiKey.WRITE_TXN_MARKERS, 0, 2, "write_txn_markers"),
-    Api(ApiKey.TXN_OFFSET_COMMIT, 0, 5, "txn_offset_commit"),
+    Api(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5, "add_partitions_to_txn", coordinates=True),
+    Api(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, "add_offsets_to_txn", coordinates=True),
+    Api(ApiKey.END_TXN, 0, 5, "end_txn", coordinates=True),
+    Api(ApiKey.WRITE_TXN_MARKERS, 0, 2, "write_txn_markers", coordinates=True),
+    Api(ApiKey.TXN_OFFSET_COMMIT, 0, 5, "txn_offset_commit", coordinates=True),
     Api(ApiKey.DESCRIBE_ACLS, 0, 3, "describe_acls"),
     Api(ApiKey.CREATE_ACLS, 0, 3, "create_acls"),
     Api(ApiKey.DELETE_ACLS, 0, 3, "delete_acls"),
@@ -68,38 +68,52 @@ APIS: Final = (
     Api(ApiKey.DESCRIBE_LOG_DIRS, 0, 5, "describe_log_dirs", abandon=True),
     Api(ApiKey.SASL_AUTHENTICATE, 0, 2, "sasl_authenticate"),
     Api(ApiKey.CREATE_PARTITIONS, 0, 3, "create_partitions"),
-    Api(ApiKey.DELETE_GROUPS, 0, 3, "delete_groups"),
+    Api(ApiKey.DELETE_GROUPS, 0, 3, "delete_groups", coordinates=True),
     Api(ApiKey.ELECT_LEADERS, 0, 2, "elect_leaders"),
     Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, "incremental_alter_configs"),
     Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, "alter_partition_reassignments"),
     Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, "list_partition_reassignments", abandon=True),
-    Api(ApiKey.OFFSET_DELETE, 0, 0, "offset_delete"),
+    Api(ApiKey.OFFSET_DELETE, 0, 0, "offset_delete", coordinates=True),
     Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1, "describe_client_quotas"),
     Api(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1, "alter_client_quotas"),
     Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, "describe_user_scram_credentials"),
     Api(ApiKey.UPDATE_FEATURES, 0, 2, "update_features"),
     Api(ApiKey.DESCRIBE_CLUSTER, 0, 2, "describe_cluster"),
     Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0, "describe_producers", abandon=True),
-    Api(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, "describe_transactions", abandon=True),
-    Api(ApiKey.LIST_TRANSACTIONS, 0, 2, "list_transactions", abandon=True),
-    Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, "consumer_group_heartbeat"),
-    Api(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, "consumer_group_describe", abandon=True),
+    Api(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, "describe_transactions", abandon=True, coordinates=True),
+    Api(ApiKey.LIST_TRANSACTIONS, 0, 2, "list_transactions", abandon=True, coordinates=True),
+    Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, "consumer_group_heartbeat", coordinates=True),
+    Api(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, "consumer_group_describe", abandon=True, coordinates=True),
     Api(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, "list_config_resources", abandon=True),
     Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, "describe_topic_partitions", abandon=True),
-    Api(ApiKey.SHARE_GROUP_HEARTBEAT, 1, 1, "share_group_heartbeat"),
-    Api(ApiKey.SHARE_GROUP_DESCRIBE, 1, 1, "share_group_describe", abandon=True),
-    Api(ApiKey.SHARE_FETCH, 1, 2, "share_fetch"),
-    Api(ApiKey.SHARE_ACKNOWLEDGE, 1, 2, "share_acknowledge"),
-    Api(ApiKey.INITIALIZE_SHARE_GROUP_STATE, 0, 0, "initialize_share_group_state"),
-    Api(ApiKey.READ_SHARE_GROUP_STATE, 0, 0, "read_share_group_state", abandon=True),
-    Api(ApiKey.WRITE_SHARE_GROUP_STATE, 0, 1, "write_share_group_state"),
-    Api(ApiKey.DELETE_SHARE_GROUP_STATE, 0, 0, "delete_share_group_state"),
-    Api(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, 0, 1, "read_share_group_state_summary", abandon=True),
-    Api(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, 0, "streams_group_heartbeat"),
-    Api(ApiKey.STREAMS_GROUP_DESCRIBE, 0, 0, "streams_group_describe", abandon=True),
-    Api(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 0, 1, "describe_share_group_offsets", abandon=True),
-    Api(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, 0, "alter_share_group_offsets"),
-    Api(ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, 0, "delete_share_group_offsets"),
+    Api(ApiKey.SHARE_GROUP_HEARTBEAT, 1, 1, "share_group_heartbeat", coordinates=True),
+    Api(ApiKey.SHARE_GROUP_DESCRIBE, 1, 1, "share_group_describe", abandon=True, coordinates=True),
+    Api(ApiKey.SHARE_FETCH, 1, 2, "share_fetch", coordinates=True),
+    Api(ApiKey.SHARE_ACKNOWLEDGE, 1, 2, "share_acknowledge", coordinates=True),
+    Api(ApiKey.INITIALIZE_SHARE_GROUP_STATE, 0, 0, "initialize_share_group_state", coordinates=True),
+    Api(ApiKey.READ_SHARE_GROUP_STATE, 0, 0, "read_share_group_state", abandon=True, coordinates=True),
+    Api(ApiKey.WRITE_SHARE_GROUP_STATE, 0, 1, "write_share_group_state", coordinates=True),
+    Api(ApiKey.DELETE_SHARE_GROUP_STATE, 0, 0, "delete_share_group_state", coordinates=True),
+    Api(
+        ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+        0,
+        1,
+        "read_share_group_state_summary",
+        abandon=True,
+        coordinates=True,
+    ),
+    Api(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, 0, "streams_group_heartbeat", coordinates=True),
+    Api(ApiKey.STREAMS_GROUP_DESCRIBE, 0, 0, "streams_group_describe", abandon=True, coordinates=True),
+    Api(
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+        0,
+        1,
+        "describe_share_group_offsets",
+        abandon=True,
+        coordinates=True,
+    ),
+    Api(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, 0, "alter_share_group_offsets", coordinates=True),
+    Api(ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, 0, "delete_share_group_offsets", coordinates=True),
 )
 
 # What the brokers of a cluster ask each other, sorted by key.
@@ -119,8 +133,7 @@ BY_KEY: Final[dict[int, Api]] = {api.key: api for api in APIS}
 BY_KEY_IN_CLUSTER: Final[dict[int, Api]] = {api.key: api for api in IN_CLUSTER}
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(NamedTuple):
     """An API with its module loaded."""
 
     api: Api

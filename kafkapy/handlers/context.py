@@ -33,14 +33,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from kafkapy.controller.admin import ClusterAdmin
 from kafkapy.controller.automatic_topics import AutomaticTopics
 from kafkapy.controller.producer_ids import ProducerIds
 from kafkapy.fetch.read import FetchParts
-from kafkapy.groups.coordinator import GroupCoordinator
-from kafkapy.groups.offsets.zookeeper import ZooKeeperOffsets
 from kafkapy.inter_broker.inter_broker import InterBroker
 from kafkapy.loop.clock import Clock
 from kafkapy.loop.validation import Validation
@@ -50,14 +48,18 @@ from kafkapy.metadata.image import MetadataImage
 from kafkapy.network.answer_budget import BYTES_OF_A_VALUE
 from kafkapy.network.requester import Requester
 from kafkapy.protocol.errors import ErrorCode, KafkaError
-from kafkapy.replicas.controller_requests import ControllerRequests
 from kafkapy.replicas.log_mover import LogMover
 from kafkapy.replicas.log_start_saves import LogStartSaves
 from kafkapy.replicas.refused_batches import RefusedBatches
 from kafkapy.replicas.write_gate import WriteGate
-from kafkapy.share.share_parts import ShareParts
-from kafkapy.transactions.coordinator import TransactionCoordinator
 from kafkapy.transactions.verifier import Verifier
+
+if TYPE_CHECKING:
+    from kafkapy.groups.coordinator import GroupCoordinator
+    from kafkapy.groups.offsets.zookeeper import ZooKeeperOffsets
+    from kafkapy.replicas.controller_requests import ControllerRequests
+    from kafkapy.share.share_parts import ShareParts
+    from kafkapy.transactions.coordinator import TransactionCoordinator
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -86,6 +88,7 @@ class BrokerParts(FetchParts, Protocol):
     log_starts: LogStartSaves
     log_mover: LogMover
     groups: GroupCoordinator
+    """The coordinators exist when `has_coordinators`, as for APIs that need them (`Api.coordinates`)."""
     shares: ShareParts
     transactions: TransactionCoordinator
     verifier: Verifier
@@ -98,6 +101,17 @@ class BrokerParts(FetchParts, Protocol):
 
     async def costly(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `call`, whose cost clients choose, in one of the threads for such work."""
+
+    @property
+    def has_coordinators(self) -> bool:
+        """Whether the coordinators are made."""
+
+    async def make_coordinators(self) -> None:
+        """Make the coordinators, unless they are made.
+
+        Raises:
+            KafkaError: COORDINATOR_LOAD_IN_PROGRESS, the broker lacks descriptors.
+        """
 
     @property
     def offline_replicas(self) -> Mapping[tuple[str, int], tuple[int, ...]]:

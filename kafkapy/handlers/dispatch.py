@@ -26,6 +26,7 @@ from kafkapy.network.requester import Requester
 from kafkapy.protocol.codec import schema_of
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.frames import RequestHeader
+from kafkapy.protocol.messages import request_class, response_class
 from kafkapy.protocol.types import ApiKey
 
 logger = logging.getLogger(__name__)
@@ -48,6 +49,10 @@ class Dispatcher:
         api = self._served.get(header.api_key)
         if api is None or not api.min_version <= header.api_version <= api.max_version:
             return None
+        if api.coordinates and not self._broker.has_coordinators:
+            return handlers.Endpoint(
+                api, request_class(api.key), response_class(api.key), self._call_with_coordinators
+            )
         return handlers.endpoint(header.api_key)
 
     def refusal(self, header: RequestHeader) -> tuple[RequestHeader, handlers.Endpoint, Any] | None:
@@ -87,6 +92,18 @@ class Dispatcher:
         except Exception as error:
             return self.failed(connection, header, endpoint, error)
         return response
+
+    def _call_with_coordinators(self, context: RequestContext, request: Any) -> Awaitable[Any]:
+        """Make the coordinators, then call the handler of an API that needs them."""
+        context.connection.keep_frame()
+        return self._after_coordinators(context, request)
+
+    async def _after_coordinators(self, context: RequestContext, request: Any) -> Any:
+        await self._broker.make_coordinators()
+        response = handlers.endpoint(context.api_key).handle(context, request)
+        if type(response) is GeneratorType:
+            response = await self._broker.turns.finish(response)
+        return await response if isinstance(response, Awaitable) else response
 
     def failed(
         self, connection: Requester, header: RequestHeader, endpoint: handlers.Endpoint, error: Exception

@@ -55,6 +55,7 @@ async def _assign(context: RequestContext, request: InitProducerIdRequest) -> Pr
         raise KafkaError(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:
         return Producer(await context.broker.producer_ids.next_producer_id(), 0)
+    await context.broker.make_coordinators()
     return await context.broker.transactions.init_producer_id(
         request.transactional_id,
         request.transaction_timeout_ms,

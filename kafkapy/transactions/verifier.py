@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkapy.coordination.answer import Answer
 from kafkapy.coordination.partitioning import partition_of
@@ -29,9 +29,11 @@ from kafkapy.protocol.messages.add_partitions_to_txn import (
 )
 from kafkapy.protocol.topic_names import TRANSACTION_STATE_TOPIC
 from kafkapy.protocol.types import TopicPartition
-from kafkapy.transactions.coordinator import TransactionCoordinator
 from kafkapy.transactions.metadata import EPOCH_AT_EACH_END
 from kafkapy.transactions.state_machine import Producer
+
+if TYPE_CHECKING:
+    from kafkapy.transactions.coordinator import TransactionCoordinator
 
 Refusals = dict[TopicPartition, ErrorCode]
 """The partitions that are not part of the transaction, each with the error for the producer."""
@@ -89,7 +91,7 @@ class Verifier:
         self,
         metadata: MetadataCache,
         inter_broker: InterBroker,
-        own: TransactionCoordinator,
+        own: Callable[[], TransactionCoordinator | None],
         *,
         node_id: int,
         is_enabled: Callable[[], bool],
@@ -97,7 +99,7 @@ class Verifier:
         retry_seconds: float,
         most_retry_seconds: float,
     ) -> None:
-        """`own` is the coordinator of this broker, which is `node_id`.
+        """`own` has the coordinator of this broker, which is `node_id`, once it is made.
 
         `is_enabled` says whether partitions are verified that a producer has added. `seconds` is the limit
         for the answer of another broker.
@@ -150,7 +152,10 @@ class Verifier:
         if broker is None:
             return asked.refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if broker == self._node_id:
-            return self._add(asked) if asked.adds else self._verify(asked)
+            own = self._own()
+            if own is None:
+                return asked.refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            return self._add(own, asked) if asked.adds else self._verify(own, asked)
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Refusals] = loop.create_future()
         self._waiting.setdefault(broker, deque()).append((asked, answer))
@@ -158,13 +163,13 @@ class Verifier:
             self._asking[broker] = loop.create_task(self._ask_all(broker))
         return answer
 
-    def _add(self, asked: Participation) -> Refusals | asyncio.Future[Refusals]:
+    def _add(self, own: TransactionCoordinator, asked: Participation) -> Refusals | asyncio.Future[Refusals]:
         """Have this broker's coordinator add the partitions."""
         image = self._metadata.image
         if any(image.partition(*partition) is None for partition in asked.partitions):
             return asked.refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         answer: Answer[Refusals] = Answer()
-        self._own.add_partitions(
+        own.add_partitions(
             asked.transactional_id,
             Producer(asked.producer_id, asked.producer_epoch),
             asked.partitions,
@@ -173,12 +178,10 @@ class Verifier:
         )
         return answer.result()
 
-    def _verify(self, asked: Participation) -> Refusals:
+    def _verify(self, own: TransactionCoordinator, asked: Participation) -> Refusals:
         """Have this broker's coordinator verify the partitions."""
         try:
-            found = self._own.verify(
-                asked.transactional_id, Producer(asked.producer_id, asked.producer_epoch)
-            )
+            found = own.verify(asked.transactional_id, Producer(asked.producer_id, asked.producer_epoch))
         except KafkaError as error:
             return asked.refused(error.code)
         if found.issuperset(asked.partitions):

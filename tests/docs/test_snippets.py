@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from kafkapy.assignors import GroupSpec, MemberSpec, TopicSpec
-from kafkapy.groups.consumer.target import UnusableAssignorError, load_assignors
+from kafkapy.errors import UnusableAssignorError
+from kafkapy.groups.consumer.target import load_assignors
 from kafkapy.policies import (
     AlterConfigPolicy,
     ConfigRequest,

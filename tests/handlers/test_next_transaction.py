@@ -77,6 +77,7 @@ class Stage:
         self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
 
     async def _prepare(self, core: BrokerCore) -> None:
+        await core.make_coordinators()
         add_partitions = core.transactions.add_partitions
 
         def add(

@@ -77,7 +77,14 @@ def serving(
         parts = {"turns": Turns(loop), "validation": Validation(pool, 2)}
         broker = cast(
             "Any",
-            SimpleNamespace(config=config, cluster_id="test-cluster", node_id=1, clustered=False, **parts),
+            SimpleNamespace(
+                config=config,
+                cluster_id="test-cluster",
+                node_id=1,
+                clustered=False,
+                has_coordinators=True,
+                **parts,
+            ),
         )
         server = Server(config, loop, broker.validation, cold_reads)
         server.bind(config.listeners)

@@ -123,11 +123,12 @@ class World:
         self.cache.publish(replace(MetadataImage().with_topics(topics), brokers=brokers))
         self.coordinators = Coordinators()
         self.own = OwnCoordinator()
+        self.is_made = True
         self.is_enabled = True
         self.verifier = Verifier(
             self.cache,
             self.coordinators,  # type: ignore[arg-type]
-            self.own,  # type: ignore[arg-type]
+            lambda: self.own if self.is_made else None,  # type: ignore[arg-type, return-value]
             node_id=node_id,
             is_enabled=lambda: self.is_enabled,
             seconds=1.0,
@@ -255,6 +256,14 @@ async def test_this_brokers_coordinator_verifies_at_once() -> None:
     assert world.ask(name, T0) == {T0: ErrorCode.INVALID_PRODUCER_EPOCH}
     assert world.ask(name, T0) == {T0: ErrorCode.CONCURRENT_TRANSACTIONS}
     assert world.coordinators.asked == []
+
+
+async def test_this_brokers_coordinator_is_loading_until_it_is_made() -> None:
+    world = World(node_id=1)
+    (name,) = named(0, 1)
+    world.is_made = False
+    assert world.ask(name, T0) == {T0: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+    assert world.ask(name, T0, adds=True) == {T0: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 
 
 async def test_this_brokers_coordinator_adds_at_once_or_when_it_is_written() -> None:

@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import Final
 
 from kafkapy.assignors import Assignor, AssignorError, GroupSpec, MemberSpec, Topics, TopicSpec
+from kafkapy.errors import UnusableAssignorError
 from kafkapy.groups.consumer import records
 from kafkapy.groups.consumer.group import ConsumerGroup
 from kafkapy.groups.consumer.member import ConsumerMember
@@ -31,10 +32,6 @@ BUILT_IN: Final[Mapping[str, type[Assignor]]] = {"uniform": UniformAssignor, "ra
 _SETTING: Final = "group.consumer.assignors"
 QUICK: Final = 2_000
 """The members and partitions whose assignment takes a few milliseconds at most."""
-
-
-class UnusableAssignorError(Exception):
-    """An assignor cannot be used; the message is one line for the operator."""
 
 
 def load_assignors(names: Sequence[str]) -> dict[str, Assignor]:

@@ -12,9 +12,10 @@ import pytest
 import kafkapy
 from kafkapy.assignors import Assignment, Assignor, AssignorError, GroupSpec, MemberSpec, Topics, TopicSpec
 from kafkapy.broker.core import StartError
+from kafkapy.errors import UnusableAssignorError
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.consumer.range_assignor import RangeAssignor
-from kafkapy.groups.consumer.target import UnusableAssignorError, compute_targets, load_assignors
+from kafkapy.groups.consumer.target import compute_targets, load_assignors
 from kafkapy.groups.consumer.uniform_assignor import UniformAssignor
 from kafkapy.metadata.image import Broker, PartitionState, Topic
 from kafkapy.protocol.types import Uuid
