@@ -30,7 +30,9 @@ from typing import Final
 
 from kafkapy import handlers
 from kafkapy.handlers.context import RequestContext
+from kafkapy.protocol.codec import encode
 from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.frames import response_frame
 from kafkapy.protocol.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -38,6 +40,7 @@ from kafkapy.protocol.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
+from kafkapy.protocol.types import Part
 
 FIRST_VERSION_WITH_SOFTWARE: Final = 3
 FIRST_VERSION_WITH_NODE: Final = 5
@@ -71,8 +74,8 @@ ONLY_ALONE: Final = (
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
-    """Answer the table."""
+def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse | list[Part]:
+    """Answer the table, which is encoded once: all clients ask for it after a restart."""
     if context.api_version >= FIRST_VERSION_WITH_SOFTWARE and not (
         _SOFTWARE.fullmatch(request.client_software_name)
         and _SOFTWARE.fullmatch(request.client_software_version)
@@ -87,10 +90,8 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
             broker.node_id,
         ):
             return ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED, api_keys=[])
-    return _table(
-        clustered=context.broker.clustered,
-        features_from_0=context.api_version >= FIRST_VERSION_WITH_FEATURES_FROM_0,
-    )
+    body = _encoded(context.api_version, clustered=context.broker.clustered)
+    return [response_frame(context.api_key, context.api_version, context.correlation_id, body)]
 
 
 def unsupported_version(*, clustered: bool) -> ApiVersionsResponse:
@@ -104,6 +105,12 @@ def unsupported_version(*, clustered: bool) -> ApiVersionsResponse:
 def features(*, clustered: bool) -> dict[str, tuple[int, int]]:
     """The lowest and the highest level of each feature that is served."""
     return {name: levels for name, levels in FEATURES.items() if not (clustered and name in ONLY_ALONE)}
+
+
+@cache
+def _encoded(version: int, *, clustered: bool) -> bytes:
+    table = _table(clustered=clustered, features_from_0=version >= FIRST_VERSION_WITH_FEATURES_FROM_0)
+    return encode(table, version)
 
 
 @cache

@@ -183,8 +183,6 @@ class Server:
                 continue
             try:
                 sock.setblocking(False)
-                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
                 channel = PlainChannel(sock)
                 made = Connection(self.shared, listener, channel, host, address[1], self._forget)
                 self.connections[made] = None
@@ -302,7 +300,9 @@ def _listen(listener: Listener, config: BrokerConfig) -> socket.socket:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
                 sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(bool(listener.host)))
-            # Accepted sockets inherit these.
+            # Accepted sockets inherit all of these, which saves calls for each connection.
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             for option, setting in (
                 (socket.SO_RCVBUF, "socket.receive.buffer.bytes"),
                 (socket.SO_SNDBUF, "socket.send.buffer.bytes"),

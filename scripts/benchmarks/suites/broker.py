@@ -16,6 +16,7 @@ from scripts.benchmarks.java_perf import java_perf
 from scripts.benchmarks.latency import end_to_end, synchronous_produce
 from scripts.benchmarks.load import ColdLoad, Load, Target
 from scripts.benchmarks.neighbours import beside, beside_all
+from scripts.benchmarks.reconnecting import reconnecting
 from scripts.benchmarks.start import start
 from scripts.benchmarks.streaming import streaming
 from scripts.benchmarks.topics import creating_topics
@@ -33,6 +34,7 @@ LOADS: Final[Loads[Target]] = {
     "stalls": Load("small requests beside all of these, and searches by time", beside_all),
     "end-to-end": Load("produce to consume, one record at a time", end_to_end),
     "connections": Load("2,000 open connections", open_connections),
+    "reconnect": ColdLoad("10,000 clients after a restart", reconnecting),
     "topics": Load("500 topics of 4 partitions", creating_topics(500, 4)),
 }
 
