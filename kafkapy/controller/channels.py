@@ -5,6 +5,11 @@ refuse what is out of date, by epochs. It ends when its broker is gone, has star
 the controller any more; a broker that comes back is told everything from the start. The controller's own
 broker is called directly.
 
+A broker answers a StopReplica when its deletions are on disk, for which it writes the checkpoints of all its
+logs. So those that wait are sent as one, after the UpdateMetadata between them, which they do not depend on.
+Otherwise the deletion of 8,000 partitions, which the controller begins for 100 at once, would write all
+checkpoints 80 times.
+
 Source: Kafka's ControllerChannelManager and RequestSendThread.
 """
 
@@ -14,7 +19,7 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Protocol
 
 from kafkapy.controller.request_batch import ControlRequest
@@ -30,6 +35,9 @@ logger = logging.getLogger(__name__)
 
 BACKOFF_SECONDS: Final = 0.1
 """The pause after a broker could not be asked."""
+
+STOPPED_AT_ONCE: Final = 2_000
+"""About how many partitions one StopReplica names."""
 
 Answered = Callable[[Broker, ControlRequest, Any], None]
 """Called with the broker, the request and the response."""
@@ -128,7 +136,32 @@ class _Channel(ABC):
             self._filled.clear()
             while self._queue:
                 request = self._queue.popleft()
+                if isinstance(request, StopReplicaRequest):
+                    await self._stop([request])
+                else:
+                    self._answered(self._broker, request, await self._ask(request))
+
+    async def _stop(self, requests: list[StopReplicaRequest]) -> None:
+        """Send a StopReplica together with those that wait now, and before them what lies between."""
+        count = _count(requests[0])
+        for _ in range(len(self._queue)):
+            request = self._queue[0]
+            if isinstance(request, LeaderAndIsrRequest) or count >= STOPPED_AT_ONCE:
+                break
+            self._queue.popleft()
+            if isinstance(request, StopReplicaRequest):
+                requests.append(request)
+                count += _count(request)
+            else:
                 self._answered(self._broker, request, await self._ask(request))
+        response = await self._ask(_together(requests))
+        errors = {(each.topic_name, each.partition_index): each for each in response.partition_errors}
+        for request in requests:
+            named = [key for key in _named(request) if key in errors]
+            part = StopReplicaResponse(
+                error_code=response.error_code, partition_errors=[errors[key] for key in named]
+            )
+            self._answered(self._broker, request, part)
 
     @abstractmethod
     async def _ask(self, request: ControlRequest) -> Any:
@@ -185,3 +218,26 @@ class _PeerChannel(_Channel):
                     logger.exception("the controller cannot ask broker %d", self._broker.id)
                 is_told = True
             await asyncio.sleep(BACKOFF_SECONDS)
+
+
+def _count(request: StopReplicaRequest) -> int:
+    """The partitions of a request."""
+    return sum(len(topic.partition_states) for topic in request.topic_states)
+
+
+def _named(request: StopReplicaRequest) -> Iterator[tuple[str, int]]:
+    """The partitions of a request, each with the name of its topic."""
+    for topic in request.topic_states:
+        for state in topic.partition_states:
+            yield topic.topic_name, state.partition_index
+
+
+def _together(requests: Sequence[StopReplicaRequest]) -> StopReplicaRequest:
+    """One request for all, which the same controller sends to the same broker."""
+    first = requests[0]
+    return StopReplicaRequest(
+        controller_id=first.controller_id,
+        controller_epoch=first.controller_epoch,
+        broker_epoch=first.broker_epoch,
+        topic_states=[topic for each in requests for topic in each.topic_states],
+    )
