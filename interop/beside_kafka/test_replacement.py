@@ -19,8 +19,9 @@ from interop.beside_kafka.mixed_cluster import KAFKA, KAFKAPY, MixedCluster
 from interop.beside_kafka.records import wait_until_equal
 from interop.support.waiting import wait_until
 from kafkapy.inter_broker.peers import PeerError
-from tests.crash.history import Acked, History, Partition, check
 from tests.crash.load import RecordingProducer, random_value, read_pass
+from tests.promises.checker import check
+from tests.promises.history import Acked, History, Partition
 
 SEEDS = int(os.environ.get("KAFKAPY_MIXED_SEEDS", "1"))
 """How many random schedules are tried; each takes one to two minutes."""

@@ -2,7 +2,7 @@
 
 They are idempotent producers, a reader and a consumer group.
 
-The clients run in threads and write one history (tests/crash/history.py). While faults are there, a leader or
+The clients run in threads and write one history (tests/promises). While faults are there, a leader or
 coordinator that was deposed and does not know it yet may answer a client with an old end or an old commit, as
 in Apache Kafka. So ends and commits are asked for when all is healed.
 """
@@ -21,7 +21,8 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from tests.crash.history import (
+from tests.crash.load import RECONNECT, RecordingProducer, random_value
+from tests.promises.history import (
     Acked,
     CommitAcked,
     CommitSent,
@@ -32,8 +33,8 @@ from tests.crash.history import (
     ReadFrom,
     ReadTo,
     Sent,
+    checksum_of,
 )
-from tests.crash.load import RECONNECT, RecordingProducer, checksum_of, random_value
 
 GROUP: Final = "readers"
 _BURST: Final = 10

@@ -17,8 +17,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from interop.cluster.conftest import StartCluster
 from interop.support.cluster_processes import ClusterProcesses
 from interop.support.waiting import wait_until
-from tests.crash.history import Acked, History, Partition, check
 from tests.crash.load import RecordingProducer, random_value, read_pass
+from tests.promises.checker import check
+from tests.promises.history import Acked, History, Partition
 
 pytestmark = pytest.mark.slow
 

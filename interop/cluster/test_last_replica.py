@@ -26,11 +26,12 @@ from confluent_kafka.admin import (
 from interop.cluster.conftest import StartCluster
 from interop.support.cluster_processes import ClusterProcesses
 from interop.support.waiting import wait_until
-from tests.crash.history import Acked, Anomaly, History, check
 from tests.crash.load import RecordingProducer, random_value, read_pass
 from tests.crash.loop_disk import LoopDisk, why_not
 from tests.crash.power_scenes import lose_power
 from tests.crash.results import note
+from tests.promises.checker import check
+from tests.promises.history import Acked, Anomaly, History
 from tests.servers.kafkapy_process import KafkapyProcess
 from tests.servers.server_process import ServerProcess
 

@@ -19,9 +19,10 @@ from interop.cluster.conftest import StartCluster
 from interop.support.cluster_processes import ClusterProcesses
 from interop.support.waiting import wait_until
 from interop.support.zookeeper_client import looking_at
-from tests.crash.history import Acked, History, check
 from tests.crash.load import RecordingProducer, read_pass
 from tests.crash.loop_disk import LoopDisk, why_not
+from tests.promises.checker import check
+from tests.promises.history import Acked, History
 from tests.servers.kafkapy_process import KafkapyProcess
 from tests.servers.server_process import ServerProcess
 

@@ -15,8 +15,9 @@ from interop.cluster.scene import BROKERS, Scene
 from interop.support.waiting import wait_until
 from kafkapy.inter_broker.peers import PeerAddress, PeerError, TcpPeers
 from kafkapy.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from tests.crash.history import CommitFetched, Finding, Partition, check
 from tests.crash.load import Committer, read_pass
+from tests.promises.checker import check
+from tests.promises.history import CommitFetched, Finding, Partition
 
 _COMPLAINT: Final = re.compile(r" (ERROR|CRITICAL) |^Traceback|^\w+(Error|Exception):")
 _EXCUSED: Final = re.compile(

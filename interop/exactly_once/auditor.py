@@ -26,9 +26,17 @@ from kafkapy.protocol.messages.fetch import (
 )
 from kafkapy.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kafkapy.protocol.records import Record, crc_is_valid, decode_records, iter_headers
-from tests.crash.history import EndOffset, Event, Partition, Read, ReadFrom, ReadTo, StableOffset
-from tests.crash.load import checksum_of
 from tests.network.raw_client import RawClient
+from tests.promises.history import (
+    EndOffset,
+    Event,
+    Partition,
+    Read,
+    ReadFrom,
+    ReadTo,
+    StableOffset,
+    checksum_of,
+)
 
 NAME = "auditor"
 _VERSION = 12

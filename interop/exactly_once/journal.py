@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from tests.crash import history
-from tests.crash.history import Event, History, Partition, Source
+from tests.promises import history
+from tests.promises.history import Event, History, Partition, Source
 
 SUFFIX: Final = ".journal"
 

@@ -28,7 +28,8 @@ from kafkapy.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from kafkapy.protocol.records import Record, build_batch
-from tests.crash.history import (
+from tests.network.raw_client import RawClient
+from tests.promises.history import (
     Acked,
     CommitAcked,
     CommitSent,
@@ -37,9 +38,8 @@ from tests.crash.history import (
     Sent,
     TransactionEnded,
     TransactionEnding,
+    checksum_of,
 )
-from tests.crash.load import checksum_of
-from tests.network.raw_client import RawClient
 
 CORRELATION_ID = 7
 TIMEOUT_MS = 60_000

@@ -3,8 +3,8 @@
 Banks write a ledger in transactions, copiers copy it in transactions (worker.py), all through a proxy that
 delays, doubles and loses their frames (frame_proxy.py). By a seed the broker is killed, and workers are
 killed, paused for longer than a transaction may last, and doubled. When enough is written, everything is
-healed, the banks stop, and the copiers copy the rest. Then the history of all (tests/crash/history.py) must
-have no anomaly, the ledger and its copies must say the same of each account, and nothing may be gained.
+healed, the banks stop, and the copiers copy the rest. Then the history of all (tests/promises) must have no
+anomaly, the ledger and its copies must say the same of each account, and nothing may be gained.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from interop.exactly_once.worker import COPIES, GROUP, LEDGER, Order, amounts
 from interop.exactly_once.workforce import Workforce
 from interop.support.known_topics import create_topics
 from interop.support.waiting import wait_until
-from tests.crash.history import Finding, TransactionEnded, check
 from tests.crash.load import Committer, read_pass
+from tests.promises.checker import check
+from tests.promises.history import Finding, TransactionEnded
 
 PARTITIONS: Final = 4
 BANKS: Final = 2

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from interop.exactly_once.journal import SUFFIX, Journal, merged
-from tests.crash.history import Acked, Event, Read, ReadFrom, Sent, Source, TransactionEnded
+from tests.promises.history import Acked, Event, Read, ReadFrom, Sent, Source, TransactionEnded
 
 PLACE = ("topic", 0)
 COPY = Sent("p", 1, PLACE, 7, transaction="p 0", source=Source("g", PLACE, 3))

@@ -26,10 +26,11 @@ from interop.exactly_once.journal import SUFFIX, Journal, JournaledHistory, merg
 from interop.exactly_once.raw_transactions import ONE_EPOCH, OWN_EPOCHS, RawTransactions, Versions
 from interop.support.known_topics import create_topics
 from interop.support.waiting import wait_until
-from tests.crash.history import CommitFetched, check
 from tests.crash.load import Committer, read_pass
 from tests.crash.results import note
 from tests.network.raw_client import RawClient
+from tests.promises.checker import check
+from tests.promises.history import CommitFetched
 
 REQUESTS: Final = int(os.environ.get("KAFKAPY_LATE_REQUESTS", "200"))
 PARTITIONS: Final = 3

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from interop.exactly_once.journal import Journal
-from tests.crash.history import (
+from tests.promises.history import (
     Acked,
     CommitSent,
     Partition,
@@ -21,8 +21,8 @@ from tests.crash.history import (
     Source,
     TransactionEnded,
     TransactionEnding,
+    checksum_of,
 )
-from tests.crash.load import checksum_of
 
 RECONNECT: Final = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 500}
 TIMEOUT_MS: Final = 5_000

@@ -28,7 +28,7 @@ from interop.exactly_once.transactions import (
     Outgoing,
     Transactions,
 )
-from tests.crash.history import Partition, Source
+from tests.promises.history import Partition, Source
 
 FENCED: Final = 3
 """The exit status of a worker that was fenced."""

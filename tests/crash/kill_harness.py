@@ -4,7 +4,8 @@ Each round: producers send, a group commits, and at some moment the broker is en
 of its disk's power (power_scenes.py). The moment is random, or that at which files of a certain name appear:
 a rolled segment, a compacted one. It must start again by itself, quickly; now and then it is ended once more
 right after. Clients go on where they were; what is in the log is read and compared with all that was
-acknowledged and read before. At the end, after a last full pass, history.py names every anomaly.
+acknowledged and read before. At the end, after a last full pass, the checker (tests/promises) names every
+anomaly.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.crash.history import Acked, Finding, History, Partition, check
 from tests.crash.load import Committer, LoadError, RecordingProducer, create_topic, random_value, read_pass
+from tests.promises.checker import check
+from tests.promises.history import Acked, Finding, History, Partition
 from tests.servers.kafkapy_process import KafkapyProcess
 
 TOPICS = {

@@ -1,4 +1,4 @@
-"""Producers and readers with confluent-kafka that record a history (history.py).
+"""Producers and readers with confluent-kafka that record a history (tests/promises).
 
 Everything runs in the caller's thread: deliveries are noted when `poll` calls back, so the order of events is
 the order in which a client learned of them.
@@ -12,7 +12,6 @@ import random
 import sys
 import threading
 import time
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -20,7 +19,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.crash.history import (
+from tests.promises.history import (
     Acked,
     CommitAcked,
     CommitFetched,
@@ -33,6 +32,7 @@ from tests.crash.history import (
     ReadTo,
     Sent,
     StableOffset,
+    checksum_of,
 )
 
 DEADLINE = 60.0
@@ -160,11 +160,6 @@ def _yielding(make: Callable[[], Producer]) -> Producer:
         return make()
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(made).result()
-
-
-def checksum_of(key: bytes, value: bytes) -> int:
-    """Return the checksum by which records are compared."""
-    return zlib.crc32(value, zlib.crc32(key))
 
 
 def random_value(chance: random.Random, limit: int) -> bytes:

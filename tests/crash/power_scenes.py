@@ -12,9 +12,10 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.crash.history import Acked, EndOffset, History, Partition, check
 from tests.crash.load import RECONNECT, Committer, RecordingProducer, create_topic, random_value, read_pass
 from tests.crash.loop_disk import LoopDisk
+from tests.promises.checker import check
+from tests.promises.history import Acked, EndOffset, History, Partition
 from tests.servers.kafkapy_process import KafkapyProcess
 from tests.servers.server_process import ServerProcess
 

@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException
 
-from tests.crash.history import Acked, History, check
 from tests.crash.kill_harness import TOPICS
 from tests.crash.load import RecordingProducer, create_topic, random_value, read_pass
 from tests.crash.results import note
+from tests.promises.checker import check
+from tests.promises.history import Acked, History
 from tests.servers.kafkapy_process import KafkapyProcess
 
 POINTS = int(os.environ.get("KAFKAPY_CRASH_POINTS", "8"))

@@ -22,13 +22,14 @@ from confluent_kafka.admin import AdminClient
 
 from kafkapy.protocol.errors import NONE, ErrorCode
 from tests.crash import tmpfs_disk
-from tests.crash.history import Acked, History, Sent, check
-from tests.crash.load import RECONNECT, Committer, checksum_of, create_topic, read_pass
+from tests.crash.load import RECONNECT, Committer, create_topic, read_pass
 from tests.crash.loop_disk import LoopDisk, why_not
 from tests.crash.power_scenes import broker_on
 from tests.crash.results import note
 from tests.handlers.group_client import commit
 from tests.network.raw_client import RawClient, eventually
+from tests.promises.checker import check
+from tests.promises.history import Acked, History, Sent, checksum_of
 from tests.servers.kafkapy_process import KafkapyProcess
 
 RECORDS = int(os.environ.get("KAFKAPY_FULL_DISK_RECORDS", "12000"))

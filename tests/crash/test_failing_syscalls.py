@@ -20,9 +20,10 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.crash.history import Acked, History, check
 from tests.crash.load import RECONNECT, LoadError, RecordingProducer, create_topic, random_value, read_pass
 from tests.crash.results import note
+from tests.promises.checker import check
+from tests.promises.history import Acked, History
 from tests.servers.kafkapy_process import KafkapyProcess
 
 CALLS = int(os.environ.get("KAFKAPY_FAILED_SYSCALLS", "5"))

@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.history import Anomaly, History, check
 from tests.crash.kill_harness import SETTINGS, run
 from tests.crash.load import RecordingProducer, create_topic, read_pass
 from tests.crash.loop_disk import LoopDisk, why_not
 from tests.crash.power_scenes import SCENES, broker_on, lose_power
 from tests.crash.results import note
+from tests.promises.checker import check
+from tests.promises.history import Anomaly, History
 
 CUTS = int(os.environ.get("KAFKAPY_POWER_CUTS", "8"))
 """Under load; a scene plays a quarter as often."""

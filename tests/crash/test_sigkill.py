@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.history import Anomaly, History, check
 from tests.crash.kill_harness import SETTINGS, run
 from tests.crash.load import RecordingProducer, create_topic, read_pass
 from tests.crash.results import note
+from tests.promises.checker import check
+from tests.promises.history import Anomaly, History
 from tests.servers.kafkapy_process import KafkapyProcess
 
 KILLS = int(os.environ.get("KAFKAPY_KILLS", "12"))

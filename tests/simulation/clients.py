@@ -8,7 +8,6 @@ the first request may still be on its way.
 from __future__ import annotations
 
 import asyncio
-import zlib
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -43,8 +42,21 @@ from kafkapy.protocol.records import Record, build_batch, decode_records
 from kafkapy.protocol.special_timestamps import LATEST
 from kafkapy.protocol.topic_names import GROUP_METADATA_TOPIC
 from kafkapy.protocol.types import ZERO_UUID
+from tests.promises.history import (
+    Acked,
+    CommitAcked,
+    CommitFetched,
+    CommitSent,
+    EndOffset,
+    Partition,
+    Read,
+    ReadFrom,
+    ReadTo,
+    Sent,
+    checksum_of,
+)
 from tests.simulation.determinism import START_MS
-from tests.simulation.promises import Partition, Promises, Sent
+from tests.simulation.witness import Witness
 from tests.simulation.world import World
 
 TIMEOUT: Final = 1.5
@@ -204,12 +216,12 @@ class SimulatedProducer(Client):
         world: World,
         name: str,
         addresses: Mapping[int, PeerAddress],
-        promises: Promises,
+        witness: Witness,
         partitions: list[Partition],
     ) -> None:
         super().__init__(world, name, addresses)
         self.acked = 0
-        self._promises = promises
+        self._witness = witness
         self._partitions = partitions
         self._number = 0
         self._producer_id = -1
@@ -247,7 +259,7 @@ class SimulatedProducer(Client):
         for number in range(first, first + count):
             key, value = f"{self.name}:{number}".encode(), chance.randbytes(int(600 ** chance.random()))
             records.append(Record(-1, START_MS + int(self.world.now * 1000), key, value))
-            self._promises.sent(Sent(self.name, number), partition, checksum_of(key, value))
+            self._witness.see(Sent(self.name, number, partition, checksum_of(key, value)))
         sequence = self._sequences.get(partition, 0)
         self._sequences[partition] = sequence + count
         data = build_batch(
@@ -272,7 +284,7 @@ class SimulatedProducer(Client):
         """A batch is written at `offset`."""
         self.world.note(self.name, "acknowledged", *batch.partition, batch.first, offset)
         for at in range(batch.size):
-            self._promises.acknowledged(Sent(self.name, batch.first + at), offset + at)
+            self._witness.see(Acked(self.name, batch.first + at, offset + at))
         self.acked += batch.size
 
     def require_retriable(self, batch: Batch, code: int, *, by_leader: bool) -> None:
@@ -290,7 +302,7 @@ class SimulatedProducer(Client):
     async def _send(self, batch: Batch) -> None:
         while True:
             leader = await self.leader_of(batch.partition)
-            by_leader = self._promises.is_led_by(leader, batch.partition)
+            by_leader = self._witness.is_led_by(leader, batch.partition)
             try:
                 answer = await self.ask(leader, self.produce_request(batch))
             except PeerError:
@@ -316,15 +328,14 @@ class SimulatedReader(Client):
         world: World,
         name: str,
         addresses: Mapping[int, PeerAddress],
-        promises: Promises,
+        witness: Witness,
         partition: Partition,
     ) -> None:
         super().__init__(world, name, addresses)
         self.position = 0
-        self._known_end = 0
-        """The high watermark that this reader was told last."""
-        self._promises = promises
+        self._witness = witness
         self._partition = partition
+        witness.see(ReadFrom(name, partition, self.position, dense=True))
 
     async def run(self) -> None:
         """Read for ever."""
@@ -342,20 +353,21 @@ class SimulatedReader(Client):
         await self.read_known(self.world.now + JUDGED_AFTER)
 
     async def read_known(self, deadline: float) -> None:
-        """Read everything that was acknowledged, until `deadline` at the latest.
+        """Read everything that was acknowledged, until `deadline` at the latest, and end this pass.
 
         The leader may be away, or one that does not know yet that another one has followed it.
         """
-        while self.position < self._promises.known_end(self._partition) and self.world.now < deadline:
+        while self.position < self._witness.known_end(self._partition) and self.world.now < deadline:
             await self.read_some()
             await asyncio.sleep(BACKOFF)
+        self._witness.see(ReadTo(self.name, self._partition, self.position))
 
     async def end(self) -> int:
         """The high watermark, by ListOffsets."""
         topic, index = self._partition
         while True:
             leader = await self.leader_of(self._partition)
-            known = max(self._promises.end(self._partition), self._known_end, self.position)
+            self._witness.see_end_asked(self.name, self._partition)
             wanted = ListOffsetsPartition(
                 partition_index=index,
                 current_leader_epoch=self.leader_epoch_of(self._partition),
@@ -372,8 +384,7 @@ class SimulatedReader(Client):
                 continue
             if not told.error_code:
                 offset: int = told.offset
-                self._promises.told_end(self.name, self._partition, known, offset)
-                self._known_end = offset
+                self._witness.see(EndOffset(self._partition, offset, self.name))
                 return offset
             self.forget_leader(self._partition)
             await asyncio.sleep(BACKOFF)
@@ -422,15 +433,9 @@ class SimulatedReader(Client):
         for record in records:
             key, value = bytes(record.key or b""), bytes(record.value or b"")
             producer, _, number = key.decode().rpartition(":")
-            if record.offset != self.position:
-                self.world.failed(f"{self.name} asked for {self._partition}@{self.position}: {record.offset}")
-            self._promises.read(
-                self.name,
-                self._partition,
-                record.offset,
-                Sent(producer, int(number)),
-                checksum_of(key, value),
-            )
+            checksum = checksum_of(key, value)
+            read = Read(self.name, self._partition, record.offset, producer, int(number), checksum)
+            self._witness.see(read)
             self.position = record.offset + 1
 
 
@@ -465,11 +470,11 @@ class SimulatedCommitter(GroupClient):
     """Commits offsets of a group that nobody joins, and fetches them."""
 
     def __init__(
-        self, world: World, name: str, addresses: Mapping[int, PeerAddress], promises: Promises, at: Partition
+        self, world: World, name: str, addresses: Mapping[int, PeerAddress], witness: Witness, at: Partition
     ) -> None:
         super().__init__(world, name, addresses, name)
         self.commits = 0
-        self._promises = promises
+        self._witness = witness
         self._partition = at
 
     async def run(self, reader: SimulatedReader) -> None:
@@ -488,7 +493,7 @@ class SimulatedCommitter(GroupClient):
         topic, index = self._partition
         coordinator = await self.find()
         await self.leader_of(self._partition)  # for the id of the topic
-        self._promises.commit_sent(self.name, offset)
+        self._witness.see(CommitSent(self.name, self._partition, offset, may_be_late=True))
         one = OffsetCommitRequestPartition(partition_index=index, committed_offset=offset)
         request = OffsetCommitRequest(
             group_id=self.name,
@@ -504,7 +509,7 @@ class SimulatedCommitter(GroupClient):
         else:
             self.commits += 1
             self.world.note(self.name, "committed", offset)
-            self._promises.commit_acknowledged(self.name, offset)
+            self._witness.see(CommitAcked(self.name, self._partition, offset))
 
     async def fetch(self) -> None:
         """Ask for the committed offset until the latest coordinator answers.
@@ -516,7 +521,7 @@ class SimulatedCommitter(GroupClient):
         while True:
             coordinator = await self.find()
             await self.leader_of(self._partition)
-            by_leader = self._promises.is_led_by(coordinator, (GROUP_METADATA_TOPIC, 0))
+            by_leader = self._witness.is_led_by(coordinator, (GROUP_METADATA_TOPIC, 0))
             wanted = OffsetFetchRequestTopics(
                 name=topic, topic_id=self.id_of(topic), partition_indexes=[index]
             )
@@ -529,12 +534,7 @@ class SimulatedCommitter(GroupClient):
             told = answer.groups[0]
             if by_leader and not told.error_code and not told.topics[0].partitions[0].error_code:
                 offset = told.topics[0].partitions[0].committed_offset
-                self._promises.commit_fetched(self.name, offset)
+                self._witness.see(CommitFetched(self.name, self._partition, offset))
                 return
             self.coordinator = None
             await asyncio.sleep(BACKOFF)
-
-
-def checksum_of(key: bytes, value: bytes) -> int:
-    """What a record's content is compared by."""
-    return zlib.crc32(value, zlib.crc32(key))

@@ -17,8 +17,9 @@ from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import decode_response, encode_request
 from kafkapy.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
 from kafkapy.protocol.types import ApiKey
+from tests.promises.history import Partition
 from tests.simulation.clients import BACKOFF, PAUSE, TIMEOUT, Batch, SimulatedProducer
-from tests.simulation.promises import Partition, Promises
+from tests.simulation.witness import Witness
 from tests.simulation.world import World
 
 IN_FLIGHT: Final = 5
@@ -35,10 +36,10 @@ class PipelinedProducer(SimulatedProducer):
         world: World,
         name: str,
         addresses: Mapping[int, PeerAddress],
-        promises: Promises,
+        witness: Witness,
         partition: Partition,
     ) -> None:
-        super().__init__(world, name, addresses, promises, [partition])
+        super().__init__(world, name, addresses, witness, [partition])
         self._partition = partition
         self._unanswered: deque[Batch] = deque()
         self._until = 0.0
@@ -68,7 +69,7 @@ class PipelinedProducer(SimulatedProducer):
 
     async def _send_by(self, answers: _Answers, leader: int) -> None:
         """Send and receive until the connection is of no more use, or nothing is left."""
-        by_leader = self._promises.is_led_by(leader, self._partition)
+        by_leader = self._witness.is_led_by(leader, self._partition)
         sent = 0
         while self._has_more or self._unanswered:
             while sent < IN_FLIGHT and (sent < len(self._unanswered) or self._has_more):

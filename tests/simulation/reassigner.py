@@ -13,8 +13,8 @@ from kafkapy.protocol.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from tests.promises.history import Partition
 from tests.simulation.clients import BACKOFF, Client
-from tests.simulation.promises import Partition
 from tests.simulation.world import World
 
 PAUSE: Final = 3.0

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from kafkapy.inter_broker.peers import PeerAddress
+from tests.promises.history import Partition
 from tests.simulation.broker import ErrorsAreFailures, SimulatedBroker
 from tests.simulation.clients import SimulatedCommitter, SimulatedProducer, SimulatedReader
 from tests.simulation.determinism import deterministic
 from tests.simulation.metadata_tree import MemoryTree
 from tests.simulation.network import PORT, Network
-from tests.simulation.promises import Partition, Promises
+from tests.simulation.witness import Witness
 from tests.simulation.world import SimulationError, VirtualLoop, World
 
 CLIENTS_HOST: Final = "clients"
@@ -60,7 +61,7 @@ class Run:
     network: Network = field(init=False)
     tree: MemoryTree = field(init=False)
     clients: VirtualLoop = field(init=False)
-    promises: Promises = field(init=False)
+    witness: Witness = field(init=False)
     brokers: list[SimulatedBroker] = field(default_factory=list)
     producers: list[SimulatedProducer] = field(default_factory=list)
     readers: list[SimulatedReader] = field(default_factory=list)
@@ -70,7 +71,7 @@ class Run:
     def __post_init__(self) -> None:
         self.network = Network(self.world)
         self.tree = MemoryTree(self.world.note, servers=ZOOKEEPERS, later=self._after_the_others)
-        self.promises = Promises(self.world)
+        self.witness = Witness(self.world)
         self.clients = self.world.loop("clients")
         self.clients.connector = self.network.connector(CLIENTS_HOST)
 

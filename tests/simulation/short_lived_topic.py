@@ -1,6 +1,6 @@
 """A topic that is created, written, read and deleted over and over, under one name.
 
-Each life has a topic id, a producer, a reader and promises of its own. What belongs to an earlier life must
+Each life has a topic id, a producer, a reader and a witness of its own. What belongs to an earlier life must
 neither harm the present one nor be found in it: a delayed request of a client or of the controller, or a log
 that a broker kept while it was away.
 """
@@ -16,8 +16,9 @@ from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kafkapy.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kafkapy.protocol.types import Uuid
+from tests.promises.history import Partition
 from tests.simulation.clients import BACKOFF, JUDGED_AFTER, Client, SimulatedProducer, SimulatedReader
-from tests.simulation.promises import Partition, Promises
+from tests.simulation.witness import Witness
 from tests.simulation.world import World
 
 NAME: Final = "short-lived"
@@ -29,10 +30,10 @@ class _Life:
     """The topic from its creation to its deletion."""
 
     def __init__(
-        self, topic_id: Uuid, promises: Promises, producer: SimulatedProducer, reader: SimulatedReader
+        self, topic_id: Uuid, witness: Witness, producer: SimulatedProducer, reader: SimulatedReader
     ):
         self.topic_id = topic_id
-        self.promises = promises
+        self.witness = witness
         self.producer = producer
         self.reader = reader
         self.is_judged = False
@@ -76,17 +77,17 @@ class ShortLivedTopic(Client):
     async def _begin(self) -> _Life:
         topic_id = await self._create()
         self.lives += 1
-        promises = Promises(self.world, self._leader)
-        told = self._addresses, promises
+        witness = Witness(self.world, self._leader)
+        told = self._addresses, witness
         producer = SimulatedProducer(self.world, f"s{self.lives}", *told, [(NAME, 0)])
         reader = SimulatedReader(self.world, f"t{self.lives}", *told, (NAME, 0))
         producer.dead_topics = reader.dead_topics = self.dead_topics
-        return _Life(topic_id, promises, producer, reader)
+        return _Life(topic_id, witness, producer, reader)
 
     async def _judge(self, life: _Life) -> None:
         """Read everything that was acknowledged; leaders may be away as long as there are faults."""
         await life.reader.read_known(max(self.world.now, self._faults_until) + JUDGED_AFTER)
-        life.promises.check_all_read((NAME, 0), life.reader.position)
+        life.witness.judge()
         life.is_judged = True
 
     async def _create(self) -> Uuid:

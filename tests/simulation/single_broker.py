@@ -1,7 +1,7 @@
 """A scene with one broker: it is killed, loses its power, stops, and its network is slow.
 
-What clients were promised must hold through all of it (promises.py): nothing acknowledged is lost, doubled or
-reordered, no offset changes its content, the high watermark never goes back, and committed offsets stay.
+What clients were promised must hold through all of it (tests/promises): nothing acknowledged is lost, doubled
+or reordered, no offset changes its content, the high watermark never goes back, and committed offsets stay.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ def single_broker(run: Run) -> None:
     admin = Client(world, "admin", run.addresses)
     run.finish(create_topic(admin, TOPIC, PARTITIONS, 1, {}), "creating a topic")
     for name in ("p1", "p2", "p3"):
-        run.producers.append(SimulatedProducer(world, name, run.addresses, run.promises, partitions))
+        run.producers.append(SimulatedProducer(world, name, run.addresses, run.witness, partitions))
     for number, partition in enumerate(partitions):
-        run.producers.append(PipelinedProducer(world, f"q{number}", run.addresses, run.promises, partition))
-        reader = SimulatedReader(world, f"r{number}", run.addresses, run.promises, partition)
-        committer = SimulatedCommitter(world, f"g{number}", run.addresses, run.promises, partition)
+        run.producers.append(PipelinedProducer(world, f"q{number}", run.addresses, run.witness, partition))
+        reader = SimulatedReader(world, f"r{number}", run.addresses, run.witness, partition)
+        committer = SimulatedCommitter(world, f"g{number}", run.addresses, run.witness, partition)
         run.readers.append(reader)
         run.committers.append(committer)
         run.in_background(reader.run())
@@ -54,11 +54,11 @@ def check_at_the_end(run: Run, partitions: list[tuple[str, int]]) -> None:
     """Read everything again, and ask for every committed offset."""
     run.end_background()
     for number, partition in enumerate(partitions):
-        last = SimulatedReader(run.world, f"last{number}", run.addresses, run.promises, partition)
+        last = SimulatedReader(run.world, f"last{number}", run.addresses, run.witness, partition)
         run.finish(last.read_all(), f"reading {partition} to its end")
-        run.promises.check_all_read(partition, last.position)
     for committer in run.committers:
         run.finish(committer.fetch(), f"the committed offset of {committer.name}")
+    run.witness.judge()
 
 
 def _fault(run: Run, broker: SimulatedBroker, until: float) -> None:
@@ -76,7 +76,7 @@ def _fault(run: Run, broker: SimulatedBroker, until: float) -> None:
         if chance.random() < 0.5:
             broker.cut_power_after(chance.choice((1, 3, 10, 30, 100)))
         else:
-            run.promises.at_next_acknowledgement.append(broker.cut_power)
+            run.witness.at_next_acknowledgement.append(broker.cut_power)
     elif what == "stop":
         broker.stop(lambda: broker.start_later(chance.random()))
     elif what == "network":

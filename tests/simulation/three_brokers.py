@@ -3,7 +3,7 @@
 There are crashes, power cuts, partitions of the network, pauses and lost sessions.
 
 Topics have three replicas, min.insync.replicas=2, and producers wait for acks=all, some of them with several
-requests in flight. What clients were promised must hold (promises.py), and the replicas must agree
+requests in flight. What clients were promised must hold (tests/promises), and the replicas must agree
 (replicas.py). After the last fault every record must be acknowledged, and all replicas be in sync again.
 """
 
@@ -23,13 +23,13 @@ from tests.simulation.clients import (
 from tests.simulation.group_member import GroupMember, GroupPromises
 from tests.simulation.network import FAST, SLOW
 from tests.simulation.pipelined_producer import PipelinedProducer
-from tests.simulation.promises import Promises
 from tests.simulation.reassigner import Reassigner
 from tests.simulation.replicas import ReplicaChecks
 from tests.simulation.run import CLIENTS_HOST, Run, partitions_of
 from tests.simulation.short_lived_topic import NAME as SHORT_LIVED
 from tests.simulation.short_lived_topic import ShortLivedTopic
 from tests.simulation.single_broker import check_at_the_end, pause
+from tests.simulation.witness import Witness
 
 TOPIC: Final = "orders"
 PARTITIONS: Final = 2
@@ -66,7 +66,7 @@ def three_brokers(run: Run) -> None:
         broker = run.add_broker(node_id, {**random_settings(world.chance), **SETTINGS}, in_cluster=True)
         broker.session_seconds = SESSION_SECONDS
     checks = ReplicaChecks(world, run.tree, run.brokers)
-    run.promises = Promises(world, checks.leader)
+    run.witness = Witness(world, checks.leader)
     run.wait_for(lambda: all(broker.is_serving for broker in run.brokers), "the start of all brokers")
     run.network.doubled = world.chance.choice((0.0, 0.0, 0.02))
     partitions = [*partitions_of(TOPIC, PARTITIONS), (MOVED, 0)]
@@ -74,11 +74,11 @@ def three_brokers(run: Run) -> None:
     run.finish(create_topic(admin, TOPIC, PARTITIONS, BROKERS, {}), "creating a topic")
     run.finish(create_topic(admin, MOVED, 1, 2, {"min.insync.replicas": "1"}), "creating a topic")
     for name in ("p1", "p2", "p3"):
-        run.producers.append(SimulatedProducer(world, name, run.addresses, run.promises, partitions))
+        run.producers.append(SimulatedProducer(world, name, run.addresses, run.witness, partitions))
     for number, partition in enumerate(partitions):
-        run.producers.append(PipelinedProducer(world, f"q{number}", run.addresses, run.promises, partition))
-        reader = SimulatedReader(world, f"r{number}", run.addresses, run.promises, partition)
-        committer = SimulatedCommitter(world, f"g{number}", run.addresses, run.promises, partition)
+        run.producers.append(PipelinedProducer(world, f"q{number}", run.addresses, run.witness, partition))
+        reader = SimulatedReader(world, f"r{number}", run.addresses, run.witness, partition)
+        committer = SimulatedCommitter(world, f"g{number}", run.addresses, run.witness, partition)
         run.readers.append(reader)
         run.committers.append(committer)
         run.in_background(reader.run())
@@ -90,7 +90,7 @@ def three_brokers(run: Run) -> None:
     run.tree.created.append(lambda path: _lose_tree_at_registration(run, path, until))
     short_lived = ShortLivedTopic(world, run.addresses, until, checks.leader)
     run.in_background(short_lived.run())
-    promises = GroupPromises(world, run.promises.is_led_by)
+    promises = GroupPromises(world, run.witness.is_led_by)
     for name in ("m1", "m2", "m3"):
         member = GroupMember(world, name, run.addresses, "workers", promises, partitions)
         run.in_background(member.run())
@@ -136,7 +136,7 @@ def _fault(run: Run, until: float) -> None:
     elif what == "power":
         broker.cut_power_after(chance.choice((1, 3, 10, 30, 100)))
     elif what == "blackout":  # no replica is left that knows what was not synced
-        run.promises.at_next_acknowledgement.append(lambda: _black_out(run))
+        run.witness.at_next_acknowledgement.append(lambda: _black_out(run))
     elif what == "stop":
         broker.stop(lambda: broker.start_later(chance.random() * 2))
     elif what == "network":

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from tests.crash.history import (
+from tests.promises.history import (
     Anomaly,
     Check,
     CommitFetched,
@@ -22,10 +22,10 @@ from tests.crash.history import (
     Partition,
     Pass,
     ReadTo,
-    Source,
     passes_of,
+    place_name,
+    sent_records,
 )
-from tests.crash.log_checks import sent_records
 
 Way = tuple[str, Partition]
 """A group, and the partition that it copies."""
@@ -44,7 +44,8 @@ def check_sources(history: History) -> Iterator[Finding]:
         if source is None or source.offset >= complete.get(source.partition, 0):
             continue
         if source.offset not in visible[source.partition]:
-            yield Finding(Anomaly.COPY_OF_NOTHING, f"{_place(source)}, by {event.producer}")
+            where = f"{place_name(source.partition, source.offset)}, by {event.producer}"
+            yield Finding(Anomaly.COPY_OF_NOTHING, where)
 
 
 def check_copies(history: History) -> Iterator[Finding]:
@@ -129,10 +130,6 @@ def _complete(history: History) -> list[Pass]:
         for one in passes_of(history)
         if one.start.committed and one.start.offset == 0 and one.end is not None
     ]
-
-
-def _place(source: Source) -> str:
-    return f"{source.partition[0]}-{source.partition[1]}@{source.offset}"
 
 
 COPY_CHECKS: Final[tuple[Check, ...]] = (check_sources, check_copies)

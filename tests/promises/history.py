@@ -1,8 +1,8 @@
-"""The history of what clients saw, and a checker that finds anomalies in it.
+"""The history of what clients saw: its events, and the anomalies that may be in it.
 
-A history is a list of events in the order in which they were observed: a list index is a time. A test that
-drives a broker writes one down; `check` names every anomaly in it. The checker knows nothing of how the
-broker works, only what Kafka promises:
+A history is a list of events in the order in which they were observed: a list index is a time. Whatever
+drives a broker writes one down; the checker (checker.py) names every anomaly in it. It knows nothing of how
+the broker works, only what Kafka promises:
 
     an acknowledged record stays, at its offset, unchanged, once, in the order of its producer
     what was read stays, and every reader reads the same
@@ -16,11 +16,14 @@ partition. No event about a record that was sent means: unknown, it may be there
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import zlib
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 Partition = tuple[str, int]
+Record = tuple[str, int]
+"""Producer and number."""
 
 
 class Anomaly(StrEnum):
@@ -33,6 +36,7 @@ class Anomaly(StrEnum):
     SAME_OFFSET = "two records were acknowledged at one offset"
     INCONSISTENT_OFFSET = "readers found different records at one offset"
     READ_THEN_VANISHED = "a record that was read is gone"
+    OFFSET_GAP = "an offset has no record, where each has one"
     NONMONOTONIC_READ = "a reader was given offsets that do not rise"
     END_OFFSET_WENT_BACK = "the end of a partition went back"
     READ_BEYOND_END = "a record was read that lies beyond the end"
@@ -41,6 +45,7 @@ class Anomaly(StrEnum):
     DELETED_READ = "a deleted record was read"
     FAILED_READ = "a record was read whose producer was told that it failed"
     PHANTOM = "a record was read that nobody sent"
+    SENT_TWICE = "two records have one producer and number, so that nobody can tell them apart"
     UNSENT_ACK = "a record was acknowledged that nobody sent"
     CHANGED_CONTENT = "a record was read with other content than it was sent with"
     WRONG_PARTITION = "a record was read from another partition than it was sent to"
@@ -50,7 +55,7 @@ class Anomaly(StrEnum):
     ACKS_REORDERED = "an idempotent producer's records were acknowledged at offsets that do not rise"
     COMMIT_LOST = "an acknowledged offset commit is gone"
     COMMIT_WENT_BACK = "a committed offset that was fetched is gone"
-    PHANTOM_COMMIT = "a committed offset was fetched that nobody committed"
+    PHANTOM_COMMIT = "an offset commit was acknowledged or fetched that nobody sent"
     COMMIT_BEYOND_END = "a committed offset lies beyond the end of its partition"
     DOUBLE_ASSIGNMENT = "two members of a group own a partition in one generation"
     GENERATION_WENT_BACK = "a member was told a generation older than one it knows"
@@ -109,12 +114,17 @@ class Failed(NamedTuple):
 
 
 class ReadFrom(NamedTuple):
-    """A reader begins a pass at `offset`; if `committed`, it reads only what is committed."""
+    """A reader begins a pass at `offset`; if `committed`, it reads only what is committed.
+
+    If the partition is `dense`, each of its offsets has a record: it has no transactions, and its log is
+    neither compacted nor cut at its start.
+    """
 
     reader: str
     partition: Partition
     offset: int
     committed: bool = False
+    dense: bool = False
 
 
 class Read(NamedTuple):
@@ -139,11 +149,27 @@ class ReadTo(NamedTuple):
     offset: int
 
 
+class EndAsked(NamedTuple):
+    """A reader asks for the high watermark.
+
+    The answer need not tell what is written from now on. Without this event nothing happens between the
+    question and its answer. If `of_all`, the broker knows what all clients know. In a cluster a client with
+    old metadata may ask a former leader, which does not know yet that another one leads: it knows at least
+    what this reader does.
+    """
+
+    reader: str
+    partition: Partition
+    of_all: bool = True
+
+
 class EndOffset(NamedTuple):
     """A client was told the high watermark."""
 
     partition: Partition
     offset: int
+    reader: str = ""
+    """The reader that asked for it, if there is an event of that."""
 
 
 class StartOffset(NamedTuple):
@@ -161,11 +187,15 @@ class StableOffset(NamedTuple):
 
 
 class CommitSent(NamedTuple):
-    """A consumer commits `offset`."""
+    """A consumer commits `offset`.
+
+    If it `may_be_late`, its request may arrive after later ones of the same consumer, which gave it up.
+    """
 
     group: str
     partition: Partition
     offset: int
+    may_be_late: bool = False
 
 
 class CommitAcked(NamedTuple):
@@ -211,7 +241,7 @@ class TransactionEnded(NamedTuple):
 
 
 Event = (
-    Sent | Acked | Failed | ReadFrom | Read | ReadTo | EndOffset | StartOffset | StableOffset
+    Sent | Acked | Failed | ReadFrom | Read | ReadTo | EndAsked | EndOffset | StartOffset | StableOffset
     | CommitSent | CommitAcked | CommitFetched | Assigned | TransactionEnding | TransactionEnded
 )  # fmt: skip
 History = list[Event]
@@ -254,16 +284,30 @@ def passes_of(history: History) -> list[Pass]:
 
 
 Check = Callable[[History], Iterable[Finding]]
+"""Finds anomalies in a whole history."""
+
+Report = Callable[[Anomaly, str], None]
+"""Takes an anomaly, and where it is."""
+
+Looks = Mapping[type, Callable[[Any], None]]
+"""What a watch does with each kind of event that it looks at."""
 
 
-def check(history: History) -> list[Finding]:
-    """Every anomaly of the history, none twice."""
-    from tests.crash.copy_checks import COPY_CHECKS
-    from tests.crash.group_checks import GROUP_CHECKS
-    from tests.crash.log_checks import LOG_CHECKS
-    from tests.crash.transaction_checks import TRANSACTION_CHECKS
+def sent_records(history: History) -> dict[Record, Sent]:
+    """Every record that was sent."""
+    return {(event.producer, event.number): event for event in history if isinstance(event, Sent)}
 
-    found: dict[Finding, None] = {}
-    for one in (*LOG_CHECKS, *GROUP_CHECKS, *TRANSACTION_CHECKS, *COPY_CHECKS):
-        found.update(dict.fromkeys(one(history)))
-    return list(found)
+
+def record_name(record: Record) -> str:
+    """How findings call a record."""
+    return f"record {record[1]} of {record[0]}"
+
+
+def place_name(partition: Partition, offset: int) -> str:
+    """How findings call an offset of a partition."""
+    return f"{partition[0]}-{partition[1]}@{offset}"
+
+
+def checksum_of(key: bytes, value: bytes) -> int:
+    """Return the checksum by which records are compared."""
+    return zlib.crc32(value, zlib.crc32(key))

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from tests.crash.history import (
+from tests.promises.history import (
     Acked,
     Anomaly,
     Check,
@@ -15,12 +15,13 @@ from tests.crash.history import (
     Partition,
     Read,
     ReadFrom,
+    Record,
     StableOffset,
     TransactionEnded,
     TransactionEnding,
     passes_of,
+    sent_records,
 )
-from tests.crash.log_checks import Record, sent_records
 
 
 def check_visibility(history: History) -> Iterator[Finding]:

@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from tests.crash.history import (
+from tests.promises.checker import check
+from tests.promises.history import (
     Acked,
     Anomaly,
     Assigned,
@@ -26,7 +27,6 @@ from tests.crash.history import (
     StartOffset,
     TransactionEnded,
     TransactionEnding,
-    check,
 )
 
 T = ("t", 0)
@@ -58,11 +58,12 @@ def read_all(
     start: int = 0,
     end: int | None = None,
     committed: bool = False,
+    dense: bool = False,
 ) -> History:
     """A pass that was given (offset, number) of producer p, and reached the end."""
     reads: list[Event] = [Read(reader, T, offset, "p", number, number * 7) for offset, number in records]
     end = end if end is not None else records[-1][0] + 1 if records else start
-    return [ReadFrom(reader, T, start, committed), *reads, ReadTo(reader, T, end)]
+    return [ReadFrom(reader, T, start, committed, dense), *reads, ReadTo(reader, T, end)]
 
 
 def in_order(count: int, start: int = 0) -> list[tuple[int, int]]:
@@ -111,6 +112,7 @@ BAD: dict[Anomaly, History] = {
         sent(0), sent(1), *read_all((0, 0)), *read_all((0, 1), reader="s"),
     ],
     A.READ_THEN_VANISHED: [sent(0), sent(1), *read_all((0, 0), (1, 1)), *read_all((0, 0), reader="s", end=2)],
+    A.OFFSET_GAP: [sent(0), sent(1), *read_all((0, 0), (2, 1), dense=True)],
     A.NONMONOTONIC_READ: [*written(0, 1), *read_all((0, 0), (1, 1), (0, 0), end=2)],
     A.END_OFFSET_WENT_BACK: [EndOffset(T, 5), EndOffset(T, 4)],
     A.READ_BEYOND_END: [sent(0), ReadFrom("r", T, 0), Read("r", T, 3, "p", 0, 0), EndOffset(T, 3)],
@@ -119,6 +121,7 @@ BAD: dict[Anomaly, History] = {
     A.DELETED_READ: [*written(0, 1), StartOffset(T, 1), *read_all((0, 0), (1, 1))],
     A.FAILED_READ: [sent(0), Failed("p", 0), *read_all((0, 0))],
     A.PHANTOM: [sent(0), *read_all((0, 0), (1, 1))],
+    A.SENT_TWICE: [sent(0), sent(0, partition=U)],
     A.UNSENT_ACK: [Acked("p", 0, 0)],
     A.CHANGED_CONTENT: [*written(0), ReadFrom("r", T, 0), Read("r", T, 0, "p", 0, 1), ReadTo("r", T, 1)],
     A.WRONG_PARTITION: [sent(0, partition=U), *read_all((0, 0))],
@@ -176,6 +179,10 @@ GOOD: dict[Anomaly, History] = {
     A.READ_THEN_VANISHED: [
         *written(0, 1), *read_all(*in_order(2)), StartOffset(T, 1), *read_all((1, 1), start=1),
     ],
+    A.OFFSET_GAP: [
+        *written(0, 1), *read_all((0, 0), (1, 1), dense=True), *read_all((1, 1), start=1, dense=True),
+        Sent("q", 0, U, 0), ReadFrom("r", U, 0), Read("r", U, 5, "q", 0, 0), ReadTo("r", U, 9),
+    ],
     A.NONMONOTONIC_READ: [*written(0, 1), *read_all(*in_order(2)), *read_all(*in_order(2))],
     A.END_OFFSET_WENT_BACK: [EndOffset(T, 5), EndOffset(U, 4), EndOffset(T, 5), EndOffset(T, 6)],
     A.READ_BEYOND_END: [sent(0), ReadFrom("r", T, 0), Read("r", T, 3, "p", 0, 0), EndOffset(T, 4)],
@@ -184,6 +191,7 @@ GOOD: dict[Anomaly, History] = {
     A.DELETED_READ: [*written(0, 1), *read_all(*in_order(2)), StartOffset(T, 1), *read_all((1, 1), start=1)],
     A.FAILED_READ: [sent(0), sent(1), Failed("p", 0), *read_all((0, 1))],
     A.PHANTOM: [sent(0), sent(1), *read_all((0, 0), (1, 1))],
+    A.SENT_TWICE: [sent(0), sent(0, producer="q", partition=U)],
     A.UNSENT_ACK: [sent(0), Acked("p", 0, 0)],
     A.CHANGED_CONTENT: [*written(0), *read_all((0, 0))],
     A.WRONG_PARTITION: [sent(0), sent(1, partition=U), *read_all((0, 0))],

@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.crash.history import (
+from tests.promises.checker import check
+from tests.promises.history import (
     Acked,
     Anomaly,
     CommitFetched,
@@ -31,7 +32,6 @@ from tests.crash.history import (
     StableOffset,
     TransactionEnded,
     TransactionEnding,
-    check,
 )
 
 GROUP = "copiers"
