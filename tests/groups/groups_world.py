@@ -1,26 +1,20 @@
-"""A coordinator of groups with a log in memory, a clock, and topics that the test changes.
-
-Each kind of group adds its requests to it.
-"""
+"""A coordinator of groups; each kind of group adds its requests to it."""
 
 from __future__ import annotations
 
-import asyncio
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.coordinator import GroupCoordinator
 from kafkapy.groups.share.persister import StateKeeper
-from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
-from kafkapy.protocol.types import Uuid, random_uuid
+from tests.coordination.coordinator_world import CoordinatorWorld
 from tests.groups.memory_log import Blocking, MemoryLog, coordinator, run_here
-from tests.loop.turned_clock import TurnedClock, TurnedTimers
 
 G = TypeVar("G")
 
 
-class GroupsWorld:
-    """A coordinator and its surroundings; `restart` leaves only the log."""
+class GroupsWorld(CoordinatorWorld[GroupCoordinator]):
+    """The coordinator and its surroundings."""
 
     def __init__(
         self,
@@ -32,16 +26,11 @@ class GroupsWorld:
     ) -> None:
         """Give the log of the groups so many partitions; `blocking` does the work of threads."""
         self.config = config
-        self.clock = TurnedClock()
-        self.clock.seconds = 1000.0
-        self.timers = TurnedTimers(self.clock)
-        self.log = MemoryLog(partitions)
-        self.image = MetadataImage()
         self._share_state, self._blocking = share_state, blocking
-        self.groups = self._coordinator()
+        super().__init__(MemoryLog(partitions))
 
-    def _coordinator(self) -> GroupCoordinator:
-        made = coordinator(
+    def made(self) -> GroupCoordinator:
+        return coordinator(
             self.log,
             self.clock,
             self.timers,
@@ -49,59 +38,17 @@ class GroupsWorld:
             share_state=self._share_state,
             blocking=self._blocking,
         )
-        self.log.created = lambda: self.publish(self.image.with_topics([self.log.entry()]))
-        return made
 
-    async def start(self) -> Self:
-        self.groups.start(self.image)
-        await self.groups.runtime.ensure_topic()
-        await self.settle()
-        return self
+    @property
+    def groups(self) -> GroupCoordinator:
+        return self.coordinator
 
     async def restart(self) -> GroupCoordinator:
-        """Another coordinator takes over from the log."""
-        await self.groups.stop()
-        self.groups = self._coordinator()
-        self.groups.start(self.image)
+        """Another coordinator takes over from the log, and has read it."""
+        await super().restart()
         await self.loaded()
         await self.settle()
         return self.groups
-
-    async def loaded(self) -> None:
-        """Wait until the coordinator has read its partitions."""
-        for _ in range(1_000):
-            if not self.groups.runtime.is_loading:
-                return
-            await asyncio.sleep(0)
-        raise TimeoutError
-
-    async def settle(self) -> None:
-        """Let work in the background end."""
-        for _ in range(20):
-            await asyncio.sleep(0)
-
-    async def advance(self, seconds: float) -> None:
-        self.timers.advance(seconds)
-        await self.settle()
-
-    # --- metadata -------------------------------------------------------------------------------------
-
-    def publish(self, image: MetadataImage) -> None:
-        old, self.image = self.image, image
-        self.groups.metadata_changed(old, image)
-
-    def topic(self, name: str, partitions: int) -> Uuid:
-        """Create a topic, or give it more partitions."""
-        known = self.image.topics.get(name)
-        states = tuple(PartitionState(1, 0, (1,), (1,)) for _ in range(partitions))
-        topic = Topic(name, random_uuid() if known is None else known.id, states)
-        self.publish(self.image.with_topics([topic]))
-        return topic.id
-
-    def delete_topic(self, name: str) -> None:
-        self.publish(self.image.with_topics(deleted=[name]))
-
-    # --- groups ---------------------------------------------------------------------------------------
 
     def found(self, kind: type[G], group_id: str = "g") -> G:
         """The group in memory, which is of this kind."""

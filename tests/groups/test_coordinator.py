@@ -96,7 +96,7 @@ class TestTheTopic:
     ) -> None:
         member_id = await cluster.join()
         await cluster.groups.stop()
-        groups = cluster.groups = coordinator(cluster.log, cluster.clock, cluster.timers)
+        groups = cluster.coordinator = coordinator(cluster.log, cluster.clock, cluster.timers)
         groups.start()
         assert groups.runtime.is_loading
         with pytest.raises(KafkaError) as refused:

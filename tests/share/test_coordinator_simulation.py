@@ -31,10 +31,10 @@ from kafkapy.share.state import UNKNOWN, ShareState
 from kafkapy.share.state_records import ShareKey
 from kafkapy.storage.log.verification import Verification
 from tests.groups.memory_log import MemoryLog
-from tests.share.coordinator_world import (
+from tests.share.states_world import (
     MAX_UPDATES,
     PARTITIONS_OF_TOPIC,
-    CoordinatorWorld,
+    StatesWorld,
     initial,
     records_of,
     written,
@@ -218,7 +218,7 @@ class Simulation:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.log = SimulatedLog(self.random, lambda: self.world.clock.monotonic())
-        self.world = CoordinatorWorld(self.log, leads=False)
+        self.world = StatesWorld(self.log, leads=False)
         self.epochs = dict.fromkeys(range(PARTITIONS), 0)
         self.led: set[int] = set()
         self.topics: dict[str, Uuid] = {}
@@ -230,7 +230,7 @@ class Simulation:
     async def run(self) -> None:
         await self.world.start()
         for name in "ab":
-            self.topics[name] = self.world.topic(name, self.random.randbytes(16))
+            self.topics[name] = self.world.topic(name, PARTITIONS_OF_TOPIC, self.random.randbytes(16))
         for partition in range(PARTITIONS):
             self.move(partition, leads=True)
         for step in range(STEPS):
@@ -275,7 +275,7 @@ class Simulation:
             name = self.random.choice("ab")
             self.deleted.append(self.topics[name])
             world.publish(world.image.with_topics(deleted=[name]))
-            self.topics[name] = world.topic(name, self.random.randbytes(16))
+            self.topics[name] = world.topic(name, PARTITIONS_OF_TOPIC, self.random.randbytes(16))
 
     def move(self, partition: int, *, leads: bool) -> None:
         """This broker becomes the leader of a partition, or another one does."""

@@ -18,15 +18,15 @@ from kafkapy.share.share_partition import StoredBatch
 from kafkapy.share.state import ShareState
 from kafkapy.share.state_records import ShareKey
 from tests.groups.memory_log import MemoryLog
-from tests.share.coordinator_world import MAX_UPDATES, CoordinatorWorld, initial, written
+from tests.share.states_world import MAX_UPDATES, PARTITIONS_OF_TOPIC, StatesWorld, initial, written
 
 
-class World(CoordinatorWorld):
+class World(StatesWorld):
     """One partition of the topic, with two share partitions."""
 
     async def begin(self) -> None:
         await self.start()
-        topic = self.topic("t", bytes(range(16)))
+        topic = self.topic("t", PARTITIONS_OF_TOPIC, bytes(range(16)))
         self.busy, self.idle = ShareKey("g", topic, 0), ShareKey("g", topic, 1)
         await self.coordinator.initialize(self.busy, initial())
         await self.coordinator.initialize(self.idle, initial())

@@ -13,7 +13,7 @@ from kafkapy.share import states
 from kafkapy.share.in_flight import RecordState
 from kafkapy.share.share_partition import StoredBatch
 from kafkapy.share.state import UNKNOWN, ShareState
-from tests.share.coordinator_world import initial, written
+from tests.share.states_world import initial, written
 
 STATE = ShareState(snapshot_epoch=3, state_epoch=5, leader_epoch=7, start_offset=10)
 ACCEPTED = StoredBatch(10, 14, RecordState.ACKNOWLEDGED, 1)

@@ -1,26 +1,23 @@
-"""A share coordinator whose log, clock and timers are in memory."""
+"""A share coordinator, and what it is asked for."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Any, Final
 
-from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.initialize_share_group_state import PartitionData as InitialState
 from kafkapy.protocol.messages.share_state_records import ShareSnapshotValue, ShareUpdateValue
 from kafkapy.protocol.messages.write_share_group_state import PartitionData as WrittenState
 from kafkapy.protocol.messages.write_share_group_state import StateBatch
 from kafkapy.protocol.records import decode_records, iter_headers
-from kafkapy.protocol.types import Uuid
 from kafkapy.share.share_coordinator import ShareCoordinator, ShareCoordinatorConfig
 from kafkapy.share.share_partition import StoredBatch
 from kafkapy.share.state import UNKNOWN, ShareState
 from kafkapy.share.state_records import ShareKey, decode_record
 from kafkapy.share.state_replay import ShareStateReplay
+from tests.coordination.coordinator_world import CoordinatorWorld
 from tests.groups.memory_log import MemoryLog, lead_all, run_here
-from tests.loop.turned_clock import TurnedClock, TurnedTimers
 
 MAX_UPDATES: Final = 3
 PARTITIONS_OF_TOPIC: Final = 4
@@ -55,58 +52,20 @@ def written(
     )
 
 
-class CoordinatorWorld:
-    """A coordinator and its surroundings."""
+class StatesWorld(CoordinatorWorld[ShareCoordinator]):
+    """The coordinator and its surroundings."""
 
     def __init__(self, log: MemoryLog, *, leads: bool = True) -> None:
         """The broker leads all partitions of `log`, or at first none."""
-        self.clock = TurnedClock()
-        self.clock.seconds = 1000.0
-        self.timers = TurnedTimers(self.clock)
-        self.log = log
-        self.image = MetadataImage()
         self._leads = leads
-        self.coordinator = self._coordinator()
-        log.created = lambda: self.publish(self.image.with_topics([log.entry()]))
+        super().__init__(log)
 
-    def _coordinator(self) -> ShareCoordinator:
+    def made(self) -> ShareCoordinator:
         config = ShareCoordinatorConfig(max_updates=MAX_UPDATES)
-        arguments = self.clock, self.timers, self.log
-        made = ShareCoordinator(config, *arguments, blocking=run_here)
+        made = ShareCoordinator(config, self.clock, self.timers, self.log, blocking=run_here)
         if self._leads:
             lead_all(made.runtime, self.log)
         return made
-
-    async def start(self) -> None:
-        self.coordinator.start(self.image)
-        await self.coordinator.runtime.ensure_topic()
-
-    async def restart(self) -> None:
-        """Another coordinator takes over from the log."""
-        await self.coordinator.stop()
-        self.coordinator = self._coordinator()
-        self.coordinator.start(self.image)
-
-    def publish(self, image: MetadataImage) -> None:
-        old, self.image = self.image, image
-        self.coordinator.metadata_changed(old, image)
-
-    def topic(self, name: str, topic_id: Uuid) -> Uuid:
-        """Create a topic of which groups share the records."""
-        states = tuple(PartitionState(1, 0, (1,), (1,)) for _ in range(PARTITIONS_OF_TOPIC))
-        topic = Topic(name, topic_id, states)
-        self.publish(self.image.with_topics([topic]))
-        return topic_id
-
-    async def settle(self) -> None:
-        """Let work in the background end."""
-        for _ in range(20):
-            await asyncio.sleep(0)
-
-    async def advance(self, seconds: float) -> None:
-        self.timers.advance(seconds)
-        await self.settle()
-        self.timers.advance(0)
 
     async def error_of(self, request: Coroutine[Any, Any, object]) -> ErrorCode:
         """The error of a request."""
