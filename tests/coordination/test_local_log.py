@@ -6,7 +6,6 @@ Commits may wait for other replicas.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,75 +16,37 @@ from kafkapy.coordination import local_log
 from kafkapy.coordination.local_log import LocalTopicLog
 from kafkapy.loop.timers import Timers
 from kafkapy.loop.waiters import Waiters
+from kafkapy.metadata.image import PartitionState
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.plain_batch import build_plain_batch
 from kafkapy.protocol.records import decode_records, iter_headers
 from kafkapy.replicas.group_commit import GroupCommit
 from kafkapy.replicas.partition import Partition
+from kafkapy.replicas.replication import Unassigned
+from kafkapy.storage.log.log_config import LogConfig
 from tests.groups.memory_log import run_here
-from tests.replicas.sole_replica import SoleReplica
+from tests.replicas.roles import NODE, OTHER, fetch, follow, lead
 from tests.storage.log_harness import Logs
 
 TOPIC = "__consumer_offsets"
-
-
-@dataclass
-class Others:
-    """What the other brokers do."""
-
-    end_offset: int = 0
-    """The followers have the records below it."""
-    lead: bool = False
-    """Whether one of them leads the partition."""
-    are_too_few: bool = False
-    """Whether there are fewer in-sync replicas than `min.insync.replicas`."""
-
-
-@dataclass(frozen=True)
-class Replicated(SoleReplica):
-    """A leader with followers."""
-
-    others: Others
-
-    has_others = True
-
-    @property
-    def leads(self) -> bool:
-        return not self.others.lead
-
-    def admit(self, acks: int) -> None:
-        self.require_leader()
-        if self.others.are_too_few:
-            raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
-
-    def require_in_sync(self) -> None:
-        if self.others.are_too_few:
-            raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-
-    def committed(self, ready: int) -> int:
-        return min(ready, self.others.end_offset)
-
-    def require_leader(self) -> None:
-        if self.others.lead:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
 class World:
     """A log of one partition, whose followers fetch when the test says so."""
 
     def __init__(self, root: Path) -> None:
-        self.logs = Logs(root)
+        self.logs = Logs(root, config=LogConfig(min_insync_replicas=2))
         loop = asyncio.get_running_loop()
         self.timers = Timers(loop)
         self.group_commit = GroupCommit()
-        self.others = Others()
         self.partition = Partition(
             self.logs.log,
-            replication=Replicated(0, self.others),
+            replication=Unassigned(),
             group_commit=self.group_commit,
             waiters=Waiters(loop, self.timers),
             sync=False,
         )
+        self.leader = lead(self.partition, followers=[OTHER])
         replicas = SimpleNamespace(partition=lambda topic, index: self.partition)
         self.log = LocalTopicLog(
             TOPIC,
@@ -107,8 +68,11 @@ class World:
 
     async def fetched(self, end_offset: int) -> None:
         """The followers have the records below this offset."""
-        self.others.end_offset = end_offset
-        self.partition.advance()
+        fetch(self.leader, end_offset)
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Let the appends that wait be answered."""
         for _ in range(3):
             await asyncio.sleep(0)
 
@@ -144,7 +108,7 @@ async def test_records_that_nobody_needs_are_deleted_when_they_are_committed(wor
     await world.fetched(3)
     assert await world.read() == ["c"]
     world.append("d")
-    world.others.lead = True
+    follow(world.partition)
     for call in (world.log.is_committed, world.log.delete_before):
         with pytest.raises(KafkaError, match="NOT_LEADER_OR_FOLLOWER"):
             call(0, 4)
@@ -187,8 +151,9 @@ async def test_without_appends_nothing_is_lost(world: World) -> None:
 
 async def test_records_that_are_committed_count_though_too_few_replicas_are_in_sync(world: World) -> None:
     world.append("a")
-    world.others.are_too_few = True
-    await world.fetched(1)
+    fetch(world.leader, 1)
+    world.leader.update(PartitionState(NODE, 0, (NODE,), (NODE, OTHER), version=1))
+    await world.settle()
     assert world.said == [("a", ErrorCode.NONE)], "the next coordinator would load the record"
     world.append("b")
     assert world.said[1:] == [("b", ErrorCode.NOT_ENOUGH_REPLICAS)]
@@ -196,14 +161,13 @@ async def test_records_that_are_committed_count_though_too_few_replicas_are_in_s
 
 async def test_appends_fail_when_another_broker_leads(world: World) -> None:
     world.append("a")
-    world.others.lead = True
-    world.partition.replicate(Replicated(1, world.others))
-    await world.fetched(0)
+    follow(world.partition, 1)
+    await world.settle()
     assert world.said == [("a", ErrorCode.NOT_LEADER_OR_FOLLOWER)]
 
 
 async def test_an_append_elsewhere_than_at_the_leader_fails(world: World) -> None:
-    world.others.lead = True
+    follow(world.partition)
     world.append("a")
     assert world.said == [("a", ErrorCode.NOT_LEADER_OR_FOLLOWER)]
 
@@ -229,7 +193,7 @@ async def test_reading_does_not_wait_for_ever_for_replicas(
 
 async def test_only_the_leader_reads(world: World) -> None:
     world.append("a")
-    world.others.lead = True
+    follow(world.partition)
     for call in (world.read(), asyncio.to_thread(world.log.is_empty, 0)):
         with pytest.raises(KafkaError) as refused:
             await call

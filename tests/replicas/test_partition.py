@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,14 +16,15 @@ from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.replicas.group_commit import GroupCommit
 from kafkapy.replicas.housekeeping import flush_old
 from kafkapy.replicas.partition import Partition
+from kafkapy.replicas.replication import Unassigned
 from kafkapy.storage.damage.damage import DamagedRange
-from kafkapy.storage.damage.policy import SERVE_AROUND, TRUNCATE_AND_REFETCH, DamagePolicy
+from kafkapy.storage.damage.policy import SERVE_AROUND
 from kafkapy.storage.disk.errors import StorageError
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.validate import AppendOrigin, prepare_batches
 from tests.loop.turned_clock import START_MS
 from tests.replicas.held_files import HeldFiles, until
-from tests.replicas.sole_replica import SoleReplica
+from tests.replicas.roles import OTHER, fetch, follow, lead
 from tests.storage.log_harness import Fault, Logs, batch
 
 
@@ -38,11 +39,12 @@ class World:
         self.group_commit = GroupCommit()
         self.partition = Partition(
             self.logs.log,
-            replication=SoleReplica(0),
+            replication=Unassigned(),
             group_commit=self.group_commit,
             waiters=Waiters(self._loop, self.timers),
             sync=sync,
         )
+        lead(self.partition)
         self.logs.manager.on_directory_failure = self._failed
 
     def _failed(self, error: StorageError) -> None:
@@ -195,7 +197,7 @@ async def test_a_leader_epoch_begins_where_the_log_ends_until_it_writes(
     assert partition.end_offset_for_epoch(0) == (0, 0)
     assert partition.earliest_epoch == 0
     world.append(b"a", b"b")
-    partition.replicate(SoleReplica(3))
+    lead(partition, 3)
     ends = {epoch: partition.end_offset_for_epoch(epoch) for epoch in (-1, 0, 2, 3, 4)}
     assert ends == {-1: (-1, -1), 0: (0, 2), 2: (0, 2), 3: (3, 2), 4: (-1, -1)}
     world.append(b"c")
@@ -203,57 +205,22 @@ async def test_a_leader_epoch_begins_where_the_log_ends_until_it_writes(
     assert partition.earliest_epoch == 0
 
 
-@dataclass
-class Replicated:
-    """A leader whose followers have so much, or a follower."""
-
-    followers_have: int = 0
-    leads: bool = True
-    leader_epoch: int = 0
-    has_others: bool = True
-    epoch_start_offset: int = 0
-    may_be_deposed: bool = False
-    may_miss_batches: bool = False
-
-    @property
-    def damage_policy(self) -> DamagePolicy:
-        return SERVE_AROUND if self.leads else TRUNCATE_AND_REFETCH
-
-    def require_leader(self) -> None:
-        if not self.leads:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-
-    def committed(self, ready: int) -> int:
-        return min(ready, self.followers_have)
-
-    def admit(self, acks: int) -> None:
-        self.require_leader()
-
-    def require_in_sync(self) -> None:
-        """Enough are in sync."""
-
-    def low_watermark(self, log_start_offset: int) -> int:
-        return log_start_offset
-
-
 async def test_the_high_watermark_waits_for_the_disk_and_for_the_replicas(
     tmp_path: Path, worlds: list[World]
 ) -> None:
     worlds.append(world := World(tmp_path))
     partition = world.partition
-    replicated = Replicated()
-    partition.replicate(replicated)
+    leader = lead(partition, followers=[OTHER])
     end = world.append(b"a")
     await until(lambda: partition.log.flushed_offset == end)
     assert partition.log.high_watermark == 0
-    replicated.followers_have = end
-    partition.configure(partition.log.config)
+    fetch(leader, end)
     assert partition.log.high_watermark == end
 
 
 async def test_a_replica_that_does_not_lead_takes_nothing(tmp_path: Path, worlds: list[World]) -> None:
     worlds.append(world := World(tmp_path))
-    world.partition.replicate(Replicated(leads=False))
+    follow(world.partition)
     for refused in (
         lambda: world.append(b"a"),
         lambda: world.partition.delete_records(0),
@@ -274,7 +241,7 @@ async def test_a_replica_ends_before_its_damage_when_another_leads(
     size = log.size // 3
     damaged = DamagedRange(size, 2 * size, 1, 2)
     SERVE_AROUND.found(log.segments.active, [damaged], "rot")
-    world.partition.replicate(Replicated(leads=True))
+    lead(world.partition)
     assert log.log_end_offset == 3
-    world.partition.replicate(Replicated(leads=False))
+    follow(world.partition)
     assert (log.log_end_offset, log.high_watermark, log.size) == (1, 1, size)
