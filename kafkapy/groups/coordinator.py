@@ -51,7 +51,7 @@ from kafkapy.groups.consumer.regex import error_in
 from kafkapy.groups.group import CommitCheck, Group
 from kafkapy.groups.groups import LONG_GROUP_ID, Groups
 from kafkapy.groups.loading import GroupReplay, LoadedPartition
-from kafkapy.groups.member_memory import MAX_MEMBER_BYTES, MAX_TAGS, require_room
+from kafkapy.groups.member_memory import MAX_MEMBER_BYTES, MAX_TAGS
 from kafkapy.groups.member_total import identity_bytes, regex_bytes, subscription_bytes
 from kafkapy.groups.modern.heartbeats import JOIN_EPOCH, Client
 from kafkapy.groups.offsets.committed_offset import EncodedOffset
@@ -149,7 +149,7 @@ class GroupCoordinator:
         )
         self._rebalances = Rebalances(config, clock, timers, GroupWrites(self.runtime, self._deadlines))
         self._joins = Joins(self._rebalances, new_id)
-        self._syncs = Syncs(self._rebalances)
+        self._syncs = Syncs(self._rebalances, self.groups.members)
         self.consumers = ConsumerGroups(
             self.groups,
             config,
@@ -417,7 +417,7 @@ class GroupCoordinator:
             self._require_room_for_id(group_id)
         replaced = 0 if group is None else group.bytes_of_member(member_id)
         topics = len(self._image.topics)
-        require_room(nbytes, self.groups.members, replaced=replaced, topics=topics)
+        self.groups.members.require_room(nbytes, replaced=replaced, topics=topics)
 
     def sync_group(self, request: SyncGroupRequest) -> SyncGroupResponse | asyncio.Future[SyncGroupResponse]:
         """SyncGroup."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kafkapy.groups.group import Group
-from kafkapy.groups.member_total import MemberTotal
+from kafkapy.groups.member_memory import MemberMemory
 
 LONG_GROUP_ID: Final = 1024
 
@@ -19,7 +19,7 @@ class Groups(dict[str, Group]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.members = MemberTotal()
+        self.members = MemberMemory()
         """The memory that the members of all groups take."""
         self.long_ids = 0
         """The characters of all ids that are longer than LONG_GROUP_ID."""

@@ -15,6 +15,7 @@ it counts as if it matched all topics.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from kafkapy.groups.member_total import PROTOCOL_BYTES, TAG_BYTES, MemberTotal, regex_bytes
@@ -22,39 +23,54 @@ from kafkapy.protocol.errors import ErrorCode, KafkaError
 
 MAX_MEMBER_BYTES: Final = 4 << 20
 """The most bytes of one member. Subscriptions to 10,000 topics take some 500 KiB for each assignor."""
-MAX_MEMBERS_BYTES: Final = 128 << 20
-"""The most bytes of all members: some 30,000 of an ordinary size."""
-BYTES_FOR_SMALL_MEMBERS: Final = 64 << 20
-"""The part of MAX_MEMBERS_BYTES that is only for members up to SMALL_MEMBER_BYTES."""
-SMALL_MEMBER_BYTES: Final = 16 << 10
 MAX_PROTOCOLS: Final = MAX_MEMBER_BYTES // PROTOCOL_BYTES
 """More protocols exceed MAX_MEMBER_BYTES, whatever they are."""
 MAX_TAGS: Final = MAX_MEMBER_BYTES // TAG_BYTES + 1
 """So many tags of a member of a streams group exceed MAX_MEMBER_BYTES, whatever they are."""
 
 
-def has_room(nbytes: int, total: MemberTotal) -> bool:
-    """Whether members that are there already may take so many bytes more."""
-    return nbytes <= 0 or total.nbytes + nbytes <= MAX_MEMBERS_BYTES
+@dataclass(frozen=True, slots=True)
+class MemberLimits:
+    """How many bytes the members of all groups may take."""
+
+    nbytes: int = 128 << 20
+    """Some 30,000 members of an ordinary size."""
+    for_small: int = 64 << 20
+    """The part of it that is only for small members."""
+    small: int = 16 << 10
+    """The most bytes of a small member."""
 
 
-def require_room(nbytes: int, total: MemberTotal, *, replaced: int, topics: int) -> None:
-    """Refuse a member of so many bytes if there is no room for it among all members.
+class MemberMemory(MemberTotal):
+    """The memory that the members of all groups take, and its limits."""
 
-    `replaced` are the bytes of the same member as it is now; `topics` is the number of topics.
+    __slots__ = ("limits",)
 
-    Raises:
-        KafkaError: GROUP_MAX_SIZE_REACHED.
-    """
-    if nbytes <= replaced:
-        return
-    held = total.nbytes + total.unresolved_regexes * regex_bytes(topics) - replaced
-    most = MAX_MEMBERS_BYTES
-    if nbytes > SMALL_MEMBER_BYTES:
-        most -= BYTES_FOR_SMALL_MEMBERS
-    if nbytes > MAX_MEMBER_BYTES or held + nbytes > most:
-        raise KafkaError(
-            ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"The member would take {nbytes:,} bytes of memory. One member may take {MAX_MEMBER_BYTES:,}, "
-            f"and with it all members {most:,}, of which the others take {held:,}.",
-        )
+    def __init__(self) -> None:
+        super().__init__()
+        self.limits = MemberLimits()
+
+    def has_room(self, nbytes: int) -> bool:
+        """Whether members that are there already may take so many bytes more."""
+        return nbytes <= 0 or self.nbytes + nbytes <= self.limits.nbytes
+
+    def require_room(self, nbytes: int, *, replaced: int, topics: int) -> None:
+        """Refuse a member of so many bytes if there is no room for it among all members.
+
+        `replaced` are the bytes of the same member as it is now; `topics` is the number of topics.
+
+        Raises:
+            KafkaError: GROUP_MAX_SIZE_REACHED.
+        """
+        if nbytes <= replaced:
+            return
+        held = self.nbytes + self.unresolved_regexes * regex_bytes(topics) - replaced
+        most = self.limits.nbytes
+        if nbytes > self.limits.small:
+            most -= self.limits.for_small
+        if nbytes > MAX_MEMBER_BYTES or held + nbytes > most:
+            raise KafkaError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"The member would take {nbytes:,} bytes of memory. One member may take "
+                f"{MAX_MEMBER_BYTES:,}, and with it all members {most:,}, of which the others take {held:,}.",
+            )

@@ -50,11 +50,6 @@ class MemberTotal:
         """The number of regular expressions whose topics are not known yet."""
         self._whole: MemberTotal | None = None
 
-    @property
-    def of_all(self) -> MemberTotal:
-        """The sum of all groups of which this is a part."""
-        return self if self._whole is None else self._whole
-
     def add(self, nbytes: int, unresolved_regexes: int = 0) -> None:
         """Count more, or less."""
         self.nbytes += nbytes

@@ -18,6 +18,7 @@ from kafkapy.groups.classic.rebalance import Rebalances
 from kafkapy.groups.classic.records import decode_group_value, encode_group_value
 from kafkapy.groups.classic.sync import Syncs
 from kafkapy.groups.config import GroupConfig
+from kafkapy.groups.member_memory import MemberMemory
 from kafkapy.protocol.codec import encode
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
@@ -100,7 +101,7 @@ class World:
         self.rebalances = Rebalances(self.config, self.clock, self.timers, self.store)
         ids = itertools.count(1)
         self.joins = Joins(self.rebalances, lambda: str(next(ids)))
-        self.syncs = Syncs(self.rebalances)
+        self.syncs = Syncs(self.rebalances, MemberMemory())
         self.group = ClassicGroup("g", self.clock.now_ms())
 
     def join(

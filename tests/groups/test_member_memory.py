@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from kafkapy.groups import member_memory
 from kafkapy.groups.classic.group import ClassicGroup
 from kafkapy.groups.classic.join import Joining
 from kafkapy.groups.coordinator import GroupCoordinator
+from kafkapy.groups.member_memory import MemberLimits
 from kafkapy.groups.modern.heartbeats import Client
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -40,10 +40,9 @@ async def cluster() -> AsyncIterator[ClassicWorld]:
 
 
 @pytest.fixture
-def limit(monkeypatch: pytest.MonkeyPatch) -> int:
+def limit(cluster: ClassicWorld) -> int:
     """A limit for the members of all groups, of which half is for small ones."""
-    monkeypatch.setattr(member_memory, "MAX_MEMBERS_BYTES", LIMIT)
-    monkeypatch.setattr(member_memory, "BYTES_FOR_SMALL_MEMBERS", LIMIT // 2)
+    cluster.groups.groups.members.limits = MemberLimits(LIMIT, for_small=LIMIT // 2)
     return LIMIT
 
 
@@ -186,12 +185,10 @@ async def test_a_large_member_leaves_room_for_small_ones(cluster: ClassicWorld, 
     assert join_classic(cluster.groups, "small") is ErrorCode.NONE
 
 
-async def test_a_member_that_is_there_stays_when_all_take_what_they_may(
-    cluster: ClassicWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_member_that_is_there_stays_when_all_take_what_they_may(cluster: ClassicWorld) -> None:
     groups = cluster.groups
     assert join_consumer(groups, "g") is ErrorCode.NONE
-    monkeypatch.setattr(member_memory, "MAX_MEMBERS_BYTES", 0)
+    groups.groups.members.limits = MemberLimits(0)
     assert join_consumer(groups, "g2") is REFUSED
     beat = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=2)
     answer = groups.consumer_heartbeat(beat, 1, CLIENT)

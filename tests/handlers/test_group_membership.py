@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 import kafkapy
-from kafkapy.groups import member_memory
-from kafkapy.groups.member_memory import MAX_MEMBER_BYTES, MAX_PROTOCOLS
+from kafkapy.groups.member_memory import MAX_MEMBER_BYTES, MAX_PROTOCOLS, MemberLimits
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.describe_groups import DescribeGroupsRequest
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest
@@ -208,10 +207,9 @@ def test_one_member_says_no_more_of_itself_than_it_may(client: RawClient) -> Non
 
 
 def test_members_of_all_groups_say_no_more_of_themselves_than_they_may(
-    client: RawClient, monkeypatch: pytest.MonkeyPatch
+    kafka_broker: kafkapy.Broker, client: RawClient
 ) -> None:
-    monkeypatch.setattr(member_memory, "BYTES_FOR_SMALL_MEMBERS", 1 << 20)
-    monkeypatch.setattr(member_memory, "MAX_MEMBERS_BYTES", 4 << 20)
+    kafka_broker.core.groups.groups.members.limits = MemberLimits(4 << 20, for_small=1 << 20)
     large = metadata_of(1 << 20)
     joined = [client.ask(join_request(f"g{number}", protocols=large), 3) for number in range(3)]
     assert [each.error_code for each in joined] == [

@@ -17,7 +17,7 @@ from typing import Final
 from kafkapy.groups.classic.group import ClassicGroup, GroupState
 from kafkapy.groups.classic.member import SyncReply, assignment_bytes
 from kafkapy.groups.classic.rebalance import Rebalances
-from kafkapy.groups.member_memory import has_room
+from kafkapy.groups.member_memory import MemberMemory
 from kafkapy.logs.text import shortened
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -34,8 +34,9 @@ logger = logging.getLogger(__name__)
 class Syncs:
     """Handles SyncGroup requests."""
 
-    def __init__(self, rebalances: Rebalances) -> None:
-        self._rebalances = rebalances
+    def __init__(self, rebalances: Rebalances, members: MemberMemory) -> None:
+        """`members` has the memory that the members of all groups take."""
+        self._rebalances, self._members = rebalances, members
 
     def sync(self, group: ClassicGroup, request: SyncGroupRequest, reply: SyncReply) -> None:
         """Answer a SyncGroup by calling `reply` exactly once, now or later."""
@@ -69,7 +70,7 @@ class Syncs:
             grows = sum(map(assignment_bytes, assignments.values())) - sum(
                 assignment_bytes(each.assignment) for each in group.members.values()
             )
-            if has_room(grows, group.memory.of_all):
+            if self._members.has_room(grows):
                 self._store(group, assignments)
             else:
                 logger.warning(

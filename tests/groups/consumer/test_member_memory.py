@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from kafkapy.groups import member_memory
 from kafkapy.groups.coordinator import MAX_TOPIC_NAMES
+from kafkapy.groups.member_memory import MAX_MEMBER_BYTES, MemberLimits
 from kafkapy.groups.member_total import MATCH_BYTES, NAME_BYTES, subscription_bytes
 from kafkapy.metadata.image import PartitionState, Topic
 from kafkapy.protocol.errors import ErrorCode
@@ -20,17 +20,19 @@ TOPICS = 2_000
 
 
 @pytest.fixture
-async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ConsumerWorld]:
+async def world() -> AsyncIterator[ConsumerWorld]:
     """A coordinator with room for three members that subscribe to TOPICS topics."""
-    monkeypatch.setattr(member_memory, "BYTES_FOR_SMALL_MEMBERS", 50_000)
-    monkeypatch.setattr(member_memory, "MAX_MEMBERS_BYTES", 3 * bytes_of(TOPICS) + 50_000)
-    monkeypatch.setattr(member_memory, "SMALL_MEMBER_BYTES", 10_000)
     made = ConsumerWorld()
+    made.groups.groups.members.limits = limits()
     await made.start()
     yield made
     for group_id in made.groups.groups:
         made.group(group_id).check()
     await made.groups.stop()
+
+
+def limits() -> MemberLimits:
+    return MemberLimits(3 * bytes_of(TOPICS) + 50_000, for_small=50_000, small=10_000)
 
 
 def bytes_of(topics: int) -> int:
@@ -55,7 +57,7 @@ async def error(
 
 
 async def test_one_member_subscribes_to_no_more_than_it_may(world: ConsumerWorld) -> None:
-    too_many = member_memory.MAX_MEMBER_BYTES // NAME_BYTES
+    too_many = MAX_MEMBER_BYTES // NAME_BYTES
     assert await error(world, join("a", names(too_many))) is REFUSED
     assert "g" not in world.groups.groups
     assert await error(world, join("a", names(TOPICS))) is ErrorCode.NONE
@@ -91,12 +93,13 @@ async def test_members_that_are_loaded_count(world: ConsumerWorld) -> None:
     for number in range(3):
         assert await error(world, join("a", names(TOPICS)), f"g{number}") is ErrorCode.NONE
     await world.restart()
+    world.groups.groups.members.limits = limits()
     assert await error(world, join("a", names(TOPICS)), "g3") is REFUSED
 
 
 async def test_an_expression_counts_with_the_topics_that_it_matches(world: ConsumerWorld) -> None:
     create_topics(world, TOPICS)
-    room = member_memory.MAX_MEMBERS_BYTES // (TOPICS * MATCH_BYTES)
+    room = limits().nbytes // (TOPICS * MATCH_BYTES)
     for number in range(room):
         consumer = SimulatedConsumer(world, f"m{number}", topics=None, regex=f"t.*|x{number}")
         assert await consumer.heartbeat() is ErrorCode.NONE, number

@@ -9,11 +9,9 @@ import asyncio
 from sys import getsizeof
 from typing import Any
 
-import pytest
-
-from kafkapy.groups import member_memory
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.coordinator import MAX_TOPIC_NAMES
+from kafkapy.groups.member_memory import MemberLimits
 from kafkapy.groups.member_total import NAME_BYTES
 from kafkapy.groups.share.group import ShareGroupState
 from kafkapy.protocol.errors import ErrorCode
@@ -220,12 +218,11 @@ async def test_a_group_comes_back_with_its_members() -> None:
     assert world.group().members == {}
 
 
-async def test_members_name_no_more_topics_than_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_members_name_no_more_topics_than_they_may() -> None:
     one = 3_000 + 100 * (NAME_BYTES + getsizeof("topic00001"))
-    monkeypatch.setattr(member_memory, "BYTES_FOR_SMALL_MEMBERS", 10_000)
-    monkeypatch.setattr(member_memory, "MAX_MEMBERS_BYTES", 3 * one + 10_000)
-    monkeypatch.setattr(member_memory, "SMALL_MEMBER_BYTES", 5_000)
     world = await started()
+    limits = MemberLimits(3 * one + 10_000, for_small=10_000, small=5_000)
+    world.groups.groups.members.limits = limits
 
     def member(member_id: str, count: int) -> Member:
         return Member(world, member_id, tuple(f"topic{number:05}" for number in range(count)))

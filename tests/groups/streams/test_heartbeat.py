@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from kafkapy.groups import member_memory
 from kafkapy.groups.classic.group import ClassicGroup
 from kafkapy.groups.config import GroupConfig
+from kafkapy.groups.member_memory import MAX_TAGS, MemberLimits
 from kafkapy.groups.member_total import TAG_BYTES
 from kafkapy.groups.streams.configured_topology import Status
 from kafkapy.groups.streams.group import StreamsGroup, StreamsGroupState
@@ -604,12 +604,11 @@ async def test_who_is_no_member_is_told_so(world: StreamsWorld) -> None:
 
 
 async def test_what_members_say_of_themselves_takes_no_more_memory_than_it_may(
-    world: StreamsWorld, monkeypatch: pytest.MonkeyPatch
+    world: StreamsWorld,
 ) -> None:
     one = 3_000 + 100 * (TAG_BYTES + getsizeof("10") + getsizeof(""))
-    monkeypatch.setattr(member_memory, "BYTES_FOR_SMALL_MEMBERS", 30_000)
-    monkeypatch.setattr(member_memory, "MAX_MEMBERS_BYTES", 3 * one + 30_000)
-    monkeypatch.setattr(member_memory, "SMALL_MEMBER_BYTES", 20 * TAG_BYTES)
+    limits = MemberLimits(3 * one + 30_000, for_small=30_000, small=20 * TAG_BYTES)
+    world.groups.groups.members.limits = limits
 
     def tagged(count: int) -> list[KeyValue]:
         return [KeyValue(key=f"{number}", value="") for number in range(count)]
@@ -618,7 +617,7 @@ async def test_what_members_say_of_themselves_takes_no_more_memory_than_it_may(
         return ErrorCode((await world.beat(join(member_id, client_tags=tagged(count)))).error_code)
 
     refused = ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert await error("a", member_memory.MAX_TAGS + 1_000) is refused
+    assert await error("a", MAX_TAGS + 1_000) is refused
     assert "g" not in world.groups.groups
     assert [await error(member, 90) for member in "abc"] == [ErrorCode.NONE] * 3
     assert await error("d", 90) is refused
