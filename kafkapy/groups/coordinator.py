@@ -136,7 +136,7 @@ class GroupCoordinator:
         """The metadata, as of the last change."""
         self._deadlines = CommitDeadlines(timers, config.offsets_commit_timeout_ms / 1000)
         self._writes = OffsetWrites(self.offsets, self.runtime)
-        self._sweeps = OffsetSweeps(
+        self.sweeps = OffsetSweeps(
             self.groups,
             self.offsets,
             config,
@@ -194,7 +194,7 @@ class GroupCoordinator:
             self.streams.metadata_changed(self._image, self.consumers.topics)
             self._image = image
         self.runtime.open_topic()
-        self._sweeps.start()
+        self.sweeps.start()
 
     def configure(self, config: GroupConfig) -> None:
         """Take over the settings that are dynamic."""
@@ -203,7 +203,7 @@ class GroupCoordinator:
 
     async def stop(self) -> None:
         """Unload all groups, and cancel all timers and tasks."""
-        self._sweeps.stop()
+        self.sweeps.stop()
         self.consumers.stop()
         self.shares.stop()
         self.streams.stop()
@@ -230,7 +230,7 @@ class GroupCoordinator:
             if name in old.topics and old.topics[name].id not in new.topics_by_id
         }
         if deleted:
-            self._sweeps.topics_deleted(deleted)
+            self.sweeps.topics_deleted(deleted)
 
     def replay(self, name: str) -> GroupReplay:
         """Begin to read a partition."""

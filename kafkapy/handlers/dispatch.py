@@ -84,10 +84,11 @@ class Dispatcher:
         try:
             response = endpoint.handle(context, request)
             if type(response) is GeneratorType:
-                end = take_turn(response)
+                turns = self._broker.turns
+                end = take_turn(response, turns.seconds)
                 if end is None:
                     connection.keep_frame()
-                    return _finish(self._broker.turns.go_on(response))
+                    return _finish(turns.go_on(response))
                 response = end[0]
         except Exception as error:
             return self.failed(connection, header, endpoint, error)

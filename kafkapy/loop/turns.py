@@ -31,13 +31,15 @@ Steps: TypeAlias = Generator[None, None, T]
 class Turns:
     """The queue for turns on one event loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float = TURN_SECONDS) -> None:
         self._loop = loop
+        self.seconds = seconds
+        """How long a turn is."""
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def finish(self, steps: Steps[T]) -> T:
         """Return the result of `steps`; the first turn is taken at once."""
-        end = take_turn(steps)
+        end = take_turn(steps, self.seconds)
         return await self.go_on(steps) if end is None else end[0]
 
     async def go_on(self, steps: Steps[T]) -> T:
@@ -45,7 +47,7 @@ class Turns:
         try:
             while True:
                 await self._next()
-                end = take_turn(steps)
+                end = take_turn(steps, self.seconds)
                 if end is not None:
                     return end[0]
         finally:
@@ -53,7 +55,7 @@ class Turns:
 
     def begin(self) -> Turn:
         """Begin a turn of work that awaits things itself, so that it is no generator."""
-        return Turn(self._next)
+        return Turn(self._next, self.seconds)
 
     def _next(self) -> asyncio.Future[None]:
         turn: asyncio.Future[None] = self._loop.create_future()
@@ -73,11 +75,11 @@ class Turns:
 class Turn:
     """A turn of a coroutine: it asks whether the turn is over, and then waits for the next one."""
 
-    __slots__ = ("_next", "_stop_at")
+    __slots__ = ("_next", "_seconds", "_stop_at")
 
-    def __init__(self, next_turn: Callable[[], Awaitable[None]]) -> None:
-        self._next = next_turn
-        self._stop_at = time.monotonic() + TURN_SECONDS
+    def __init__(self, next_turn: Callable[[], Awaitable[None]], seconds: float) -> None:
+        self._next, self._seconds = next_turn, seconds
+        self._stop_at = time.monotonic() + seconds
 
     def is_over(self) -> bool:
         """Whether other requests must be served now."""
@@ -86,7 +88,7 @@ class Turn:
     async def end(self) -> None:
         """Let others have their turns, and begin the next one."""
         await self._next()
-        self._stop_at = time.monotonic() + TURN_SECONDS
+        self._stop_at = time.monotonic() + self._seconds
 
 
 def counted(things: Iterable[H]) -> Steps[Counter[H]]:
@@ -108,7 +110,7 @@ def at_once(steps: Steps[T]) -> T:
         return found
 
 
-def take_turn(steps: Steps[T]) -> tuple[T] | None:
+def take_turn(steps: Steps[T], seconds: float = TURN_SECONDS) -> tuple[T] | None:
     """Continue `steps` for one turn.
 
     Return a tuple of their result if they ended, else None.
@@ -116,7 +118,7 @@ def take_turn(steps: Steps[T]) -> tuple[T] | None:
     now = time.monotonic
     try:
         next(steps)  # a short one, and mostly the last: it needs no clock
-        stop_at = now() + TURN_SECONDS
+        stop_at = now() + seconds
         while now() < stop_at:
             next(steps)
     except StopIteration as end:

@@ -478,9 +478,9 @@ class TestDeletion:
         assert cluster.committed() == {}
 
     async def test_offsets_of_a_new_topic_stay_while_those_of_the_old_one_go(
-        self, cluster: ClassicWorld, monkeypatch: pytest.MonkeyPatch
+        self, cluster: ClassicWorld
     ) -> None:
-        monkeypatch.setattr("kafkapy.loop.turns.TURN_SECONDS", 0)
+        cluster.groups.sweeps.turn_seconds = 0
         cluster.commit((T0, 5), (T1, 6), group="a")
         cluster.commit((T0, 5), (T1, 6), group="b")
         old = Topic("t", random_uuid(), ())
@@ -494,10 +494,8 @@ class TestDeletion:
         assert cluster.committed("a") == cluster.committed("b") == {}
         assert cluster.committed() == {T0: 7}
 
-    async def test_a_commit_to_a_new_topic_is_not_removed_on_its_way(
-        self, cluster: ClassicWorld, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("kafkapy.loop.turns.TURN_SECONDS", 0)
+    async def test_a_commit_to_a_new_topic_is_not_removed_on_its_way(self, cluster: ClassicWorld) -> None:
+        cluster.groups.sweeps.turn_seconds = 0
         cluster.commit((T0, 5))
         old = Topic("t", random_uuid(), ())
         before = MetadataImage().with_topics([old, cluster.log.entry()])

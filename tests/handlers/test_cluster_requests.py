@@ -156,10 +156,8 @@ async def test_an_election_of_no_kind_is_refused(world: Any) -> None:
     )
 
 
-async def test_an_election_of_all_partitions_lets_others_be_served_meanwhile(
-    world: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("kafkapy.loop.turns.TURN_SECONDS", 0)
+async def test_an_election_of_all_partitions_lets_others_be_served_meanwhile(world: Any) -> None:
+    world.turns.seconds = 0
     await world.admin.topics.create_topics([NewTopic(f"many-{n}", 50) for n in range(10)])
     turns = 0
 

@@ -279,7 +279,7 @@ def test_what_changes_while_other_partitions_are_read_ends_the_wait(
     client: RawClient, kafka_broker: kafkapy.Broker, monkeypatch: pytest.MonkeyPatch, min_bytes: int
 ) -> None:
     create_topic(client, "orders", 100)
-    monkeypatch.setattr("kafkapy.loop.turns.TURN_SECONDS", 0)
+    kafka_broker.core.turns.seconds = 0
     begun, read = threading.Event(), FetchRead._read
 
     def watched(self: FetchRead, target: FetchTarget) -> tuple[PartitionData, int]:

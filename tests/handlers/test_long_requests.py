@@ -371,9 +371,13 @@ def client(kafka_broker: kafkapy.Broker) -> Iterator[RawClient]:
 
 @pytest.mark.parametrize(("request_", "version"), REQUESTS, ids=lambda each: type(each).__name__)
 def test_a_request_about_many_things_is_handled_in_turns(
-    client: RawClient, monkeypatch: pytest.MonkeyPatch, request_: TopMessage, version: int
+    kafka_broker: kafkapy.Broker,
+    client: RawClient,
+    monkeypatch: pytest.MonkeyPatch,
+    request_: TopMessage,
+    version: int,
 ) -> None:
-    monkeypatch.setattr("kafkapy.loop.turns.TURN_SECONDS", 0)
+    kafka_broker.core.turns.seconds = 0
     monkeypatch.setattr("kafkapy.groups.offsets.commit.CHECKED_AT_ONCE", 1)
     turns, give = 0, Turns._give
 

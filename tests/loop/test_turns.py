@@ -125,14 +125,12 @@ def test_an_answer_is_written_though_its_client_has_gone(
         assert correlation_ids(other, 1) == [2]
 
 
-@pytest.fixture
-def one_step_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkapy.loop.turns.TURN_SECONDS", 0)
+def one_step_a_turn() -> Turns:
+    return Turns(asyncio.get_running_loop(), seconds=0)
 
 
-@pytest.mark.usefixtures("one_step_a_turn")
 async def test_long_work_takes_turns_with_other_long_work() -> None:
-    turns, order = Turns(asyncio.get_running_loop()), []
+    turns, order = one_step_a_turn(), []
 
     def work(name: str, steps: int) -> Steps[str]:
         for _ in range(steps):
@@ -145,9 +143,8 @@ async def test_long_work_takes_turns_with_other_long_work() -> None:
     assert "".join(order) == "ababa"
 
 
-@pytest.mark.usefixtures("one_step_a_turn")
 async def test_there_is_one_turn_between_two_looks_at_the_sockets() -> None:
-    turns, done, seen = Turns(asyncio.get_running_loop()), 0, []
+    turns, done, seen = one_step_a_turn(), 0, []
 
     def work() -> Steps[None]:
         nonlocal done
@@ -165,9 +162,8 @@ async def test_there_is_one_turn_between_two_looks_at_the_sockets() -> None:
     assert max(b - a for a, b in pairwise(after_the_first)) <= 1
 
 
-@pytest.mark.usefixtures("one_step_a_turn")
 async def test_work_that_is_given_up_is_closed_and_the_others_go_on() -> None:
-    turns, ended = Turns(asyncio.get_running_loop()), []
+    turns, ended = one_step_a_turn(), []
 
     def work(name: str) -> Steps[str]:
         try:

@@ -19,7 +19,7 @@ from kafkapy.groups.offsets.offsets import Offsets
 from kafkapy.groups.offsets.writes import OFFSETS_AT_ONCE, OffsetWrites, ignore
 from kafkapy.logs.text import shortened
 from kafkapy.loop.clock import Clock
-from kafkapy.loop.turns import Steps, take_turn
+from kafkapy.loop.turns import TURN_SECONDS, Steps, take_turn
 from kafkapy.protocol.types import TopicPartition, Uuid
 
 logger = logging.getLogger(__name__)
@@ -51,6 +51,7 @@ class OffsetSweeps:
         self._is_active = is_active
         self._remove_group = remove_group
         self._has_topic = has_topic
+        self.turn_seconds = TURN_SECONDS
         self._expiry: Cancellable | None = None
         self._of_topics: deque[Steps[None]] = deque()
         """What removes the offsets of deleted topics, one after the other."""
@@ -72,7 +73,7 @@ class OffsetSweeps:
     def _go_on_expiring(self, steps: Steps[None]) -> None:
         """Take a turn of the removal of expired offsets."""
         try:
-            is_done = take_turn(steps) is not None
+            is_done = take_turn(steps, self.turn_seconds) is not None
         except Exception:
             logger.exception("Expired offsets could not be removed")
             is_done = True
@@ -140,7 +141,7 @@ class OffsetSweeps:
     def _go_on_with_topics(self) -> None:
         """Take a turn of the removal of deleted topics' offsets."""
         try:
-            if take_turn(self._of_topics[0]) is not None:
+            if take_turn(self._of_topics[0], self.turn_seconds) is not None:
                 self._of_topics.popleft()
         except Exception:
             logger.exception("Offsets of deleted topics could not be removed")
