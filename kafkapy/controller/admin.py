@@ -105,6 +105,7 @@ class ClusterAdmin:
         self._config = config
         self._node_id = node_id
         self._clock = clock
+        self.retry_seconds = RETRY_SECONDS
         self._changes = changes
         self._writer = MetadataWriter(store, cache, changes)
         self._registration: Registration
@@ -221,7 +222,7 @@ class ClusterAdmin:
                 logger.error(
                     "the controller cannot be told of offline replicas: %s; the broker tries again", error
                 )
-            await asyncio.sleep(RETRY_SECONDS)
+            await asyncio.sleep(self.retry_seconds)
         # The store does not report to this session what it has written.
         self._changes.requests.add(znodes.LOG_DIR_EVENTS)
         self._changes.wake()
@@ -262,7 +263,7 @@ class ClusterAdmin:
             else:
                 complaint = ""
                 continue
-            await asyncio.sleep(RETRY_SECONDS)
+            await asyncio.sleep(self.retry_seconds)
             self._changes.wake()
 
     async def _require_cluster(self) -> None:

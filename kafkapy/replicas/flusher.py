@@ -98,8 +98,11 @@ class Flusher:
         log_directory: LogDirectory,
         new_threads: NewThreads = FlushThreads,
         damaged: Callable[[], None] = lambda: None,
+        *,
+        retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         """`damaged` is called after a partition was closed because its log is damaged."""
+        self._retry_seconds = retry_seconds
         self._log_directory = log_directory
         self._damaged = damaged
         self._loop = asyncio.get_running_loop()
@@ -287,7 +290,7 @@ class Flusher:
                 str(error) or type(error).__name__,
             )
         if self._retry_timer is None:
-            self._retry_timer = self._loop.call_later(RETRY_SECONDS, self._retry)
+            self._retry_timer = self._loop.call_later(self._retry_seconds, self._retry)
 
     def _retry(self) -> None:
         self._retry_timer = None

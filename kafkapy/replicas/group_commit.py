@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkapy.replicas.flush_threads import FlushThreads
-from kafkapy.replicas.flusher import Flusher, NewThreads
+from kafkapy.replicas.flusher import RETRY_SECONDS, Flusher, NewThreads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 class GroupCommit:
     """Flushes partitions on request, each by its log directory's flusher."""
 
-    def __init__(self, new_threads: NewThreads = FlushThreads) -> None:
-        self._new_threads = new_threads
+    def __init__(
+        self, new_threads: NewThreads = FlushThreads, *, retry_seconds: float = RETRY_SECONDS
+    ) -> None:
+        """A flush that fails is made again after `retry_seconds`."""
+        self._new_threads, self._retry_seconds = new_threads, retry_seconds
         self.on_damage: Callable[[], None] = lambda: None
         """Called after a flush has met damage, for which its partition was closed."""
         self._flushers: dict[LogDirectory, Flusher] = {}
@@ -43,7 +46,9 @@ class GroupCommit:
         flusher.request(partition)
 
     def _new_flusher(self, log_directory: LogDirectory) -> Flusher:
-        flusher = Flusher(log_directory, self._new_threads, lambda: self.on_damage())
+        flusher = Flusher(
+            log_directory, self._new_threads, lambda: self.on_damage(), retry_seconds=self._retry_seconds
+        )
         self._flushers[log_directory] = flusher
         return flusher
 

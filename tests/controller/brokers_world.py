@@ -45,6 +45,8 @@ T = TypeVar("T")
 DEADLINE = 15
 POLL = 0.005
 """Seconds."""
+RETRY_SECONDS = 0.01
+"""How soon a broker follows the tree again after a failure."""
 
 
 class Replicas:
@@ -193,6 +195,7 @@ class Member:
             own_broker=self.replicas,
             peers=self.world,
         )
+        self.admin.retry_seconds = RETRY_SECONDS
         await self.admin.start(image, [Endpoint("PLAINTEXT", "localhost", 9091 + self.id, "PLAINTEXT")])
 
     async def stop(self) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from kafkapy.controller import admin as cluster_admin
 from kafkapy.controller.topic_plans import MorePartitions, NewTopic
 from kafkapy.metadata import znodes
 from kafkapy.metadata.embedded import EmbeddedStore
@@ -376,10 +375,8 @@ async def test_a_new_controller_gives_new_epochs_to_those_leaders_only_that_star
 @pytest.mark.parametrize("path", [znodes.CONTROLLER, znodes.FEATURE])
 @pytest.mark.parametrize("is_made", [False, True])
 async def test_a_connection_lost_between_registration_and_election_does_not_end_the_broker(
-    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, path: str, is_made: bool
+    world: World, caplog: pytest.LogCaptureFixture, path: str, is_made: bool
 ) -> None:
-    monkeypatch.setattr(cluster_admin, "RETRY_SECONDS", 0.01)
-
     left = 2
 
     def loses_answer(operations: Sequence[Operation]) -> bool | None:

@@ -16,7 +16,6 @@ from confluent_kafka.admin import AdminClient
 from kafkapy import Broker
 from kafkapy.configs.changes import Operator
 from kafkapy.configs.kind import ResourceType
-from kafkapy.controller import admin as cluster_admin
 from kafkapy.controller.client_quotas import Alteration, QuotaChange
 from kafkapy.controller.topic_plans import MorePartitions, NewTopic
 from kafkapy.metadata import znodes
@@ -230,7 +229,7 @@ async def test_everything_is_read_again_when_anything_may_have_changed(
 async def test_after_a_loss_the_tree_is_read_until_that_succeeds(
     cluster: Any, hand: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster_admin, "RETRY_SECONDS", 0.0)
+    cluster.admin.retry_seconds = 0
     subtree, failures = cluster.store.subtree, 2
 
     async def fail(*paths: str) -> Any:
@@ -256,7 +255,7 @@ async def test_the_tree_of_another_cluster_is_not_taken_for_this_ones(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(cluster_admin, "RETRY_SECONDS", 0.0)
+    cluster.admin.retry_seconds = 0
     await create(cluster, NewTopic("t"))
     monkeypatch.setattr(cluster.changes, "add", lambda paths: None)
     own = (await hand.get("/cluster/id")).data
@@ -343,7 +342,7 @@ async def test_a_store_that_fails_is_asked_again(
             raise MetadataStoreError("no connection")
         return await nodes(paths)
 
-    monkeypatch.setattr(cluster_admin, "RETRY_SECONDS", 0)
+    cluster.admin.retry_seconds = 0
     monkeypatch.setattr(cluster.store, "nodes", fail)
     await hand.multi(topic_nodes("t"))
     await cluster.until(lambda image: "t" in image.topics)

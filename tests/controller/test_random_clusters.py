@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from kafkapy.controller import admin as cluster_admin
 from kafkapy.controller.elections import ElectionType
 from kafkapy.controller.topic_plans import MorePartitions, NewTopic
 from kafkapy.metadata.image import NO_LEADER, MetadataImage, PartitionState, read_image
@@ -206,9 +205,7 @@ async def test_a_cluster_to_which_anything_happens_is_sound_and_ends_in_agreemen
     seed: int,
     store_fails: bool,
     caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(cluster_admin, "RETRY_SECONDS", 0.01)
     chaos = Chaos(world, random.Random(seed))
     await chaos.start(1, 2, 3)
     chaos.store_fails = store_fails

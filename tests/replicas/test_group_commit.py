@@ -273,9 +273,8 @@ async def test_the_name_of_a_log_directory_is_synced_once_for_many(
 
 
 async def test_what_is_acknowledged_was_synced_whatever_was_lacking(
-    tmp_path: Path, worlds: list[World], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, worlds: list[World]
 ) -> None:
-    monkeypatch.setattr("kafkapy.replicas.flusher.RETRY_SECONDS", 0.002)
     seed = random.SystemRandom().randrange(10**6)
     chance = random.Random(seed)
     files = ChanceFiles(chance)

@@ -53,7 +53,7 @@ class World:
         self._pool = ThreadPoolExecutor(1)
         self.timers = Timers(loop)
         waiters = Waiters(loop, self.timers)
-        self.group_commit = GroupCommit()
+        self.group_commit = GroupCommit(retry_seconds=0.001)
         self.rate = 2**63 - 1
         self.rate_asked = 0
         self.mover = LogMover(self.logs.manager, self.blocking, 2, self._rate)
@@ -418,9 +418,8 @@ async def test_a_deleted_partition_is_not_made_when_there_is_room(
 
 
 async def test_a_flush_that_finds_no_descriptor_is_made_when_there_is_one(
-    tmp_path: Path, worlds: list[World], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, worlds: list[World]
 ) -> None:
-    monkeypatch.setattr("kafkapy.replicas.flusher.RETRY_SECONDS", 0.001)
     worlds.append(world := World(tmp_path))
     world.create(topic("events", 2))
     fault = Fault("sync", errno.EMFILE, "events-0", times=5)
@@ -434,9 +433,8 @@ async def test_a_flush_that_finds_no_descriptor_is_made_when_there_is_one(
 
 
 async def test_a_partition_whose_files_cannot_be_opened_to_be_flushed_stays_open(
-    tmp_path: Path, worlds: list[World], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, worlds: list[World]
 ) -> None:
-    monkeypatch.setattr("kafkapy.replicas.flusher.RETRY_SECONDS", 0.001)
     worlds.append(world := World(tmp_path))
     world.create(topic("events", 1))
     partition = world.replicas.partition("events", 0)
