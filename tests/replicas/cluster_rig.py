@@ -104,6 +104,8 @@ class Wire:
         """The pairs of nodes that do not reach each other."""
         self.versions: dict[int, int] = {}
         """The highest version by API key, if that is not the highest of all."""
+        self.refused = 0
+        """How often a node did not reach another one."""
         self.asked: list[tuple[int, int, Any]] = []
         """The requests: from, to and what."""
         self.spoil: Callable[[int, Any], None] | None = None
@@ -155,6 +157,7 @@ class WirePeer:
 
     def _check(self) -> None:
         if self.closed or not self._wire.reaches(self._source, self.address.id):
+            self._wire.refused += 1
             raise PeerError(f"broker {self.address.id} cannot be reached")
 
 

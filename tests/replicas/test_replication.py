@@ -182,8 +182,10 @@ async def test_a_fetch_that_waits_ends_when_another_broker_leads(
 ) -> None:
     rigs.append(rig := Rig(tmp_path))
     leader = await rig.lead()
+    rig.wire.cut.add(BOTH)
+    await until(lambda: leader.waiters.watching(leader.partition) == 0)
     waiting = asyncio.ensure_future(fetch(leader, replica, 0, max_wait_ms=60_000))
-    await asyncio.sleep(0.01)
+    await until(lambda: leader.waiters.watching(leader.partition) == 1)
     assert not waiting.done()
     await rig.controller.elect(2)
     assert (await asyncio.wait_for(waiting, 5)).error_code == ErrorCode.FENCED_LEADER_EPOCH
@@ -392,7 +394,8 @@ async def test_a_follower_goes_on_after_its_leader_was_not_reachable(tmp_path: P
     for number in range(3):
         rig.wire.cut.add(BOTH)
         leader.write(b"%d" % number)
-        await asyncio.sleep(0.01)
+        refused = rig.wire.refused
+        await until(lambda: rig.wire.refused > refused)  # noqa: B023  it has ended before the next one
         rig.wire.cut.clear()
         await rig.caught_up(2)
     assert rig[2].content == leader.content
