@@ -15,7 +15,7 @@ import kafkapy
 from kafkapy.broker.core import BrokerCore
 from kafkapy.handlers.produce import DelayedProduce
 from kafkapy.loop.waiters import Waiters, Watch
-from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import decode_response, encode_request
 from kafkapy.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkapy.protocol.messages.init_producer_id import InitProducerIdRequest
@@ -32,7 +32,6 @@ from kafkapy.protocol.messages.produce import (
 )
 from kafkapy.protocol.records import Compression
 from kafkapy.protocol.types import ApiKey
-from kafkapy.replicas.partition import Partition
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.log.validate import SLOW_AT_ONCE
 from tests.handlers.produce_client import (
@@ -47,6 +46,7 @@ from tests.handlers.produce_client import (
     values,
 )
 from tests.network.raw_client import RawClient, api_versions, correlation_ids, eventually
+from tests.replicas.roles import OTHER, follow, lead
 
 
 @pytest.fixture
@@ -92,15 +92,23 @@ def test_acks_one_and_all_are_answered(client: RawClient, acks: int) -> None:
     assert answer.log_append_time_ms == -1
 
 
+def lead_without_followers(broker: kafkapy.Broker, topic: str, partitions: int) -> None:
+    """Let a broker lead partitions whose followers never fetch: nothing is committed."""
+
+    async def change(core: BrokerCore) -> None:
+        for index in range(partitions):
+            lead(core.replicas.partition(topic, index), followers=[OTHER])
+
+    broker.call(change)
+
+
 def test_a_request_that_ends_before_its_connection_hears_of_it_is_answered(
-    client: RawClient, monkeypatch: pytest.MonkeyPatch
+    kafka_broker: kafkapy.Broker, client: RawClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A fast disk may be quicker than the loop.
 
     The request begins in a thread, which validates its batch.
     """
-    monkeypatch.setattr("kafkapy.handlers.produce.effort", lambda *_: (True, 0))
-    monkeypatch.setattr(Partition, "is_acknowledged", lambda *_: False)
     watch = Waiters.watch
 
     def watch_and_end(waiters: Waiters, *arguments: Any) -> Watch:
@@ -110,8 +118,11 @@ def test_a_request_that_ends_before_its_connection_hears_of_it_is_answered(
 
     monkeypatch.setattr(Waiters, "watch", watch_and_end)
     create_topic(client, "orders", 2)
+    lead_without_followers(kafka_broker, "orders", 2)
+    # gzip of more than 4 KiB is checked in a thread
+    heavy = batch(random.Random(1).randbytes(8 << 10), compression=Compression.GZIP)
     for _ in range(2):
-        answers = produce(client, "orders", batch(b"a"), batch(b"b"))
+        answers = produce(client, "orders", heavy, batch(b"b"))
         assert {answer.error_code for answer in answers} == {ErrorCode.REQUEST_TIMED_OUT}
 
 
@@ -125,20 +136,16 @@ def test_a_batch_that_fails_while_it_waits_is_not_answered_as_expected(
         codes.append(response.responses[0].partition_responses[0].error_code)
         return response
 
-    def fail(*_: object) -> bool:
-        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-
-    async def wake(broker: BrokerCore) -> None:
-        broker.replicas.partition("orders", 0).wake()
+    async def lose(broker: BrokerCore) -> None:
+        follow(broker.replicas.partition("orders", 0), 1)
 
     create_topic(client, "orders")
     produce(client, "orders", batch(b"a"))
     monkeypatch.setattr(DelayedProduce, "expected", noted)
-    monkeypatch.setattr(Partition, "is_acknowledged", lambda *_: False)
+    lead_without_followers(kafka_broker, "orders", 1)
     client.send(encode_request(produce_request("orders", batch(b"b"), acks=-1), PRODUCE_VERSION, 1, "raw"))
     eventually(lambda: codes == [0], "the answer is expected")
-    monkeypatch.setattr(Partition, "is_acknowledged", fail)
-    kafka_broker.call(wake)
+    kafka_broker.call(lose)
     _, response = decode_response(ApiKey.PRODUCE, PRODUCE_VERSION, client.receive_frame())
     assert isinstance(response, ProduceResponse)
     (answer,) = response.responses[0].partition_responses
