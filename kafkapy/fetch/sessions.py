@@ -297,12 +297,14 @@ class FetchSessionCache:
         now_ms: Callable[[], int],
         wake: Callable[[FetchSession], int],
         rng: random.Random | None = None,
+        max_missing: int = MAX_MISSING,
     ) -> None:
         """Keep at most `slots` sessions.
 
         `wake` lets a session's request that waits look at the session; it returns the number that completed.
         """
         self._slots = slots
+        self._max_missing = max_missing
         self._wake = wake
         self._now_ms = now_ms
         self._random = rng or random.SystemRandom()
@@ -370,11 +372,11 @@ class FetchSessionCache:
             if session is not None:
                 session.settle(target, nbytes)
         if session is not None:
-            if missing > MAX_MISSING or self._partitions() > MAX_PARTITIONS:
+            if missing > self._max_missing or self._partitions() > MAX_PARTITIONS:
                 self._close(session.id)
                 return NO_SESSION, included
             return session.id, included
-        if not context.wants_session or missing > MAX_MISSING:
+        if not context.wants_session or missing > self._max_missing:
             return NO_SESSION, included
         return (yield from self._open(context)), included
 

@@ -30,11 +30,11 @@ def result_of(steps: Steps[T]) -> T:
 class Sessions:
     """A cache with a clock by hand."""
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, **options: int) -> None:
         self.now_ms = 0
         self.known = {bytes(16 * [1]): "orders"}
         self.cache = FetchSessionCache(
-            slots, now_ms=lambda: self.now_ms, wake=lambda _: 0, rng=random.Random(7)
+            slots, now_ms=lambda: self.now_ms, wake=lambda _: 0, rng=random.Random(7), **options
         )
 
     def begin(
@@ -128,20 +128,18 @@ def test_a_session_holds_some_partitions_that_are_not_there(error: ErrorCode) ->
 
 @pytest.mark.parametrize("error", NOT_THERE)
 def test_a_request_that_names_too_many_that_are_not_there_opens_no_session(
-    error: ErrorCode, monkeypatch: pytest.MonkeyPatch
+    error: ErrorCode,
 ) -> None:
-    monkeypatch.setattr("kafkapy.fetch.sessions.MAX_MISSING", 0)
-    sessions = Sessions(10)
+    sessions = Sessions(10, max_missing=0)
     assert sessions.answer(sessions.begin(2), error=error) == (0, [0, 1])
     assert len(sessions.cache) == 0
 
 
 @pytest.mark.parametrize("error", NOT_THERE)
 def test_a_session_ends_that_comes_to_hold_too_many_that_are_not_there(
-    error: ErrorCode, monkeypatch: pytest.MonkeyPatch
+    error: ErrorCode,
 ) -> None:
-    monkeypatch.setattr("kafkapy.fetch.sessions.MAX_MISSING", 0)
-    sessions = Sessions(10)
+    sessions = Sessions(10, max_missing=0)
     session_id = sessions.open()
     assert sessions.answer(sessions.begin(2, session_id, 1), error=error) == (0, [1])
     assert len(sessions.cache) == 0

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from kafkapy.groups.consumer import progress
-from kafkapy.groups.modern import subscriptions
 from kafkapy.groups.modern.existing_topics import ExistingTopics
 from kafkapy.groups.modern.heartbeats import Client
 from kafkapy.groups.modern.subscriptions import Subscriptions
@@ -161,11 +160,11 @@ async def test_a_heartbeat_does_not_pay_for_the_names_of_the_group() -> None:
         await world.groups.stop()
 
 
-async def test_the_names_of_a_group_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subscriptions, "MAX_NAMES", 5)
+async def test_the_names_of_a_group_are_bounded() -> None:
     world = ConsumerWorld()
     await world.start()
     assert (await world.heartbeat(join("a", ["1", "2", "3"]))).error_code == ErrorCode.NONE
+    world.group().subscriptions.most_names = 5
     assert (await world.heartbeat(join("b", ["3", "2", "1"]))).error_code == ErrorCode.NONE, "the same ones"
     refused = await world.heartbeat(join("c", ["3", "4", "5"]))
     assert refused.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -176,11 +175,11 @@ async def test_the_names_of_a_group_are_bounded(monkeypatch: pytest.MonkeyPatch)
     await world.groups.stop()
 
 
-async def test_the_names_of_a_share_group_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subscriptions, "MAX_NAMES", 5)
+async def test_the_names_of_a_share_group_are_bounded() -> None:
     world = ShareWorld()
     await world.start()
     assert await Member(world, "a", ("1", "2", "3")).heartbeat() is ErrorCode.NONE
+    world.group().subscriptions.most_names = 5
     assert await Member(world, "b", ("3", "4", "5")).heartbeat() is ErrorCode.GROUP_MAX_SIZE_REACHED
     world.check()
     await world.groups.stop()

@@ -20,6 +20,8 @@ MAX_NAMES: Final = 200_000
 class Subscriptions:
     """Sets of names, each with the number of members that subscribe to it."""
 
+    most_names = MAX_NAMES
+
     def __init__(self) -> None:
         self._sets: dict[frozenset[str], frozenset[str]] = {}
         self._members: Counter[frozenset[str]] = Counter()
@@ -45,11 +47,11 @@ class Subscriptions:
         if new in self._sets:
             return
         others = self.size - (len(old) if self._members[old] == 1 else 0)
-        if others + len(new) > MAX_NAMES:
+        if others + len(new) > self.most_names:
             raise KafkaError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
-                f"The member names {len(new):,} topics. The members of one group may name {MAX_NAMES:,} in"
-                f" different subscriptions, and the others name {others:,}.",
+                f"The member names {len(new):,} topics. The members of one group may name "
+                f"{self.most_names:,} in different subscriptions, and the others name {others:,}.",
             )
 
     def replace(self, old: frozenset[str], new: frozenset[str]) -> frozenset[str]:
