@@ -47,8 +47,8 @@ async def test_a_broker_whose_session_has_expired_registers_anew(
     assert broker.image.controller_id == 1
     epoch, controller_epoch = broker.image.brokers[1].epoch, broker.admin._writer.controller_epoch
     await other.until(lambda image: 1 in image.brokers)
-    assert isinstance(broker.store, ZooKeeperStore)
-    await expire(broker.store)
+    assert isinstance(broker.store.inner, ZooKeeperStore)
+    await expire(broker.store.inner)
     await other.until(lambda image: 1 in image.brokers and image.brokers[1].epoch > epoch)
     assert (await asyncio.to_thread(hand.get, "/brokers/ids/1"))[1].ephemeralOwner == broker.store.session_id
     await broker.until(lambda image: 1 in image.brokers and image.brokers[1].epoch > epoch)
@@ -75,19 +75,20 @@ async def test_what_changed_unheard_is_read_after_a_loss(
     broker = await start_broker(1)
     await broker.admin.topics.create_topics([NewTopic("gone"), NewTopic("stays")])
     stays = broker.image.topics["stays"]
-    assert isinstance(broker.store, ZooKeeperStore)
-    tell = broker.store._tell
+    store = broker.store.inner
+    assert isinstance(store, ZooKeeperStore)
+    tell = store._tell
 
     def tell_of_losses(watcher: Any, events: Sequence[WatchEvent]) -> None:
         if events[0].type is EventType.UNKNOWN:
             tell(watcher, events)
 
-    monkeypatch.setattr(broker.store, "_tell", tell_of_losses)
+    monkeypatch.setattr(store, "_tell", tell_of_losses)
     await asyncio.to_thread(hand.delete, "/brokers/topics/gone", recursive=True)
     node = {"version": 2, "partitions": {"0": [1]}, "adding_replicas": {}, "removing_replicas": {}}
     await write(hand, "/brokers/topics/new", node)
     session = broker.store.session_id
-    await lose(broker.store)
+    await lose(store)
     await broker.until(lambda image: set(image.topics) == {"stays", "new"})
     assert broker.image.topics["stays"].id == stays.id
     assert (broker.store.session_id == session) == (lose is disconnect)
@@ -121,7 +122,9 @@ async def test_a_change_whose_answer_is_lost_is_found_in_the_tree(
 ) -> None:
     """The connection ends when ZooKeeper has the request, and before its answer is read."""
     broker = await start_broker(1)
-    connection = broker.store._client._connection  # type: ignore[attr-defined]
+    store = broker.store.inner
+    assert isinstance(store, ZooKeeperStore)
+    connection = store._client._connection
     submit = connection._submit
     lost = 0
 

@@ -56,6 +56,8 @@ class MetadataWriter:
         self.turn = asyncio.Lock()
         """Held from the check of a change to its publication, and while changes by others are read."""
         self.controller_epoch = 0
+        self.most_operations, self.most_bytes = MAX_OPERATIONS, MAX_BYTES
+        """The most that one transaction of `commit_in_parts` holds."""
         self._store = store
         self._cache = cache
         self._changes = changes
@@ -178,7 +180,7 @@ class MetadataWriter:
         size = 0
         for operation in operations:
             added = _size(operation)
-            if part and (len(part) == MAX_OPERATIONS or size + added > MAX_BYTES):
+            if part and (len(part) == self.most_operations or size + added > self.most_bytes):
                 await self.commit(part)
                 part, size = [], 0
             part.append(operation)

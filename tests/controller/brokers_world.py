@@ -39,6 +39,7 @@ from kafkapy.protocol.messages.stop_replica import (
 from kafkapy.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from kafkapy.protocol.types import TopicPartition
 from tests.loop.turned_clock import TurnedClock
+from tests.metadata.intercepted_store import InterceptedStore, Multi
 
 T = TypeVar("T")
 
@@ -166,22 +167,17 @@ class Member:
         """The lock of each change of the metadata: the controller does not act while a test has it."""
         return self.admin._writer.turn
 
-    def _make_unreliable(self) -> None:
-        multi = self.store.multi
-
-        async def unreliable(operations: Sequence[Operation]) -> list[str | int | None]:
-            is_made = self.loses_answer(operations)
-            if is_made is None:
-                return await multi(operations)
-            if is_made:
-                await multi(operations)
-            raise OutcomeUnknownError("the connection was lost")
-
-        self.store.multi = unreliable  # type: ignore[method-assign]
+    async def _unreliable(self, multi: Multi, operations: Sequence[Operation]) -> list[str | int | None]:
+        is_made = self.loses_answer(operations)
+        if is_made is None:
+            return await multi(operations)
+        if is_made:
+            await multi(operations)
+        raise OutcomeUnknownError("the connection was lost")
 
     async def start(self) -> None:
-        self.store = await EmbeddedStore.open(self.world.path / "metadata.db", sync=False)
-        self._make_unreliable()
+        self.store = InterceptedStore(await EmbeddedStore.open(self.world.path / "metadata.db", sync=False))
+        self.store.intercept("multi", self._unreliable)
         changes = TreeChanges(self.store)
         await changes.watch()
         image = await open_cluster(self.store, shared=True)

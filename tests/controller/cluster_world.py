@@ -17,6 +17,7 @@ from kafkapy.metadata.store import MetadataStore
 from kafkapy.metadata.tree_changes import TreeChanges
 from kafkapy.metadata.znodes import Endpoint
 from tests.loop.turned_clock import TurnedClock
+from tests.metadata.intercepted_store import InterceptedStore
 
 NODE_ID = 1
 
@@ -41,7 +42,7 @@ class Cluster:
         return await EmbeddedStore.open(self.path / "metadata.db", sync=False)
 
     async def start(self) -> Cluster:
-        self.store = await self.open_store()
+        self.store = InterceptedStore(await self.open_store())
         self.changes = changes = TreeChanges(self.store)
         await changes.watch()
         image = await open_cluster(self.store, shared=self.config.clustered)

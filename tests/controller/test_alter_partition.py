@@ -180,20 +180,17 @@ async def test_a_replica_that_may_not_join_has_another_error_in_old_versions(
     assert world.state().isr == (2,)
 
 
-async def test_a_state_that_somebody_changes_meanwhile_is_told_to_the_leader(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_state_that_somebody_changes_meanwhile_is_told_to_the_leader(world: World) -> None:
     one, two = await world.start(1, 2)
     await world.create("t", (2, 1))
     path = "/brokers/topics/t/partitions/0/state"
-    multi = one.store.multi
 
-    async def overtaken(operations: Any) -> Any:
-        monkeypatch.setattr(one.store, "multi", multi)
+    async def overtaken(multi: Any, operations: Any) -> Any:
+        one.store.let_through("multi")
         await two.store.set(path, (await two.store.get(path)).data)
         return await multi(operations)
 
-    monkeypatch.setattr(one.store, "multi", overtaken)
+    one.store.intercept("multi", overtaken)
     (topic,) = (await alter(world, two, 2)).topics
     assert topic.partitions[0].error_code == ErrorCode.INVALID_UPDATE_VERSION
     await world.until(lambda: two.replicas.told[T0].partition_epoch == 1)

@@ -18,6 +18,7 @@ from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from kafkapy.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from tests.controller.brokers_world import Member, World
+from tests.metadata.intercepted_store import Multi
 
 STATE = znodes.partition_state_path("t", 0)
 
@@ -36,21 +37,20 @@ def channels() -> int:
 
 
 async def test_the_first_state_that_a_new_controller_tells_is_the_last_that_its_predecessor_wrote(
-    world: World, hand: MetadataStore, monkeypatch: pytest.MonkeyPatch
+    world: World, hand: MetadataStore
 ) -> None:
     """An Apache Kafka leader takes no second state of the same leader epoch."""
     one, two, three = await world.start(1, 2, 3)
     await world.create("t", (3, 1, 2))
     await world.settled()
-    multi = two.store.multi
 
-    async def overtaken(operations: Sequence[Operation]) -> Any:
+    async def overtaken(multi: Multi, operations: Sequence[Operation]) -> Any:
         if any(isinstance(each, Create) and each.path == znodes.CONTROLLER for each in operations):
-            monkeypatch.setattr(two.store, "multi", multi)
+            two.store.let_through("multi")
             await hand.set(STATE, znodes.encode_state(LeaderAndIsr(3, 0, (3, 1), 1)))
         return await multi(operations)
 
-    monkeypatch.setattr(two.store, "multi", overtaken)
+    two.store.intercept("multi", overtaken)
     async with one.turn, three.turn:  # they are not elected
         await depose(hand)
         await world.until(lambda: two.admin.controller is not None and two.admin.controller.term.has_begun)
@@ -67,30 +67,27 @@ async def test_the_first_state_that_a_new_controller_tells_is_the_last_that_its_
     await world.settled()
 
 
-def depose_within_the_next_change(
-    world: World, controller: Member, hand: MetadataStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def depose_within_the_next_change(world: World, controller: Member, hand: MetadataStore) -> None:
     """Have another broker become controller between the controller's next check and its commit."""
-    multi = controller.store.multi
 
-    async def overtaken(operations: Sequence[Operation]) -> Any:
-        monkeypatch.setattr(controller.store, "multi", multi)
+    async def overtaken(multi: Multi, operations: Sequence[Operation]) -> Any:
+        controller.store.let_through("multi")
         await depose(hand)
         others = [member for member in world.members.values() if member is not controller]
         await world.until(lambda: any(each.image.controller_id == each.id for each in others))
         return await multi(operations)
 
-    monkeypatch.setattr(controller.store, "multi", overtaken)
+    controller.store.intercept("multi", overtaken)
 
 
 async def test_a_controller_that_is_deposed_within_a_change_ends_its_channels(
-    world: World, hand: MetadataStore, monkeypatch: pytest.MonkeyPatch
+    world: World, hand: MetadataStore
 ) -> None:
     one, _, three = await world.start(1, 2, 3)
     await world.create("t", (3, 1, 2))
     await world.settled()
     assert channels() == 3
-    depose_within_the_next_change(world, one, hand, monkeypatch)
+    depose_within_the_next_change(world, one, hand)
     with pytest.raises(KafkaError) as caught:
         await one.controller.controlled_shutdown(shutdown_of(three))
     assert caught.value.code is ErrorCode.NOT_CONTROLLER
@@ -99,13 +96,13 @@ async def test_a_controller_that_is_deposed_within_a_change_ends_its_channels(
 
 
 async def test_a_controller_that_was_deposed_within_a_change_tells_all_when_it_is_elected_again(
-    world: World, hand: MetadataStore, monkeypatch: pytest.MonkeyPatch
+    world: World, hand: MetadataStore
 ) -> None:
     """An Apache Kafka tells nobody anything then (KAFKA-12315)."""
     one, two, three = await world.start(1, 2, 3)
     await world.create("t", (1, 2, 3))
     await world.settled()
-    depose_within_the_next_change(world, one, hand, monkeypatch)
+    depose_within_the_next_change(world, one, hand)
     with pytest.raises(KafkaError):
         await one.controller.controlled_shutdown(shutdown_of(three))
     await world.stop(3)

@@ -230,9 +230,9 @@ async def test_after_a_loss_the_tree_is_read_until_that_succeeds(
     cluster: Any, hand: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.admin.retry_seconds = 0
-    subtree, failures = cluster.store.subtree, 2
+    failures = 2
 
-    async def fail(*paths: str) -> Any:
+    async def fail(subtree: Any, *paths: str) -> Any:
         nonlocal failures
         if failures:
             failures -= 1
@@ -241,7 +241,7 @@ async def test_after_a_loss_the_tree_is_read_until_that_succeeds(
 
     monkeypatch.setattr(cluster.changes, "add", lambda paths: None)
     await hand.multi(topic_nodes("t"))
-    monkeypatch.setattr(cluster.store, "subtree", fail)
+    cluster.store.intercept("subtree", fail)
     cluster.changes._told([WatchEvent(EventType.UNKNOWN, "/")])
     await cluster.until(lambda image: "t" in image.topics)
     assert failures == 0
@@ -329,13 +329,10 @@ async def test_what_nobody_can_read_is_left_alone_and_said(
     assert "Topic name is invalid" in caplog.text
 
 
-async def test_a_store_that_fails_is_asked_again(
-    cluster: Any, hand: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    nodes = cluster.store.nodes
+async def test_a_store_that_fails_is_asked_again(cluster: Any, hand: Any) -> None:
     failures = 3
 
-    async def fail(paths: Sequence[str]) -> Any:
+    async def fail(nodes: Any, paths: Sequence[str]) -> Any:
         nonlocal failures
         if failures:
             failures -= 1
@@ -343,7 +340,7 @@ async def test_a_store_that_fails_is_asked_again(
         return await nodes(paths)
 
     cluster.admin.retry_seconds = 0
-    monkeypatch.setattr(cluster.store, "nodes", fail)
+    cluster.store.intercept("nodes", fail)
     await hand.multi(topic_nodes("t"))
     await cluster.until(lambda image: "t" in image.topics)
     assert failures == 0

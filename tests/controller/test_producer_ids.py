@@ -42,16 +42,14 @@ async def test_brokers_reserve_blocks_of_their_own(cluster: Any) -> None:
     assert len(set(ids)) == 1200
 
 
-async def test_a_store_that_fails_lets_the_client_try_again(
-    cluster: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_store_that_fails_lets_the_client_try_again(cluster: Any) -> None:
     async def fail(*args: object) -> None:
         raise MetadataStoreError("disk full")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(cluster.store, "set", fail)
-        with pytest.raises(KafkaError) as caught:
-            await cluster.admin.producer_ids.next_producer_id()
+    cluster.store.intercept("multi", fail)
+    with pytest.raises(KafkaError) as caught:
+        await cluster.admin.producer_ids.next_producer_id()
+    cluster.store.let_through("multi")
     assert caught.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert await cluster.admin.producer_ids.next_producer_id() == 0
 
@@ -68,18 +66,18 @@ async def test_ids_begin_after_those_of_logs_that_were_found(cluster: Any) -> No
     assert await cluster.admin.producer_ids.next_producer_id() > 4321
 
 
-async def test_ids_are_left_while_the_store_is_away(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_ids_are_left_while_the_store_is_away(cluster: Any) -> None:
     reserved = asyncio.Event()
-    write = cluster.store.set
 
-    async def report(*args: Any) -> None:
-        await write(*args)
+    async def report(multi: Any, operations: Any) -> Any:
+        versions = await multi(operations)
         reserved.set()
+        return versions
 
     async def fail(*args: object) -> None:
         raise MetadataStoreError("away")
 
-    monkeypatch.setattr(cluster.store, "set", report)
+    cluster.store.intercept("multi", report)
     ids = ProducerIds(cluster.store, 1)
     ids.reserve_ahead()
     await reserved.wait()
@@ -87,7 +85,7 @@ async def test_ids_are_left_while_the_store_is_away(cluster: Any, monkeypatch: p
     for _ in range(950):
         await ids.next_producer_id()
     await reserved.wait()
-    monkeypatch.setattr(cluster.store, "set", fail)
+    cluster.store.intercept("multi", fail)
     assert [await ids.next_producer_id() for _ in range(1050)] == list(range(950, 2000))
     with pytest.raises(KafkaError, match="away"):
         await ids.next_producer_id()

@@ -237,16 +237,15 @@ async def test_the_topics_of_one_request_share_the_commits_of_the_store(
 
     monkeypatch.setattr(SqliteTree, "begin", counted)
     planned = 0
-    multi = cluster.store.multi
 
-    async def count_planned(operations: list[Operation]) -> Any:
+    async def count_planned(multi: Any, operations: list[Operation]) -> Any:
         nonlocal planned
         planned += sum(isinstance(each, Create) and each.path.endswith("/state") for each in operations)
         if planned == 500 * 4:
             go_on.set()
         return await multi(operations)
 
-    monkeypatch.setattr(cluster.store, "multi", count_planned)
+    cluster.store.intercept("multi", count_planned)
     try:
         async with asyncio.timeout(30):
             results = await create(cluster, *(NewTopic(f"t{i}", 4) for i in range(500)))
@@ -257,16 +256,14 @@ async def test_the_topics_of_one_request_share_the_commits_of_the_store(
 
 
 async def test_the_topics_of_a_request_that_are_committed_are_published_though_others_are_not(
-    cluster: Any, monkeypatch: pytest.MonkeyPatch
+    cluster: Any,
 ) -> None:
-    multi = cluster.store.multi
-
-    async def fail_once(operations: list[Operation]) -> Any:
+    async def fail_once(multi: Any, operations: list[Operation]) -> Any:
         if any(each.path == "/brokers/topics/t20" for each in operations):
             raise MetadataStoreError("disk full")
         return await multi(operations)
 
-    monkeypatch.setattr(cluster.store, "multi", fail_once)
+    cluster.store.intercept("multi", fail_once)
     results = await create(cluster, *(NewTopic(f"t{i}", 8) for i in range(40)))
     refused = {name for name, result in results.items() if isinstance(result, KafkaError)}
     assert "t20" in refused
@@ -275,13 +272,11 @@ async def test_the_topics_of_a_request_that_are_committed_are_published_though_o
     assert set(await cluster.store.children("/brokers/topics")) == set(results) - refused
 
 
-async def test_a_store_that_fails_is_a_storage_error_and_nothing_is_published(
-    cluster: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_store_that_fails_is_a_storage_error_and_nothing_is_published(cluster: Any) -> None:
     async def fail(*args: object) -> None:
         raise MetadataStoreError("disk full")
 
-    monkeypatch.setattr(cluster.store, "multi", fail)
+    cluster.store.intercept("multi", fail)
     assert await refusal(cluster, NewTopic("t")) == (
         ErrorCode.KAFKA_STORAGE_ERROR,
         "The metadata cannot be changed: disk full",

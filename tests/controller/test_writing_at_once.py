@@ -24,29 +24,25 @@ from kafkapy.metadata.writer import ATTEMPTS
 from kafkapy.metadata.znodes import LeaderAndIsr, ReplicaAssignment
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from tests.controller.by_hand import alter, create, emptied, remove, shown, topic_nodes
+from tests.metadata.intercepted_store import Multi
 
 
-def overtake(
-    cluster: Any, monkeypatch: pytest.MonkeyPatch, write: Callable[[], Awaitable[object]], times: int = 1
-) -> None:
+def overtake(cluster: Any, write: Callable[[], Awaitable[object]], times: int = 1) -> None:
     """Run `write` between the broker's next check and its commit."""
-    multi = cluster.store.multi
     left = times
 
-    async def overtaken(operations: Sequence[Operation]) -> Any:
+    async def overtaken(multi: Multi, operations: Sequence[Operation]) -> Any:
         nonlocal left
         if left:
             left -= 1
             await write()
         return await multi(operations)
 
-    monkeypatch.setattr(cluster.store, "multi", overtaken)
+    cluster.store.intercept("multi", overtaken)
 
 
-async def test_of_two_who_create_a_topic_at_once_the_first_has_made_it(
-    cluster: Any, hand: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    overtake(cluster, monkeypatch, lambda: hand.multi(topic_nodes("t", 3)))
+async def test_of_two_who_create_a_topic_at_once_the_first_has_made_it(cluster: Any, hand: Any) -> None:
+    overtake(cluster, lambda: hand.multi(topic_nodes("t", 3)))
     results = await create(cluster, NewTopic("t"), NewTopic("u"))
     assert results["t"].code is ErrorCode.TOPIC_ALREADY_EXISTS
     assert results["u"] is cluster.image.topics["u"]
@@ -54,29 +50,24 @@ async def test_of_two_who_create_a_topic_at_once_the_first_has_made_it(
     await shown(cluster)
 
 
-async def test_of_two_who_change_settings_at_once_both_are_heard(
-    cluster: Any, hand: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_of_two_who_change_settings_at_once_both_are_heard(cluster: Any, hand: Any) -> None:
     await create(cluster, NewTopic("t"))
     data = znodes.encode_config({"cleanup.policy": "compact"})
-    overtake(cluster, monkeypatch, lambda: hand.set("/config/topics/t", data))
+    overtake(cluster, lambda: hand.set("/config/topics/t", data))
     await alter(cluster, ResourceType.TOPIC, "t", "cleanup.policy", Operator.APPEND, "delete")
     assert cluster.image.topics["t"].configs == {"cleanup.policy": "compact,delete"}
     await shown(cluster)
     data = znodes.encode_config({"log.retention.ms": "5"})
-    overtake(cluster, monkeypatch, lambda: hand.create("/config/brokers/1", data))
+    overtake(cluster, lambda: hand.create("/config/brokers/1", data))
     await alter(cluster, ResourceType.BROKER, "1", "log.segment.bytes", Operator.SET, "2000000")
     assert cluster.image.broker_configs["1"] == {"log.retention.ms": "5", "log.segment.bytes": "2000000"}
     await shown(cluster)
 
 
-async def test_of_two_who_change_quotas_at_once_both_are_heard(
-    cluster: Any, hand: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_of_two_who_change_quotas_at_once_both_are_heard(cluster: Any, hand: Any) -> None:
     data = znodes.encode_config({"consumer_byte_rate": "5"})
     overtake(
         cluster,
-        monkeypatch,
         lambda: hand.multi([Create("/config/users/u", data), Create("/config/users/u/clients")]),
     )
     entity = [("user", "u"), ("client-id", "c")]
@@ -90,12 +81,10 @@ async def test_of_two_who_change_quotas_at_once_both_are_heard(
     await shown(cluster)
 
 
-async def test_of_two_who_add_partitions_at_once_the_second_is_checked_again(
-    cluster: Any, hand: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_of_two_who_add_partitions_at_once_the_second_is_checked_again(cluster: Any, hand: Any) -> None:
     topic = (await create(cluster, NewTopic("t")))["t"]
     data = znodes.encode_topic(topic.id, [ReplicaAssignment((1,))] * 3)
-    overtake(cluster, monkeypatch, lambda: hand.set("/brokers/topics/t", data))
+    overtake(cluster, lambda: hand.set("/brokers/topics/t", data))
     error = (await cluster.admin.topics.create_partitions([MorePartitions("t", 2)]))["t"]
     assert error.code is ErrorCode.INVALID_PARTITIONS
     await cluster.until(lambda image: not image.unfinished)
@@ -103,27 +92,23 @@ async def test_of_two_who_add_partitions_at_once_the_second_is_checked_again(
     await shown(cluster)
 
 
-async def test_of_two_who_delete_a_topic_at_once_both_have(
-    cluster: Any, hand: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_of_two_who_delete_a_topic_at_once_both_have(cluster: Any, hand: Any) -> None:
     topics = await create(cluster, NewTopic("t", 2), NewTopic("u", 2), NewTopic("v", 2))
     ids = {name: topic.id for name, topic in topics.items()}
-    overtake(cluster, monkeypatch, lambda: hand.create("/admin/delete_topics/t"))
+    overtake(cluster, lambda: hand.create("/admin/delete_topics/t"))
     assert await cluster.admin.topics.delete_topics([ids["t"]]) == {ids["t"]: None}
-    overtake(cluster, monkeypatch, lambda: remove(hand, "/brokers/topics/u"))
+    overtake(cluster, lambda: remove(hand, "/brokers/topics/u"))
     results = await cluster.admin.topics.delete_topics([ids["u"]])
     assert results[ids["u"]].code is ErrorCode.UNKNOWN_TOPIC_ID
     state = znodes.encode_state(LeaderAndIsr(1, 7, (1,), 1))
-    overtake(cluster, monkeypatch, lambda: hand.set("/brokers/topics/v/partitions/0/state", state), 2)
+    overtake(cluster, lambda: hand.set("/brokers/topics/v/partitions/0/state", state), 2)
     assert await cluster.admin.topics.delete_topics([ids["v"]]) == {ids["v"]: None}
     assert await hand.children("/brokers/topics") == []
     assert await hand.children("/admin/delete_topics") == []
     assert not cluster.image.topics
 
 
-async def test_topics_that_are_deleted_together_have_results_of_their_own(
-    cluster: Any, hand: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_topics_that_are_deleted_together_have_results_of_their_own(cluster: Any, hand: Any) -> None:
     topics = await create(cluster, *(NewTopic(name) for name in ("marked", "removed", "t")))
     ids = {name: topic.id for name, topic in topics.items()}
 
@@ -131,7 +116,7 @@ async def test_topics_that_are_deleted_together_have_results_of_their_own(
         await hand.create("/admin/delete_topics/marked")
         await remove(hand, "/brokers/topics/removed")
 
-    overtake(cluster, monkeypatch, others)
+    overtake(cluster, others)
     results = await cluster.admin.topics.delete_topics([ids["marked"], ids["removed"], ids["t"]])
     assert (results[ids["marked"]], results[ids["t"]]) == (None, None)
     assert results[ids["removed"]].code is ErrorCode.UNKNOWN_TOPIC_ID
@@ -140,12 +125,10 @@ async def test_topics_that_are_deleted_together_have_results_of_their_own(
     assert not cluster.image.topics
 
 
-async def test_who_is_always_overtaken_has_the_client_try_again(
-    cluster: Any, hand: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_who_is_always_overtaken_has_the_client_try_again(cluster: Any, hand: Any) -> None:
     await create(cluster, NewTopic("t"))
     data = znodes.encode_config({})
-    overtake(cluster, monkeypatch, lambda: hand.set("/config/topics/t", data), ATTEMPTS)
+    overtake(cluster, lambda: hand.set("/config/topics/t", data), ATTEMPTS)
     with pytest.raises(KafkaError) as caught:
         await alter(cluster, ResourceType.TOPIC, "t", "retention.ms", Operator.SET, "5")
     assert caught.value.code is ErrorCode.REQUEST_TIMED_OUT

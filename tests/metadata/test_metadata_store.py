@@ -24,6 +24,7 @@ from kafkapy.metadata.store import (
     SetData,
     WatchEvent,
 )
+from tests.metadata.intercepted_store import InterceptedStore
 
 OpenSession = Callable[[], Awaitable[MetadataStore]]
 
@@ -50,8 +51,8 @@ async def open_session(connect_store: OpenSession) -> AsyncIterator[OpenSession]
 
 
 @pytest.fixture
-async def store(open_session: OpenSession) -> MetadataStore:
-    return await open_session()
+async def store(open_session: OpenSession) -> InterceptedStore:
+    return InterceptedStore(await open_session())
 
 
 async def test_a_created_node_is_read_back_with_version_zero(store: MetadataStore) -> None:

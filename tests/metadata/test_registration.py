@@ -22,12 +22,12 @@ from kafkapy.metadata.store import (
     EventType,
     MetadataStore,
     MetadataStoreError,
-    NodeStat,
     OutcomeUnknownError,
     Watcher,
     WatchEvent,
 )
 from kafkapy.metadata.znodes import BrokerInfo, Endpoint
+from tests.metadata.intercepted_store import InterceptedStore, Multi
 from tests.metadata.test_metadata_store import OpenSession, connect_store, open_session, store
 
 __all__ = ["connect_store", "open_session", "store"]
@@ -71,19 +71,19 @@ async def test_the_session_of_the_last_run_is_waited_for(store: MetadataStore, o
 
 
 async def test_the_wait_begins_anew_when_the_connection_was_lost(
-    store: MetadataStore, old: MetadataStore, monkeypatch: pytest.MonkeyPatch
+    store: InterceptedStore, old: MetadataStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop, ahead = asyncio.get_running_loop(), 0.0
-    time, exists = loop.time, store.exists
+    time = loop.time
     watchers: list[Watcher] = []
 
-    async def watched(path: str, watcher: Watcher | None = None) -> NodeStat | None:
+    async def watched(exists: Any, path: str, watcher: Watcher | None) -> Any:
         if watcher is not None:
             watchers.append(watcher)
         return await exists(path, watcher)
 
     monkeypatch.setattr(loop, "time", lambda: time() + ahead)
-    monkeypatch.setattr(store, "exists", watched)
+    store.intercept("exists", watched)
     before = await registration(old).register()
     waiting = asyncio.create_task(registration(store).register())
     await _watched(store, "/brokers/ids/1")
@@ -118,15 +118,13 @@ async def test_a_broker_at_another_address_is_not_waited_for(
 
 
 async def test_a_registration_whose_answer_was_lost_counts(
-    store: MetadataStore, old: MetadataStore, monkeypatch: pytest.MonkeyPatch
+    store: InterceptedStore, old: MetadataStore
 ) -> None:
-    create = store.create
-
-    async def lose_the_answer(*arguments: Any, **more: Any) -> str:
-        await create(*arguments, **more)
+    async def lose_the_answer(multi: Multi, operations: Any) -> Any:
+        await multi(operations)
         raise OutcomeUnknownError("the connection was lost")
 
-    monkeypatch.setattr(store, "create", lose_the_answer)
+    store.intercept("multi", lose_the_answer)
     assert (await registration(store).register()).epoch == (await old.get("/brokers/ids/1")).stat.created_zxid
 
 

@@ -14,6 +14,7 @@ from kafkapy.metadata.cache import open_cluster
 from kafkapy.metadata.image import Broker, MetadataImage, PartitionState, Topic
 from kafkapy.metadata.shared_tree import choose_broker_id, open_zookeeper, require_others_in_sync
 from kafkapy.metadata.store import Create, MetadataStore, MetadataStoreError, Operation, OutcomeUnknownError
+from tests.metadata.intercepted_store import InterceptedStore, Multi
 from tests.metadata.test_metadata_store import OpenSession, connect_store, open_session, store
 
 __all__ = ["connect_store", "open_session", "store"]
@@ -31,32 +32,32 @@ async def test_another_broker_may_have_made_some_paths(store: MetadataStore) -> 
 
 
 async def test_another_broker_may_make_the_paths_at_the_same_time(
-    store: MetadataStore, open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
+    store: InterceptedStore, open_session: OpenSession
 ) -> None:
-    other, multi = await open_session(), store.multi
+    other = await open_session()
     overtaken = [
         Create("/consumers"),
         Create("/cluster"),
         Create("/cluster/id", znodes.encode_cluster_id(ID)),
     ]
 
-    async def multi_after(operations: Sequence[Operation]) -> Any:
+    async def multi_after(multi: Multi, operations: Sequence[Operation]) -> Any:
         while overtaken:
             await other.multi([overtaken.pop(0)])
         return await multi(operations)
 
-    monkeypatch.setattr(store, "multi", multi_after)
+    store.intercept("multi", multi_after)
     assert (await open_cluster(store, shared=True)).cluster_id == ID
     assert (await open_cluster(other, ID, shared=True)).cluster_id == ID
 
 
 @pytest.mark.parametrize("is_made", [False, True])
 async def test_a_connection_that_is_lost_while_the_paths_are_made_does_not_end_the_start(
-    store: MetadataStore, monkeypatch: pytest.MonkeyPatch, is_made: bool
+    store: InterceptedStore, is_made: bool
 ) -> None:
-    multi, lost = store.multi, [True]
+    lost = [True]
 
-    async def lose_the_answer(operations: Sequence[Operation]) -> Any:
+    async def lose_the_answer(multi: Multi, operations: Sequence[Operation]) -> Any:
         if not lost:
             return await multi(operations)
         lost.clear()
@@ -64,7 +65,7 @@ async def test_a_connection_that_is_lost_while_the_paths_are_made_does_not_end_t
             await multi(operations)
         raise OutcomeUnknownError("the connection was lost")
 
-    monkeypatch.setattr(store, "multi", lose_the_answer)
+    store.intercept("multi", lose_the_answer)
     assert (await open_cluster(store, shared=True)).cluster_id
     assert {*znodes.PERSISTENT_PATHS, "/controller_epoch"} <= (await store.subtree("/")).keys()
 
@@ -107,25 +108,23 @@ async def test_nodes_that_nobody_can_read_do_not_keep_a_broker_out(
     assert "Topic name is invalid" in caplog.text
 
 
-async def test_the_id_of_a_broker_is_set_stored_or_new(
-    store: MetadataStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_id_of_a_broker_is_set_stored_or_new(store: InterceptedStore) -> None:
     await open_cluster(store, shared=True)
     settings = BrokerConfig({}, clustered=True)
     assert await choose_broker_id(store, settings, 7, 8) == 7
     assert await choose_broker_id(store, settings, -1, 8) == 8
     assert await choose_broker_id(store, settings, -1, None) == 1001
-    change, left = store.set, 1
+    left = 1
 
-    async def lose_the_answer(*arguments: Any, **more: Any) -> int:
+    async def lose_the_answer(multi: Multi, operations: Sequence[Operation]) -> Any:
         nonlocal left
-        version = await change(*arguments, **more)
+        versions = await multi(operations)
         if left:
             left -= 1
             raise OutcomeUnknownError("the connection was lost")
-        return version
+        return versions
 
-    monkeypatch.setattr(store, "set", lose_the_answer)
+    store.intercept("multi", lose_the_answer)
     assert await choose_broker_id(store, settings, -1, None) == 1003
     settings = BrokerConfig({"broker.id.generation.enable": "false"}, clustered=True)
     with pytest.raises(MetadataStoreError, match=r"^The broker has no id, .* Set broker.id\.$"):

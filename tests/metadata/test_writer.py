@@ -8,39 +8,37 @@ from typing import Any
 
 import pytest
 
-from kafkapy.metadata import writer as writer_module
 from kafkapy.metadata.cache import MetadataCache, open_cluster
 from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.metadata.store import Check, Create, NodeExistsError, Operation
 from kafkapy.metadata.tree_changes import TreeChanges
 from kafkapy.metadata.writer import MetadataWriter
+from tests.metadata.intercepted_store import InterceptedStore, Multi
 
 
 class Parts:
     """A writer of a controller, and what it commits at once."""
 
-    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path / "metadata.db"
-        self.monkeypatch = monkeypatch
         self.committed: list[list[Operation]] = []
 
     async def open(self) -> None:
-        self.store = await EmbeddedStore.open(self.path, sync=False)
+        self.store = InterceptedStore(await EmbeddedStore.open(self.path, sync=False))
         await open_cluster(self.store)
         self.writer = MetadataWriter(self.store, MetadataCache(), TreeChanges(self.store))
         await self.writer.elect(1, 0)
-        multi = self.store.multi
 
-        async def noted(operations: Sequence[Operation]) -> Any:
+        async def noted(multi: Multi, operations: Sequence[Operation]) -> Any:
             self.committed.append(list(operations))
             return await multi(operations)
 
-        self.monkeypatch.setattr(self.store, "multi", noted)
+        self.store.intercept("multi", noted)
 
 
 @pytest.fixture
-async def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    made = Parts(tmp_path, monkeypatch)
+async def parts(tmp_path: Path) -> Any:
+    made = Parts(tmp_path)
     await made.open()
     yield made
     await made.store.close()
@@ -51,10 +49,9 @@ async def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     [(0, 1, []), (5, 1, [5]), (6, 1, [5, 1]), (11, 1, [5, 5, 1]), (4, 400, [2, 2]), (2, 5000, [1, 1])],
 )
 async def test_no_transaction_has_too_many_operations_or_bytes(
-    parts: Parts, monkeypatch: pytest.MonkeyPatch, count: int, size: int, expected: list[int]
+    parts: Parts, count: int, size: int, expected: list[int]
 ) -> None:
-    monkeypatch.setattr(writer_module, "MAX_OPERATIONS", 5)
-    monkeypatch.setattr(writer_module, "MAX_BYTES", 1100)
+    parts.writer.most_operations, parts.writer.most_bytes = 5, 1100
     operations = [Create(f"/admin/node{index}", b"x" * size) for index in range(count)]
     await parts.writer.commit_in_parts(operations)
     # Each of them checks that the controller is still the same.
@@ -63,10 +60,8 @@ async def test_no_transaction_has_too_many_operations_or_bytes(
     assert [each for part in parts.committed for each in part[1:]] == operations
 
 
-async def test_what_was_committed_before_an_error_stays(
-    parts: Parts, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(writer_module, "MAX_OPERATIONS", 2)
+async def test_what_was_committed_before_an_error_stays(parts: Parts) -> None:
+    parts.writer.most_operations = 2
     await parts.store.create("/admin/c")
     with pytest.raises(NodeExistsError):
         await parts.writer.commit_in_parts([Create(f"/admin/{name}") for name in "abcd"])
