@@ -38,6 +38,7 @@ from kafkapy.broker.start import Start
 from kafkapy.broker.workers import Threads, Workers, start_workers
 from kafkapy.configs import start_warnings
 from kafkapy.configs.config import BrokerConfig
+from kafkapy.configs.keys import ConfigError
 from kafkapy.controller.adoption import found_logs
 from kafkapy.errors import UnusableAssignorError
 from kafkapy.fetch.sessions import FetchSessionCache
@@ -81,6 +82,7 @@ logger = logging.getLogger(__name__)
 
 
 START_ERRORS: Final = (
+    ConfigError,
     UnusableAssignorError,
     ListenError,
     LogDirectoryError,

@@ -11,6 +11,9 @@ from kafkapy.configs.config import BrokerConfig
 from kafkapy.configs.listeners import WILDCARDS
 from kafkapy.metadata.znodes import Endpoint
 from kafkapy.network.server import Server
+from kafkapy.security.entrances import entrance_of
+from kafkapy.security.sasl.mechanisms import LoginParts
+from kafkapy.security.sasl.users import Users
 
 
 def listen(start: Start, workers: Workers) -> Server:
@@ -20,13 +23,16 @@ def listen(start: Start, workers: Workers) -> Server:
     anything is changed. Ephemeral ports are known from here on.
 
     Raises:
+        ConfigError: the security of a listener cannot be set up.
         ListenError: an address cannot be used.
     """
+    config, machine = start.config, start.machine
     loop = asyncio.get_running_loop()
-    server = start.machine.server(start.config, loop, workers.validation, workers.cold_reads)
+    server = machine.server(config, loop, workers.validation, workers.cold_reads, workers.handshakes)
     start.started.callback(server.close)
-    server.bind(start.config.listeners)
-    start.config.on_change(server.configure)
+    parts = LoginParts(Users(start.metadata).find, workers.threads.costly)
+    server.bind((each, entrance_of(each, config, parts, machine.clock)) for each in config.listeners)
+    config.on_change(server.configure)
     return server
 
 
@@ -43,7 +49,7 @@ def endpoints(config: BrokerConfig, server: Server) -> list[Endpoint]:
         host, port = (shown.host, shown.port or listener.port) if shown else (listener.host, listener.port)
         if host in ("", *WILDCARDS):
             host = socket.getfqdn() if config.clustered else ""
-        found.append(Endpoint(listener.name, host, port, "PLAINTEXT"))
+        found.append(Endpoint(listener.name, host, port, listener.protocol))
     return found
 
 

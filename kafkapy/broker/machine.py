@@ -18,6 +18,7 @@ from kafkapy.loop.cold_reads import ColdReads
 from kafkapy.loop.validation import Validation
 from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.metadata.store import MetadataStore
+from kafkapy.network.handshakes import Handshakes
 from kafkapy.network.server import Server
 from kafkapy.replicas.flush_threads import FlushThreads
 from kafkapy.storage.disk.files import FileSystem
@@ -62,9 +63,10 @@ class Machine:
         loop: asyncio.AbstractEventLoop,
         validation: Validation,
         cold_reads: ColdReads,
+        handshakes: Handshakes,
     ) -> Server:
         """The server of the broker's clients."""
-        return Server(config, loop, validation, cold_reads)
+        return Server(config, loop, validation, cold_reads, handshakes)
 
     def peers(self, node_id: int) -> Peers:
         """The connections of broker `node_id` to other brokers."""

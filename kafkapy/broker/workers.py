@@ -21,6 +21,8 @@ from kafkapy.loop.timers import Timers
 from kafkapy.loop.turns import Turns
 from kafkapy.loop.validation import Validation, validation_threads
 from kafkapy.loop.waiters import Waiters
+from kafkapy.network import handshakes
+from kafkapy.network.handshakes import Handshakes
 
 COSTLY_THREADS: Final = 2
 """The threads for work whose cost clients choose."""
@@ -87,6 +89,7 @@ class Workers(NamedTuple):
     timers: Timers
     waiters: Waiters
     cold_reads: ColdReads
+    handshakes: Handshakes
 
 
 def start_workers(start: Start) -> Workers:
@@ -104,4 +107,6 @@ def start_workers(start: Start) -> Workers:
     started.callback(timers.close)
     cold_reads = ColdReads(loop, machine.pool(THREADS, "kafkapy-reader"), machine.pool(1, "kafkapy-indexes"))
     started.callback(cold_reads.close)
-    return Workers(threads, validation, Turns(loop), timers, Waiters(loop, timers), cold_reads)
+    shaking = Handshakes(loop, machine.pool(handshakes.THREADS, "kafkapy-tls"))
+    started.callback(shaking.close)
+    return Workers(threads, validation, Turns(loop), timers, Waiters(loop, timers), cold_reads, shaking)

@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from kafkapy.configs.keys import ConfigError
-from kafkapy.configs.listeners import SUPPORTED_PROTOCOL
+from kafkapy.configs.listeners import parse_protocol_map
+from kafkapy.configs.security_protocol import SecurityProtocol
 
 _HOST: Final = r"(?:\[[0-9A-Fa-f:.]+\]|[^\s,/:\[\]]+)(?::[0-9]{1,5})?"
 _CONNECT: Final = re.compile(rf"{_HOST}(?:\s*,\s*{_HOST})*(?:(?:/[^\s/]+)+/?|/)?")
@@ -26,11 +27,17 @@ def check_cluster_settings(config: Mapping[str, Any], listeners: Collection[str]
             f"zookeeper.connect={connect}: expected HOST:PORT, several with commas, and a chroot or none,"
             " such as localhost:2181/kafka"
         )
-    name = (config["inter.broker.listener.name"] or SUPPORTED_PROTOCOL).upper()
+    name = (config["inter.broker.listener.name"] or SecurityProtocol.PLAINTEXT).upper()
     if name not in listeners:
         raise ConfigError(
             f"inter.broker.listener.name: other brokers connect to the listener {name}, which is not among"
             f" the listeners ({', '.join(sorted(listeners))}); name one of them"
+        )
+    protocol = parse_protocol_map(config["listener.security.protocol.map"])[name]
+    if protocol is not SecurityProtocol.PLAINTEXT:
+        raise ConfigError(
+            f"inter.broker.listener.name: other brokers would connect to {name} by {protocol}, and the links"
+            " between brokers have neither TLS nor logins yet; name one that is PLAINTEXT"
         )
     _check_generated_ids(config)
     version = config["inter.broker.protocol.version"]

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -30,14 +31,9 @@ from kafkapy.configs.keys import (
     topic_keys,
     value_text,
 )
-from kafkapy.configs.listeners import (
-    SUPPORTED_PROTOCOL,
-    Listener,
-    check_listeners,
-    parse_listeners,
-    parse_protocol_map,
-)
+from kafkapy.configs.listeners import Listener, check_listeners, parse_listeners, parse_protocol_map
 from kafkapy.configs.properties import read_properties
+from kafkapy.configs.security_protocol import SecurityProtocol
 from kafkapy.configs.unsupported import IGNORED_NAMES, check_supported, require_alone, without_effect
 
 MINUTE_MS: Final = 60_000
@@ -270,7 +266,7 @@ class BrokerConfig(Mapping[str, Any]):
     @property
     def inter_broker_listener(self) -> str:
         """The name of the listener to which other brokers connect."""
-        return (self["inter.broker.listener.name"] or SUPPORTED_PROTOCOL).upper()
+        return (self["inter.broker.listener.name"] or SecurityProtocol.PLAINTEXT).upper()
 
     @property
     def advertised_listeners(self) -> tuple[Listener, ...]:
@@ -302,8 +298,9 @@ class BrokerConfig(Mapping[str, Any]):
 
     def _broker_listeners(self, setting: str) -> tuple[Listener, ...]:
         controllers = {name.upper() for name in self["controller.listener.names"]}
+        protocols = parse_protocol_map(self["listener.security.protocol.map"])
         return tuple(
-            listener
+            replace(listener, protocol=protocols.get(listener.name, listener.protocol))
             for listener in parse_listeners(setting, self[setting] or ())
             if listener.name not in controllers
         )

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from kafkapy.configs.keys import ConfigError
+from kafkapy.configs.security_protocol import SecurityProtocol
 
 _ADDRESS: Final = r"(?:\[([0-9A-Fa-f:.%]+)\]|([^\[\]:/\s]*)):([0-9]{1,5})"
 _URI: Final = re.compile(rf"([A-Za-z0-9_]+)://{_ADDRESS}")
 WILDCARDS: Final = ("0.0.0.0", "::")
-SUPPORTED_PROTOCOL: Final = "PLAINTEXT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Listener:
     name: str
     host: str
     port: int
-    protocol: str = SUPPORTED_PROTOCOL
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
     """The security protocol of its connections."""
 
     def __str__(self) -> str:
@@ -78,33 +78,35 @@ def parse_listeners(setting: str, items: Iterable[str]) -> tuple[Listener, ...]:
     return tuple(listeners.values())
 
 
-def parse_protocol_map(text: str) -> dict[str, str]:
-    """`listener.security.protocol.map`: security protocol by listener name."""
+def parse_protocol_map(text: str) -> dict[str, SecurityProtocol]:
+    """`listener.security.protocol.map`: security protocol by listener name; raises ConfigError."""
     protocols = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         name, separator, protocol = item.partition(":")
         if not separator:
             raise ConfigError(f"listener.security.protocol.map={item}: expected NAME:PROTOCOL")
-        protocols[name.strip().upper()] = protocol.strip().upper()
+        try:
+            protocols[name.strip().upper()] = SecurityProtocol(protocol.strip().upper())
+        except ValueError:
+            raise ConfigError(
+                f"listener.security.protocol.map={item}: expected one of {', '.join(SecurityProtocol)}"
+            ) from None
     return protocols
 
 
 def check_listeners(
-    listeners: Iterable[Listener], advertised: Iterable[Listener], protocols: Mapping[str, str]
+    listeners: Iterable[Listener], advertised: Iterable[Listener], protocols: Mapping[str, SecurityProtocol]
 ) -> None:
     """Raise ConfigError, in one line with the remedy, for listeners that cannot work."""
     names = {listener.name for listener in listeners}
     if not names:
         raise ConfigError("listeners: name at least one, such as PLAINTEXT://localhost:9092")
     for name in sorted(names):
-        protocol = protocols.get(name)
-        if protocol is None:
+        if name not in protocols:
             raise ConfigError(
                 f"listeners: {name} has no security protocol; "
                 f"add {name}:PLAINTEXT to listener.security.protocol.map"
             )
-        if protocol != SUPPORTED_PROTOCOL:
-            raise ConfigError(f"listeners: {name} uses {protocol}, but only PLAINTEXT is supported yet")
     for listener in advertised:
         if listener.name not in names:
             raise ConfigError(

@@ -18,13 +18,11 @@ from functools import cache
 from typing import Any, Final
 
 from kafkapy.configs.keys import UNKNOWN, ConfigError, ConfigKey, listener_setting
+from kafkapy.configs.python_class import PYTHON_CLASS
 
 _NO_CLASSES: Final = "this broker loads no Java classes; remove the setting"
 
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-
-PYTHON_CLASS: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
-"""A Python class: `module:Class`."""
 
 POLICIES: Final = ("create.topic.policy.class.name", "alter.config.policy.class.name")
 """The settings that name a Python class (kafkapy.policies)."""
@@ -124,11 +122,7 @@ NO_EFFECT: Final = (
     "metric.reporters",
     "metrics.*",
     "telemetry.max.bytes",
-    # Settings of single listeners: all listeners share the limits, and none needs more.
-    "listener.name.*",
-    # Inert without the listeners and features they belong to, as in Kafka.
-    "connection.failed.authentication.delay.ms",
-    "connections.max.reauth.ms",
+    # Inert without the features they belong to, as in Kafka.
     "delegation.token.*",
     "group.share.max.groups",
     "log.local.*",
@@ -137,13 +131,22 @@ NO_EFFECT: Final = (
     "password.encoder.*",
     "quota.window.*",
     "remote.*",
-    "sasl.*",
+    # Clients' settings, and those of logins that this broker does not do.
+    "sasl.client.*",
+    "sasl.kerberos.*",
+    "sasl.login.*",
+    "sasl.oauthbearer.*",
     "share.coordinator.append.linger.ms",
     "share.coordinator.cached.buffer.max.bytes",
     "share.coordinator.load.buffer.size",
     "share.coordinator.state.topic.compression.codec",
     "share.coordinator.threads",
-    "ssl.*",
+    # Java's providers of encryption.
+    "ssl.keymanager.algorithm",
+    "ssl.provider",
+    "ssl.protocol",
+    "ssl.secure.random.implementation",
+    "ssl.trustmanager.algorithm",
     "transaction.state.log.load.buffer.size",
     "transaction.two.phase.commit.enable",
 )

@@ -44,8 +44,12 @@ class Dispatcher:
         api = self._served.get(api_key)
         return -1 if api is None else api.max_version
 
-    def endpoint(self, _connection: Requester, header: RequestHeader) -> handlers.Endpoint | None:
+    def endpoint(self, connection: Requester, header: RequestHeader) -> handlers.Endpoint | None:
         """The first gate: the endpoint of a request that is not decoded yet, or None."""
+        login = connection.login
+        if login is not None and (why := login.refusal(header)) is not None:
+            connection.close(why)
+            return None
         api = self._served.get(header.api_key)
         if api is None or not api.min_version <= header.api_version <= api.max_version:
             return None

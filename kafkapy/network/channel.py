@@ -10,12 +10,21 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Sequence
+from enum import Enum, auto
 from typing import Final, Protocol
 
 from kafkapy.protocol.types import Part
 from kafkapy.storage.disk.files import FileSlice
 
 _MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
+
+
+class Handshake(Enum):
+    """What a handshake needs to continue."""
+
+    WANTS_TO_RECEIVE = auto()
+    WANTS_TO_SEND = auto()
+    DONE = auto()
 
 
 class Channel(Protocol):
@@ -25,7 +34,14 @@ class Channel(Protocol):
     """
 
     handshake_pending: bool
-    """Whether `handshake` must be called when bytes arrive, before anything is received or sent."""
+    """Whether the handshake must be done before anything is received or sent."""
+
+    flush_bytes: int
+    """The most bytes to send in one turn of the event loop, so that one fast reader does not occupy it."""
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether bytes were received which the event loop cannot see: more can be received at once."""
 
     @property
     def fileno(self) -> int:
@@ -35,8 +51,15 @@ class Channel(Protocol):
     def local_host(self) -> str:
         """The address by which the client came in."""
 
-    def handshake(self) -> None:
-        """Continue the handshake as far as possible without blocking."""
+    @property
+    def certificate(self) -> bytes | None:
+        """The client's certificate, which is verified, in DER form; None if it gave none."""
+
+    def handshake(self) -> Handshake:
+        """Continue the handshake as far as possible without waiting for the client.
+
+        It takes milliseconds of CPU, so a thread calls it, and nothing else is called meanwhile.
+        """
 
     def receive_into(self, room: memoryview) -> int:
         """Receive bytes; how many, 0 when the client sends no more."""
@@ -66,6 +89,9 @@ class PlainChannel:
     __slots__ = ("_socket", "fileno", "receive_into", "send")
 
     handshake_pending = False
+    has_pending = False
+    certificate = None
+    flush_bytes = 1 << 20
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
@@ -79,8 +105,9 @@ class PlainChannel:
         host: str = self._socket.getsockname()[0]
         return host.removeprefix("::ffff:")
 
-    def handshake(self) -> None:
+    def handshake(self) -> Handshake:
         """Does nothing: TCP has no handshake of its own here."""
+        return Handshake.DONE
 
     def send_gathered(self, parts: Sequence[Part], *, more: bool) -> int:
         """Send bytes from several places; how many were taken.

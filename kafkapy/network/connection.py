@@ -14,6 +14,10 @@ readers nor fast writers use much memory.
 
 After a client has half-closed the connection, its earlier requests are still answered. Broken input closes
 the connection with one log line.
+
+Before all this, an encrypted connection does its handshake (network/handshakes.py). The sweep watches its
+time as that of an incomplete request. Then the connection gets its principal. With a listener that demands a
+login, it has a `login` besides, which decides which requests are allowed (security/sasl/login.py).
 """
 
 from __future__ import annotations
@@ -24,7 +28,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from kafkapy.network.channel import Channel
+from kafkapy.network.channel import Channel, Handshake
+from kafkapy.network.entrance import ANONYMOUS, Entrance, Login
 from kafkapy.network.in_flight import RequestsInFlight
 from kafkapy.network.outbound import OutboundQueue
 from kafkapy.network.receive_buffer import ReceiveBuffer
@@ -34,9 +39,6 @@ from kafkapy.protocol.types import Part
 
 if TYPE_CHECKING:
     from kafkapy.configs.listeners import Listener
-
-ANONYMOUS: Final = "User:ANONYMOUS"
-"""The principal of an unauthenticated client, as Apache Kafka names it."""
 
 OUTBOUND_MARK: Final = 256 << 10
 """Unsent bytes above which no further request is handled."""
@@ -62,8 +64,10 @@ class Connection:
         "_buffer",
         "_channel",
         "_ended",
+        "_entrance",
         "_fd",
         "_frame_is_shared",
+        "_handle",
         "_handling",
         "_loading",
         "_local_host",
@@ -73,6 +77,7 @@ class Connection:
         "_reading",
         "_received_before",
         "_requests",
+        "_shaking",
         "_shared",
         "_stalled",
         "_waits_for_turn",
@@ -85,6 +90,7 @@ class Connection:
         "is_incomplete",
         "last_active",
         "listener",
+        "login",
         "max_frame_bytes",
         "paused_since",
         "peer_host",
@@ -101,6 +107,7 @@ class Connection:
         self,
         shared: Shared,
         listener: Listener,
+        entrance: Entrance,
         channel: Channel,
         peer_host: str,
         peer_port: int,
@@ -111,8 +118,11 @@ class Connection:
         self.peer_host = peer_host
         self.peer_port = peer_port
         self.principal = ANONYMOUS
+        """The identity of the client."""
         self.max_frame_bytes = shared.max_frame_bytes
         """The largest request that it may send now."""
+        self.login: Login | None = None
+        """The client's login; None on a listener without one."""
         self.closed = False
         self.frame_is_kept = False
         """Whether a handler has kept the bytes of the present frame, or of another one in the buffer."""
@@ -134,6 +144,7 @@ class Connection:
         self.is_incomplete = False
         """Whether a request is partly received. The sweep watches its progress."""
         self._shared = shared
+        self._entrance = entrance
         self._on_close = on_close
         self._loop = shared.loop
         self._channel = channel
@@ -141,6 +152,7 @@ class Connection:
         self._local_host: str | None = None
         self._outbound = OutboundQueue(channel)
         self._requests = RequestsInFlight(self, shared)
+        self._handle: Callable[[memoryview], None] = self._requests.handle
         self._when_closed: list[Callable[[], object]] = []
         self._buffer: ReceiveBuffer | None = None
         """The bytes that are not handled yet. With large frames, an empty buffer is kept for a while."""
@@ -164,7 +176,13 @@ class Connection:
         """Whether a frame is being handled."""
         self._frame_is_shared = False
         """Whether the frame being handled is in the server's shared buffer."""
+        self._shaking = False
+        """Whether a thread continues the handshake, and nobody else may use the channel."""
         self._loop.add_reader(self._fd, self._on_readable)
+        if channel.handshake_pending:
+            self.is_incomplete = True
+        else:
+            self._enter()
 
     def __str__(self) -> str:
         return f"{self.peer_host}:{self.peer_port}"
@@ -226,6 +244,47 @@ class Connection:
             self._shared.answers.give_back(self.charged)
             self.charged = 0
 
+    # --- coming in ----------------------------------------------------------------------------------------
+
+    def _shake_hands(self) -> None:
+        """Have a thread continue the handshake."""
+        self._shaking = True
+        self._pause_reading()
+        self._stop_writing()
+        self._shared.handshakes.proceed(self._channel, self._shaken)
+
+    def _shaken(self, outcome: Handshake | OSError) -> None:
+        self._shaking = False
+        if self.closed:
+            self._channel.close()
+        elif isinstance(outcome, OSError):
+            why = f"the TLS handshake failed: {getattr(outcome, 'reason', None) or outcome}"
+            self.close(why, level=self._shared.complaints.level(self.peer_host, self._shared.now))
+        elif outcome is Handshake.WANTS_TO_SEND:
+            self._writing = True
+            self._loop.add_writer(self._fd, self._shake_hands)
+        else:
+            if outcome is Handshake.DONE:
+                self._channel.handshake_pending = False
+                self.is_incomplete = False
+                self._enter()
+            if not self.closed:
+                self._watch()
+
+    def _enter(self) -> None:
+        """Give the client its principal, or let it log in."""
+        why_not = self._entrance.admit(self, self._channel)
+        if why_not is not None:
+            self.close(why_not)
+
+    def let_in(self) -> None:
+        """Allow requests of any size: the client has logged in."""
+        self.max_frame_bytes = self._shared.max_frame_bytes
+
+    def take_frames(self, handle: Callable[[memoryview], None] | None) -> None:
+        """Have `handle` called with each frame instead of reading requests; None: read requests again."""
+        self._handle = handle or self._requests.handle
+
     # --- reading ------------------------------------------------------------------------------------------
 
     def _on_readable(self) -> None:
@@ -234,7 +293,7 @@ class Connection:
         room = self._shared.receive_view if buffer is None else buffer.view[buffer.end :]
         try:
             if self._channel.handshake_pending:
-                self._channel.handshake()
+                self._shake_hands()
                 return
             nbytes = self._channel.receive_into(room)
         except (BlockingIOError, InterruptedError):
@@ -255,6 +314,20 @@ class Connection:
                 self._after_handling(some=False)
             else:
                 self._handle_own(buffer)
+        if self._channel.has_pending and self._reading:
+            self._loop.call_soon(self._read_pending)
+
+    def _read_pending(self) -> None:
+        """Receive what the channel holds already."""
+        if self._reading and self._channel.has_pending:
+            self._on_readable()
+
+    def _watch(self) -> None:
+        """Have the loop watch for bytes to receive."""
+        self._reading = True
+        self._loop.add_reader(self._fd, self._on_readable)
+        if self._channel.has_pending:
+            self._loop.call_soon(self._read_pending)
 
     def _handle_shared(self, view: memoryview, end: int) -> None:
         """Handle the frames in the shared buffer, and move the rest to the connection's own buffer."""
@@ -314,7 +387,7 @@ class Connection:
             start = body + size
             self._handling = True
             try:
-                self._requests.handle(view[body:start])
+                self._handle(view[body:start])
             except Exception:
                 logger.exception("A request of %s could not be handled", self)
                 self.close()
@@ -425,8 +498,7 @@ class Connection:
                 self.receiving_since += waited
                 self.last_active += waited
                 self.paused_since = None
-            self._reading = True
-            self._loop.add_reader(self._fd, self._on_readable)
+            self._watch()
 
     # --- going on -----------------------------------------------------------------------------------------
 
@@ -545,7 +617,8 @@ class Connection:
         self._outbound.close()
         self._requests.close()
         self.release_read()
-        self._channel.close()
+        if not self._shaking:
+            self._channel.close()
         self._shared.forget(self)
         self._on_close(self)
         for call in self._when_closed:

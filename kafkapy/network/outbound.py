@@ -21,9 +21,6 @@ from kafkapy.network.channel import Channel
 from kafkapy.protocol.types import Part
 from kafkapy.storage.disk.files import FileSlice
 
-FLUSH_BYTES: Final = 1 << 20
-"""The most bytes that one `flush` sends, so that one fast reader does not occupy the event loop."""
-
 COPIED_BYTES: Final = 16 << 10
 """The largest slice that is copied. For 64 KiB, sendfile is cheaper."""
 
@@ -75,12 +72,12 @@ class OutboundQueue:
         return self.flush()
 
     def flush(self) -> bool:
-        """Send what the socket takes, up to FLUSH_BYTES; True if nothing is left.
+        """Send what the socket takes, up to the channel's `flush_bytes`; True if nothing is left.
 
         Raises:
             OSError: the connection is broken.
         """
-        stop = self.nbytes - FLUSH_BYTES
+        stop = self.nbytes - self._channel.flush_bytes
         try:
             while self._parts and self.nbytes > stop and self.cold is None:
                 if isinstance(self._parts[0], FileSlice):
@@ -115,7 +112,7 @@ class OutboundQueue:
     def _send_slice(self, part: FileSlice) -> None:
         offset = self._offset
         if offset >= self._cached:
-            nbytes = min(part.nbytes - offset, FLUSH_BYTES)
+            nbytes = min(part.nbytes - offset, self._channel.flush_bytes)
             if not part.is_cached(offset, nbytes):
                 self.cold = ColdSlice(part, offset, nbytes)
                 return

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from kafkapy.configs.listeners import Listener
+    from kafkapy.network.entrance import Login
 
 
 class Requester(Protocol):
@@ -14,6 +15,10 @@ class Requester(Protocol):
 
     validation_paid_at: float
     """The time at which its debt for validation is paid (loop/validation.py)."""
+
+    @property
+    def login(self) -> Login | None:
+        """Its login; None on a listener without one."""
 
     @property
     def is_this_broker(self) -> bool:

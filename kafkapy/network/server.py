@@ -26,18 +26,20 @@ import errno
 import logging
 import socket
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from kafkapy.configs.config import BrokerConfig
-from kafkapy.configs.listeners import Listener, format_address, parse_protocol_map
+from kafkapy.configs.listeners import Listener, format_address
 from kafkapy.loop.cold_reads import ColdReads
 from kafkapy.loop.timers import STALL_SECONDS
 from kafkapy.loop.validation import Validation
-from kafkapy.network.channel import PlainChannel
 from kafkapy.network.connection import Connection
 from kafkapy.network.connection_limits import ConnectionLimits
 from kafkapy.network.dispatcher import Dispatcher
+from kafkapy.network.entrance import Entrance
+from kafkapy.network.handshakes import Handshakes
 from kafkapy.network.shared import Shared
 from kafkapy.storage.disk.errors import is_exhausted, what_is_lacking
 
@@ -68,15 +70,18 @@ class Server:
         loop: asyncio.AbstractEventLoop,
         validation: Validation,
         cold_reads: ColdReads,
+        handshakes: Handshakes,
     ) -> None:
         self.loop = loop
-        self.shared = Shared(loop, validation, cold_reads)
+        self.shared = Shared(loop, validation, cold_reads, handshakes)
         self.connections: dict[Connection, None] = {}
         """The connections, oldest first."""
         self.listening: tuple[Listener, ...] = ()
         """The listeners, with the ports that they were assigned."""
         self._config = config
         self._sockets: list[socket.socket] = []
+        self._entrances: dict[str, Entrance] = {}
+        """By the name of the listener."""
         self._limits = ConnectionLimits(config, self.shared.now)
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._accept_timer: asyncio.TimerHandle | None = None
@@ -103,22 +108,20 @@ class Server:
 
     # --- listening ----------------------------------------------------------------------------------------
 
-    def bind(self, listeners: Iterable[Listener]) -> None:
-        """Open the listeners.
+    def bind(self, entrances: Iterable[tuple[Listener, Entrance]]) -> None:
+        """Open the listeners, each with its entrance.
 
         Clients queue until `accept` is called.
 
         Raises:
             ListenError: an address cannot be used.
         """
-        protocols = parse_protocol_map(self._config["listener.security.protocol.map"])
         try:
-            for listener in listeners:
+            for listener, entrance in entrances:
                 sock = _listen(listener, self._config)
                 self._sockets.append(sock)
-                port, protocol = sock.getsockname()[1], protocols[listener.name]
-                bound = Listener(listener.name, listener.host, port, protocol)
-                self.listening = (*self.listening, bound)
+                self._entrances[listener.name] = entrance
+                self.listening = (*self.listening, replace(listener, port=sock.getsockname()[1]))
         except ListenError:
             self.stop_accepting()
             raise
@@ -183,8 +186,9 @@ class Server:
                 continue
             try:
                 sock.setblocking(False)
-                channel = PlainChannel(sock)
-                made = Connection(self.shared, listener, channel, host, address[1], self._forget)
+                entrance = self._entrances[listener.name]
+                channel = entrance.open(sock)
+                made = Connection(self.shared, listener, entrance, channel, host, address[1], self._forget)
                 self.connections[made] = None
             except OSError:  # the client is gone, or the kernel cannot watch another descriptor
                 self._limits.remove(host)

@@ -14,6 +14,7 @@ from kafkapy.loop.cold_reads import ColdReads
 from kafkapy.loop.validation import Validation
 from kafkapy.network.answer_budget import AnswerBudget
 from kafkapy.network.dispatcher import Dispatcher
+from kafkapy.network.handshakes import Handshakes
 from kafkapy.network.rounds import Rounds
 from kafkapy.network.unknown_protocols import Complaints
 
@@ -36,13 +37,19 @@ class Shared:
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, validation: Validation, cold_reads: ColdReads
+        self,
+        loop: asyncio.AbstractEventLoop,
+        validation: Validation,
+        cold_reads: ColdReads,
+        handshakes: Handshakes,
     ) -> None:
         self.loop = loop
         self.validation = validation
         """The threads for long messages."""
         self.cold_reads = cold_reads
         """The threads that load bytes into the page cache."""
+        self.handshakes = handshakes
+        """The threads for the handshakes of TLS."""
         self.dispatcher: Dispatcher
         """Finds and calls handlers. It is set before the first client is accepted."""
         self.rounds = Rounds(loop)

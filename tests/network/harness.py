@@ -22,6 +22,8 @@ from kafkapy.loop.event_loop import new_event_loop
 from kafkapy.loop.turns import Turns
 from kafkapy.loop.validation import Validation
 from kafkapy.network.connection import Connection
+from kafkapy.network.entrance import OpenEntrance
+from kafkapy.network.handshakes import Handshakes
 from kafkapy.network.server import Server
 from kafkapy.protocol.messages import request_class, response_class
 from kafkapy.protocol.types import ApiKey
@@ -86,8 +88,9 @@ def serving(
                 **parts,
             ),
         )
-        server = Server(config, loop, broker.validation, cold_reads)
-        server.bind(config.listeners)
+        handshakes = Handshakes(loop, pool)
+        server = Server(config, loop, broker.validation, cold_reads, handshakes)
+        server.bind((listener, OpenEntrance()) for listener in config.listeners)
         server.accept(Dispatcher(broker))
         return server
 

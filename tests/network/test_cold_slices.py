@@ -16,7 +16,7 @@ import pytest
 
 import kafkapy
 from kafkapy.network.channel import PlainChannel
-from kafkapy.network.outbound import COPIED_BYTES, FLUSH_BYTES, OutboundQueue
+from kafkapy.network.outbound import COPIED_BYTES, OutboundQueue
 from kafkapy.protocol.frames import encode_request
 from kafkapy.protocol.types import Part
 from kafkapy.storage.disk.files import (
@@ -138,7 +138,7 @@ def test_a_cold_slice_is_sent_when_it_was_loaded_and_parts_after_it_wait(
     monkeypatch.setattr(FileSlice, "is_cached", lambda *_: not cold.pop())
     ours, theirs = pair
     queue = OutboundQueue(PlainChannel(ours))
-    assert not queue.send([b"head", FileSlice(opened, 10, FLUSH_BYTES + 10), b"tail"])
+    assert not queue.send([b"head", FileSlice(opened, 10, PlainChannel.flush_bytes + 10), b"tail"])
     got = receive(theirs, 4)
     assert not queue.flush()
     assert not queue.send([b"another"])
@@ -148,12 +148,12 @@ def test_a_cold_slice_is_sent_when_it_was_loaded_and_parts_after_it_wait(
             got += theirs.recv(1 << 20, socket.MSG_DONTWAIT)
         if queue.cold is not None:
             loads += 1
-            assert queue.cold.nbytes <= FLUSH_BYTES
+            assert queue.cold.nbytes <= PlainChannel.flush_bytes
             queue.loaded()
         if queue.flush():
             break
-    got += receive(theirs, 4 + FLUSH_BYTES + 10 + 11 - len(got))
-    assert got == b"head" + content[10 : FLUSH_BYTES + 20] + b"tailanother"
+    got += receive(theirs, 4 + PlainChannel.flush_bytes + 10 + 11 - len(got))
+    assert got == b"head" + content[10 : PlainChannel.flush_bytes + 20] + b"tailanother"
     assert loads == 2
     assert queue.nbytes == 0
 

@@ -21,6 +21,7 @@ from kafkapy.loop.clock import Clock
 from kafkapy.loop.cold_reads import ColdReads
 from kafkapy.loop.validation import Validation
 from kafkapy.metadata.store import MetadataStore
+from kafkapy.network.handshakes import Handshakes
 from kafkapy.network.server import Server
 from kafkapy.replicas.flush_threads import FlushThreads
 from kafkapy.replicas.flusher import Flush
@@ -85,8 +86,9 @@ class SimulatedMachine(Machine):
         loop: asyncio.AbstractEventLoop,
         validation: Validation,
         cold_reads: ColdReads,
+        handshakes: Handshakes,
     ) -> Server:
-        return SimulatedServer(self._network, self._host, config, loop, validation, cold_reads)
+        return SimulatedServer(self._network, self._host, config, loop, validation, cold_reads, handshakes)
 
     async def open_store(self, path: Path, *, sync: bool, directory: LogDirectory | None) -> MetadataStore:
         return self._open_session()

@@ -22,8 +22,11 @@ from kafkapy.configs.config import BrokerConfig
 from kafkapy.configs.listeners import Listener
 from kafkapy.loop.cold_reads import ColdReads
 from kafkapy.loop.validation import Validation
+from kafkapy.network.channel import Handshake
 from kafkapy.network.connection import Connection
 from kafkapy.network.dispatcher import Dispatcher
+from kafkapy.network.entrance import OpenEntrance
+from kafkapy.network.handshakes import Handshakes
 from kafkapy.network.server import Server
 from kafkapy.protocol.types import ApiKey, Part
 from kafkapy.storage.disk.files import FileSlice
@@ -137,6 +140,9 @@ class SimulatedChannel:
     """One end as a server's connection sees it (kafkapy/network/channel.py)."""
 
     handshake_pending = False
+    has_pending = False
+    certificate = None
+    flush_bytes = 1 << 20
 
     def __init__(self, end: End) -> None:
         self._end = end
@@ -146,8 +152,9 @@ class SimulatedChannel:
     def local_host(self) -> str:
         return self._end.host
 
-    def handshake(self) -> None:
+    def handshake(self) -> Handshake:
         """Nothing."""
+        return Handshake.DONE
 
     def receive_into(self, room: memoryview) -> int:
         received = self._end.received
@@ -245,13 +252,14 @@ class SimulatedServer(Server):
         loop: asyncio.AbstractEventLoop,
         validation: Validation,
         cold_reads: ColdReads,
+        handshakes: Handshakes,
     ) -> None:
-        super().__init__(config, loop, validation, cold_reads)
+        super().__init__(config, loop, validation, cold_reads, handshakes)
         self._network = network
         self._host = host
 
-    def bind(self, listeners: Any) -> None:
-        self.listening = tuple(listeners)
+    def bind(self, entrances: Any) -> None:
+        self.listening = tuple(listener for listener, _ in entrances)
 
     def accept(self, dispatcher: Dispatcher) -> None:
         self.shared.dispatcher = dispatcher
@@ -271,7 +279,7 @@ class SimulatedServer(Server):
         asyncio._set_running_loop(self.loop)
         try:
             channel = SimulatedChannel(end)
-            made = Connection(self.shared, listener, channel, other.host, fd, self._forget)
+            made = Connection(self.shared, listener, OpenEntrance(), channel, other.host, fd, self._forget)
             self.connections[made] = None
         finally:
             asyncio._set_running_loop(None)

@@ -1,0 +1,1 @@
+"""SASL: how clients log in."""

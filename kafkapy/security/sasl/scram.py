@@ -1,0 +1,128 @@
+"""SASL SCRAM: a client proves that it knows a password, and the broker that it knows its keys.
+
+A user without a credential goes through the same steps, with a salt that is always the same for that name, so
+that nobody learns which users exist. Source: RFC 5802, RFC 7677, Kafka's ScramSaslServer and ScramMessages.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import re
+import secrets
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from kafkapy.security.sasl.exchange import Exchange, LoginError
+from kafkapy.security.sasl.scram_credential import MIN_ITERATIONS, ScramCredential, ScramMechanism
+
+_SASL_NAME: Final = r"(?:[^,=\0]|=2C|=3D)+"
+_FIRST: Final = re.compile(
+    rf"(?P<header>n,(?:a=(?P<authzid>{_SASL_NAME}))?,)"
+    rf"(?P<bare>n=(?P<name>{_SASL_NAME}),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)(?P<extensions>(?:,[a-zA-Z]+=[^,]*)*))"
+)
+_FINAL: Final = re.compile(
+    r"(?P<unsigned>c=(?P<binding>[a-zA-Z0-9/+=]+),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)(?:,[a-zA-Z]+=[^,]*)*),p=(?P<proof>[a-zA-Z0-9/+=]+)"
+)
+_LONGEST: Final = 4096
+"""The most bytes of a message: several times as many as names and nonces need."""
+_SALT_BYTES: Final = 20
+
+
+class KnownCredential(NamedTuple):
+    """A credential, and whom it lets in."""
+
+    credential: ScramCredential
+    name: str
+    """The name of the client: the user, or the owner of a delegation token."""
+    expires_at_ms: int | None = None
+
+
+Find = Callable[[ScramMechanism, str, bool], KnownCredential | None]
+"""Finds the credential of a user, or of a delegation token if the last argument is true."""
+
+
+class Scram:
+    """SCRAM for one listener."""
+
+    def __init__(self, mechanism: ScramMechanism, find: Find) -> None:
+        self._mechanism = mechanism
+        self._find = find
+        self._secret = secrets.token_bytes(32)
+        """Makes the salts of unknown users."""
+
+    def begin(self) -> Exchange:
+        """A new attempt to log in."""
+        return _ScramExchange(self._mechanism, self._find, self._unknown)
+
+    def _unknown(self, name: str) -> KnownCredential:
+        """A credential that no password fits."""
+        salt = self._mechanism.hmac(self._secret, name.encode())[:_SALT_BYTES]
+        nothing = secrets.token_bytes(len(self._mechanism.digest(b"")))
+        return KnownCredential(ScramCredential(salt, nothing, nothing, MIN_ITERATIONS), "")
+
+
+class _ScramExchange(Exchange):
+    def __init__(
+        self, mechanism: ScramMechanism, find: Find, unknown: Callable[[str], KnownCredential]
+    ) -> None:
+        self._mechanism = mechanism
+        self._find = find
+        self._unknown = unknown
+        self._known: KnownCredential | None = None
+        """Set by the first message."""
+        self._is_real = False
+        """Whether the credential is one that a password fits."""
+        self._header = self._first_bare = self._server_first = self._nonce = ""
+
+    async def step(self, token: bytes) -> bytes:
+        if len(token) > _LONGEST:
+            raise LoginError
+        text = str(token, "utf-8", "replace")
+        answer = self._first(text) if self._known is None else self._final(text, self._known)
+        return answer.encode()
+
+    def _first(self, text: str) -> str:
+        match = _FIRST.fullmatch(text)
+        if match is None:
+            raise LoginError
+        name = match["name"].replace("=2C", ",").replace("=3D", "=")
+        authorization_id = (match["authzid"] or "").replace("=2C", ",").replace("=3D", "=")
+        if authorization_id not in ("", name):
+            raise LoginError(
+                "Authentication failed: Client requested an authorization id that is different from username"
+            )
+        extensions = dict(each.partition("=")[::2] for each in match["extensions"].split(",") if each)
+        self.by_token = extensions.get("tokenauth", "").lower() == "true"
+        found = self._find(self._mechanism, name, self.by_token)
+        self._known, self._is_real = found or self._unknown(name), found is not None
+        self._header, self._first_bare = match["header"], match["bare"]
+        self._nonce = match["nonce"] + secrets.token_urlsafe(24)
+        credential = self._known.credential
+        salt = base64.b64encode(credential.salt).decode()
+        self._server_first = f"r={self._nonce},s={salt},i={credential.iterations}"
+        return self._server_first
+
+    def _final(self, text: str, known: KnownCredential) -> str:
+        match = _FINAL.fullmatch(text)
+        if match is None:
+            raise LoginError
+        try:
+            proof = base64.b64decode(match["proof"], validate=True)
+            header = base64.b64decode(match["binding"], validate=True)
+        except (binascii.Error, ValueError):
+            raise LoginError from None
+        mechanism, credential = self._mechanism, known.credential
+        message = f"{self._first_bare},{self._server_first},{match['unsigned']}".encode()
+        signature = mechanism.hmac(credential.stored_key, message)
+        is_right = len(proof) == len(signature)
+        client_key = bytes(one ^ other for one, other in zip(proof, signature, strict=False))
+        is_right &= hmac.compare_digest(mechanism.digest(client_key), credential.stored_key)
+        is_right &= hmac.compare_digest(match["nonce"].encode(), self._nonce.encode())
+        is_right &= header == self._header.encode()
+        if not (is_right and self._is_real):
+            raise LoginError
+        self.name, self.expires_at_ms = known.name, known.expires_at_ms
+        verifier = base64.b64encode(mechanism.hmac(credential.server_key, message)).decode()
+        return f"v={verifier}"

@@ -1,0 +1,117 @@
+"""Keys and certificates, from the settings `ssl.keystore.*` and `ssl.truststore.*`.
+
+They are PEM: a file, or the value of a setting. A PKCS12 file is converted to PEM, which needs the package
+cryptography. Java's own format, JKS, is refused with the command that converts it: nothing in Python reads it
+that is still maintained.
+
+Source: Kafka's DefaultSslEngineFactory.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from kafkapy.configs.listener_config import ListenerConfig
+
+PEM: Final = "PEM"
+PKCS12: Final = "PKCS12"
+
+
+class KeyStore(NamedTuple):
+    """A private key and the certificates that prove whose it is."""
+
+    pem: str
+    """The key and the chain of certificates, the owner's first."""
+    password: str
+    """The password of the key; empty if it has none."""
+
+
+def key_store(config: ListenerConfig) -> KeyStore:
+    """The broker's key and certificates.
+
+    Raises:
+        ConfigError: the settings name none, or one that cannot be read.
+    """
+    key, chain = config["ssl.keystore.key"], config["ssl.keystore.certificate.chain"]
+    if key is not None or chain is not None:
+        _require_pem(config, "keystore", "ssl.keystore.key")
+        if key is None or chain is None:
+            name = "ssl.keystore.key" if key is None else "ssl.keystore.certificate.chain"
+            raise config.wrong(name, "not set, but the other half of the key and its certificates is")
+        return KeyStore(f"{_with_lines(key)}\n{_with_lines(chain)}\n", config["ssl.key.password"] or "")
+    location = config["ssl.keystore.location"]
+    if location is None:
+        raise config.wrong(
+            "ssl.keystore.location",
+            "not set; TLS needs a certificate: name a PEM file with key and chain",
+        )
+    if _type(config, "keystore", location) == PKCS12:
+        from kafkapy.security.tls.pkcs12 import key_store_of
+
+        return key_store_of(config, _read(config, "ssl.keystore.location", location))
+    text = _read(config, "ssl.keystore.location", location).decode("ascii", "replace")
+    return KeyStore(text, config["ssl.key.password"] or "")
+
+
+def trusted_certificates(config: ListenerConfig) -> str | None:
+    """The certificates of the authorities that are trusted, as PEM; None if the settings name none.
+
+    Raises:
+        ConfigError: they cannot be read.
+    """
+    certificates = config["ssl.truststore.certificates"]
+    if certificates is not None:
+        _require_pem(config, "truststore", "ssl.truststore.certificates")
+        return _with_lines(certificates)
+    location = config["ssl.truststore.location"]
+    if location is None:
+        return None
+    content = _read(config, "ssl.truststore.location", location)
+    if _type(config, "truststore", location) == PKCS12:
+        from kafkapy.security.tls.pkcs12 import trusted_of
+
+        return trusted_of(config, content)
+    return content.decode("ascii", "replace")
+
+
+def _type(config: ListenerConfig, store: str, location: str) -> str:
+    setting = f"ssl.{store}.type"
+    kind: str = config[setting].upper()
+    if kind in (PEM, PKCS12):
+        return kind
+    if kind == "JKS":
+        p12, pem = (Path(location).with_suffix(suffix) for suffix in (".p12", ".pem"))
+        no_key = " -nokeys" if store == "truststore" else ""
+        raise config.wrong(
+            setting,
+            "JKS is Java's own format; convert it: keytool -importkeystore -deststoretype PKCS12 -srckeystore"
+            f" {location} -destkeystore {p12}; openssl pkcs12 -in {p12} -out {pem}{no_key}; then set"
+            f" {setting}=PEM and ssl.{store}.location={pem}",
+        )
+    raise config.wrong(setting, f"expected PEM or PKCS12, found {kind}")
+
+
+def _require_pem(config: ListenerConfig, store: str, setting: str) -> None:
+    if config[f"ssl.{store}.type"].upper() != PEM:
+        raise config.wrong(setting, f"needs ssl.{store}.type=PEM")
+    if config[f"ssl.{store}.location"] is not None:
+        raise config.wrong(setting, f"set this or ssl.{store}.location, not both")
+
+
+def _read(config: ListenerConfig, setting: str, location: str) -> bytes:
+    try:
+        return Path(location).read_bytes()
+    except OSError as error:
+        raise config.wrong(setting, f"cannot read {location}: {error.strerror}") from None
+
+
+def _with_lines(pem: str) -> str:
+    """A PEM value as OpenSSL reads it: settings may have it in one line, with spaces for line ends."""
+    if "\n" in pem.strip():
+        return pem
+    parts = []
+    for part in pem.split("-----"):
+        marker = part.strip().startswith(("BEGIN ", "END "))
+        parts.append(f"-----{part.strip()}-----" if marker else "\n".join(part.split()))
+    return "\n".join(filter(None, parts))
