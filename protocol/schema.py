@@ -30,7 +30,6 @@ SCHEMAS = Path(__file__).parent / "schemas"
 NOT_GENERATED: Final = frozenset(
     {
         "add_raft_voter",
-        "alter_user_scram_credentials",
         "assign_replicas_to_dirs",
         "begin_quorum_epoch",
         "broker_registration",

@@ -33,9 +33,11 @@ from kafkapy.configs.changes import ConfigAdmin
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.controller.adoption import FoundLog
 from kafkapy.controller.client_quotas import ClientQuotaAdmin
+from kafkapy.controller.entity_nodes import EntityNodes
 from kafkapy.controller.feature_node import feature_change
 from kafkapy.controller.producer_ids import ProducerIds
 from kafkapy.controller.topics import TopicAdmin
+from kafkapy.controller.user_credentials import UserCredentialAdmin
 from kafkapy.inter_broker.peers import Peers
 from kafkapy.loop.clock import Clock
 from kafkapy.metadata import znodes
@@ -127,7 +129,9 @@ class ClusterAdmin:
         self.configs = ConfigAdmin(
             self._writer, config, self._notices, node_id=node_id, policy=policies.alter_config
         )
-        self.quotas = ClientQuotaAdmin(self._writer, self._notices)
+        nodes = EntityNodes(self._writer, self._notices)
+        self.quotas = ClientQuotaAdmin(self._writer, nodes)
+        self.user_credentials = UserCredentialAdmin(self._writer, nodes)
         self.producer_ids = ProducerIds(store, node_id)
         cache.follow(self.configs.follow)
 

@@ -1,8 +1,6 @@
 """Changes quotas of users, clients and addresses, which are stored but not enforced yet.
 
-Each entity has a node below /config/users, /config/clients or /config/ips (`kafkapy.metadata.quotas`). It
-holds numbers as text, as in Kafka's ZooKeeper mode. An entity without quotas has no node, except a user whose
-clients have quotas. Source: Kafka's ClientQuotaControlManager, AdminZkClient, QuotaConfig (KIP-546, KIP-612).
+Source: Kafka's ClientQuotaControlManager, QuotaConfig (KIP-546, KIP-612).
 """
 
 from __future__ import annotations
@@ -17,23 +15,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kafkapy.configs.quotas import OF_ADDRESSES, OF_USERS_AND_CLIENTS, quota_text, quotas
+from kafkapy.controller.entity_nodes import EntityNodes
 from kafkapy.logs.text import listed
-from kafkapy.metadata.change_notices import ChangeNotices
-from kafkapy.metadata.image import NO_NODE, MetadataImage
-from kafkapy.metadata.quotas import (
-    CLIENT_ID,
-    IP,
-    USER,
-    ClientQuotas,
-    QuotaEntity,
-    clients_path,
-    quota_entity,
-    quota_path,
-    user_above,
-)
-from kafkapy.metadata.store import Create, Delete, SetData
+from kafkapy.metadata.quotas import CLIENT_ID, IP, USER, QuotaEntity, quota_entity
 from kafkapy.metadata.writer import MetadataWriter
-from kafkapy.metadata.znodes import encode_config
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
@@ -63,9 +48,9 @@ class Alteration(NamedTuple):
 class ClientQuotaAdmin:
     """Changes quotas."""
 
-    def __init__(self, writer: MetadataWriter, notices: ChangeNotices) -> None:
+    def __init__(self, writer: MetadataWriter, nodes: EntityNodes) -> None:
         self._writer = writer
-        self._notices = notices
+        self._nodes = nodes
 
     async def alter(
         self, alterations: Sequence[Alteration], *, validate_only: bool = False
@@ -104,7 +89,7 @@ class ClientQuotaAdmin:
 
     def _configs(self, entity: QuotaEntity, changes: Iterable[QuotaChange]) -> dict[str, str]:
         """The content of the node of `entity` after `changes`."""
-        configs = dict(self._writer.image.client_quotas.configs.get(entity, {}))
+        configs = dict(self._nodes.content(entity))
         for name, value in changes:
             if value is None:
                 if name in _types(entity):
@@ -114,29 +99,9 @@ class ClientQuotaAdmin:
         return configs
 
     async def _commit(self, accepted: Mapping[QuotaEntity, Sequence[QuotaChange]]) -> None:
-        image = self._writer.image
-        before = image.client_quotas
-        changed = {entity: self._configs(entity, changes) for entity, changes in accepted.items()}
-        changes: dict[QuotaEntity, Mapping[str, str] | None] = {
-            entity: configs or None
-            for entity, configs in changed.items()
-            if configs != before.configs.get(entity, {})
-        }
-        if not changes:
-            return
-        after = before.with_changes(changes)
-        # A user has a node while the user or one of the user's clients has quotas.
-        users = {user_above(entity) for entity in changes if len(entity) > 1}
-        for user in users | {entity for entity in changes if entity[0][0] == USER}:
-            own = changes.get(user, before.configs.get(user)) or {}
-            changes[user] = own if own or after.has_clients(user) else None
-        after = before.with_changes(changes)
-        paths = [quota_path(entity) for entity in changed if entity in changes]
-        operations = _operations(image, after, changes)
-        await self._notices.commit(operations, paths)
-        versions = {operation.path: _version_after(operation) for operation in operations}
-        self._writer.publish(image.with_client_quotas(after).with_settings_versions(versions))
-        if raised := [_shown(entity) for entity, configs in changes.items() if quotas(configs or {})]:
+        wanted = {entity: self._configs(entity, changes) for entity, changes in accepted.items()}
+        changed = await self._nodes.commit(wanted)
+        if raised := [_shown(entity) for entity, configs in changed.items() if quotas(configs)]:
             logger.warning("Quotas are kept and not enforced yet: %s", listed(raised))
 
 
@@ -147,42 +112,6 @@ def _entity(alteration: Alteration) -> QuotaEntity:
 def _types(entity: QuotaEntity) -> Mapping[str, str]:
     """The quotas that an entity can have, and their types."""
     return OF_ADDRESSES if entity[0][0] == IP else OF_USERS_AND_CLIENTS
-
-
-def _operations(
-    image: MetadataImage, after: ClientQuotas, entities: Iterable[QuotaEntity]
-) -> list[Create | SetData | Delete]:
-    """The operations that change the nodes of `entities` to those of `after`.
-
-    Parents are created first and deleted last.
-    """
-    before, versions = image.client_quotas, image.settings_versions
-    made: list[Create | SetData | Delete] = []
-    gone: list[Create | SetData | Delete] = []
-    for entity in sorted(entities, key=len):
-        path, configs = quota_path(entity), after.configs.get(entity)
-        version = versions.get(path, NO_NODE)
-        if configs is None:
-            if version != NO_NODE:
-                gone.append(Delete(path, version))
-        elif version == NO_NODE:
-            made.append(Create(path, encode_config(configs)))
-        elif configs != before.configs.get(entity):
-            made.append(SetData(path, encode_config(configs), version))
-        if entity[0][0] == USER and len(entity) == 1:
-            folder, version = clients_path(entity), versions.get(clients_path(entity), NO_NODE)
-            if after.has_clients(entity) and version == NO_NODE:
-                made.append(Create(folder))
-            elif version != NO_NODE and not after.has_clients(entity):
-                gone.append(Delete(folder, version))
-    return [*made, *reversed(gone)]
-
-
-def _version_after(operation: Create | SetData | Delete) -> int:
-    """The version of the node once `operation` is committed."""
-    if isinstance(operation, Delete):
-        return NO_NODE
-    return operation.version + 1 if isinstance(operation, SetData) else 0
 
 
 def _check(alteration: Alteration) -> None:

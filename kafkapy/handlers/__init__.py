@@ -77,6 +77,7 @@ APIS: Final = (
     Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1, "describe_client_quotas"),
     Api(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1, "alter_client_quotas"),
     Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, "describe_user_scram_credentials"),
+    Api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0, "alter_user_scram_credentials"),
     Api(ApiKey.UPDATE_FEATURES, 0, 2, "update_features"),
     Api(ApiKey.DESCRIBE_CLUSTER, 0, 2, "describe_cluster"),
     Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0, "describe_producers", abandon=True),

@@ -5,6 +5,7 @@ Their credentials are in the metadata tree, in the nodes that hold their quotas 
 
 from __future__ import annotations
 
+from kafkapy.loop.turns import Steps
 from kafkapy.metadata.cache import MetadataCache
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.metadata.quotas import USER, quota_entity
@@ -40,3 +41,14 @@ def credentials_of(image: MetadataImage, user: str) -> dict[ScramMechanism, Scra
         if text in configs
     }
     return {mechanism: credential for mechanism, credential in found.items() if credential is not None}
+
+
+def users_with_credentials(image: MetadataImage) -> Steps[list[str]]:
+    """The users that have a credential."""
+    found = []
+    for entity, configs in image.client_quotas.configs.items():
+        yield
+        match entity:
+            case ((kind, str(name)),) if kind == USER and any(each in configs for each in MECHANISMS):
+                found.append(name)
+    return found

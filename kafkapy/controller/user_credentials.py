@@ -1,0 +1,129 @@
+"""Changes the credentials with which users log in by SCRAM (KIP-554).
+
+Source: Kafka's ScramControlManager.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+from kafkapy.controller.entity_nodes import EntityNodes
+from kafkapy.metadata.quotas import USER, QuotaEntity, quota_entity
+from kafkapy.metadata.writer import MetadataWriter
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.security.sasl.scram_credential import (
+    MAX_ITERATIONS,
+    MIN_ITERATIONS,
+    ScramMechanism,
+    credential_of,
+    encode_credential,
+)
+
+MOST_BYTES: Final = 1024
+"""The longest salt and salted password: many times what a hash has."""
+
+
+ENOUGH: Final = 3
+"""A user has two credentials at most, so one of three changes is wrong; more need not be looked at."""
+
+CHANGES_AT_ONCE: Final = 2000
+USERS_AT_ONCE: Final = 200
+"""How many changes are sorted, and how many users changed, before others have their turn."""
+
+
+class CredentialChange(NamedTuple):
+    """A change of one credential of a user."""
+
+    user: str
+    mechanism: int
+    """A `ScramMechanism`, unless the client sent something else."""
+    iterations: int | None
+    """None: the credential is deleted."""
+    salt: bytes = b""
+    salted_password: bytes = b""
+
+
+class UserCredentialAdmin:
+    """Changes credentials."""
+
+    def __init__(self, writer: MetadataWriter, nodes: EntityNodes) -> None:
+        self._writer = writer
+        self._nodes = nodes
+
+    async def alter(self, changes: Sequence[CredentialChange]) -> dict[str, KafkaError | None]:
+        """Change credentials; of each user all changes are made, or none.
+
+        Returns the error of each user, or None, in the order in which they are named.
+
+        Raises:
+            KafkaError: the metadata cannot be changed. Credentials of the first users may have been changed.
+        """
+        by_user: dict[str, list[CredentialChange]] = {}
+        for start in range(0, len(changes), CHANGES_AT_ONCE):
+            await asyncio.sleep(0)
+            for change in changes[start : start + CHANGES_AT_ONCE]:
+                of_user = by_user.setdefault(change.user, [])
+                if len(of_user) < ENOUGH:
+                    of_user.append(change)
+        errors: dict[str, KafkaError | None] = {}
+        users = list(by_user)
+        for start in range(0, len(users), USERS_AT_ONCE):
+            part = {user: by_user[user] for user in users[start : start + USERS_AT_ONCE]}
+            async with self._writer.turn:
+                await self._writer.until_current(partial(self._commit, part, errors))
+        return errors
+
+    async def _commit(
+        self, by_user: Mapping[str, Sequence[CredentialChange]], errors: dict[str, KafkaError | None]
+    ) -> None:
+        wanted = {}
+        for user, changes in by_user.items():
+            errors[user] = next(filter(None, (self._error(change, changes) for change in changes)), None)
+            if errors[user] is None:
+                texts = {**self._nodes.content(_node(user)), **dict(map(_entry, changes))}
+                wanted[_node(user)] = {name: text for name, text in texts.items() if text is not None}
+        await self._nodes.commit(wanted)
+
+    def _error(self, change: CredentialChange, of_user: Sequence[CredentialChange]) -> KafkaError | None:
+        """The error of a change among those of its user, or None."""
+        if not change.user:
+            return KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
+        if change.mechanism not in list(ScramMechanism):
+            return KafkaError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
+        if sum(each.mechanism == change.mechanism for each in of_user) > 1:
+            return KafkaError(
+                ErrorCode.DUPLICATE_RESOURCE,
+                "A user credential cannot be altered twice in the same request",
+            )
+        if change.iterations is None:
+            if ScramMechanism(change.mechanism).text in self._nodes.content(_node(change.user)):
+                return None
+            return KafkaError(
+                ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist"
+            )
+        if change.iterations < MIN_ITERATIONS:
+            return KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
+        if change.iterations > MAX_ITERATIONS:
+            return KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
+        if max(len(change.salt), len(change.salted_password)) > MOST_BYTES:
+            return KafkaError(
+                ErrorCode.UNACCEPTABLE_CREDENTIAL, "The salt or the salted password is too long"
+            )
+        return None
+
+
+def _node(user: str) -> QuotaEntity:
+    """The entity whose node has the credentials of a user."""
+    return quota_entity({USER: user})
+
+
+def _entry(change: CredentialChange) -> tuple[str, str | None]:
+    """The name and the text of a credential in the node of its user; None deletes it."""
+    mechanism = ScramMechanism(change.mechanism)
+    if change.iterations is None:
+        return mechanism.text, None
+    credential = credential_of(mechanism, change.salt, change.salted_password, change.iterations)
+    return mechanism.text, encode_credential(credential)

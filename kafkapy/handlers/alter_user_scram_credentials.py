@@ -1,0 +1,63 @@
+"""AlterUserScramCredentials: set and delete the credentials with which users log in by SCRAM (KIP-554).
+
+Versions: 0.
+
+Behaviour:
+
+- Any broker changes them. They count for the next login.
+- Clients send no passwords, but what a password gives with a salt after so many iterations, from 4,096 to
+  16,384; otherwise UNACCEPTABLE_CREDENTIAL.
+- Of each user, all changes are made or none. Users are answered once, in the order asked, those of deletions
+  first.
+- A credential that is named twice is DUPLICATE_RESOURCE; a deletion of one that does not exist is
+  RESOURCE_NOT_FOUND.
+"""
+
+from __future__ import annotations
+
+from kafkapy.controller.user_credentials import CredentialChange
+from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.per_partition import answer_each
+from kafkapy.loop.turns import Steps
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
+
+
+async def handle(
+    context: RequestContext, request: AlterUserScramCredentialsRequest
+) -> AlterUserScramCredentialsResponse:
+    """Change what can be changed."""
+    turns = context.broker.turns
+    changes = await turns.finish(_changes(request))
+    errors: dict[str, KafkaError | None]
+    try:
+        errors = await context.broker.admin.user_credentials.alter(changes)
+    except KafkaError as error:
+        errors = {change.user: error for change in changes}
+    results = await turns.finish(answer_each(errors.items(), lambda outcome: _result(*outcome)))
+    return AlterUserScramCredentialsResponse(results=results)
+
+
+def _changes(request: AlterUserScramCredentialsRequest) -> Steps[list[CredentialChange]]:
+    deleted = yield from answer_each(
+        request.deletions, lambda asked: CredentialChange(asked.name, asked.mechanism, None)
+    )
+    changed = yield from answer_each(
+        request.upsertions,
+        lambda asked: CredentialChange(
+            asked.name, asked.mechanism, asked.iterations, bytes(asked.salt), bytes(asked.salted_password)
+        ),
+    )
+    return deleted + changed
+
+
+def _result(user: str, error: KafkaError | None) -> AlterUserScramCredentialsResult:
+    return AlterUserScramCredentialsResult(
+        user=user,
+        error_code=ErrorCode.NONE if error is None else error.code,
+        error_message=None if error is None else error.message,
+    )
