@@ -76,16 +76,20 @@ class ConfigAdmin:
         notices: ChangeNotices,
         *,
         node_id: int,
+        check_tls: Callable[[BrokerConfig], None],
         policy: PolicyCalls | None = None,
     ) -> None:
-        """`policy` decides which settings may be changed."""
+        """`policy` decides which settings may be changed.
+
+        `check_tls` raises ConfigError if keys or certificates that settings name cannot be used.
+        """
         self._writer = writer
         self._config = config
         self._node_id = node_id
         self._policy = policy
         self._kinds: dict[int, ConfigKind] = {
             ResourceType.TOPIC: TopicConfigs(config),
-            ResourceType.BROKER: BrokerConfigs(config, node_id),
+            ResourceType.BROKER: BrokerConfigs(config, node_id, check_tls),
             ResourceType.CLIENT_METRICS: ClientMetricsConfigs(),
             ResourceType.GROUP: GroupConfigs(config),
         }

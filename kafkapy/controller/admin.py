@@ -69,6 +69,7 @@ from kafkapy.metadata.znodes import BrokerInfo, Endpoint, LeaderAndIsr
 from kafkapy.policies.calls import NO_POLICIES, Policies
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import TopicPartition
+from kafkapy.security.entrances import check_tls
 
 if TYPE_CHECKING:
     from kafkapy.configs.entries import ConfigDescriber
@@ -127,7 +128,12 @@ class ClusterAdmin:
         )
         self._notices = ChangeNotices(self._writer, clock)
         self.configs = ConfigAdmin(
-            self._writer, config, self._notices, node_id=node_id, policy=policies.alter_config
+            self._writer,
+            config,
+            self._notices,
+            node_id=node_id,
+            check_tls=check_tls,
+            policy=policies.alter_config,
         )
         nodes = EntityNodes(self._writer, self._notices)
         self.quotas = ClientQuotaAdmin(self._writer, nodes)

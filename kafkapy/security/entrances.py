@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import socket
-from typing import TYPE_CHECKING
 
 from kafkapy.configs.config import BrokerConfig
+from kafkapy.configs.keys import ConfigError
 from kafkapy.configs.listener_config import ListenerConfig
 from kafkapy.configs.listeners import Listener
+from kafkapy.configs.security_protocol import SecurityProtocol
 from kafkapy.loop.clock import Clock
 from kafkapy.network.channel import Channel, PlainChannel
 from kafkapy.network.connection import Connection
@@ -16,14 +18,11 @@ from kafkapy.security.sasl.exchange import Mechanism
 from kafkapy.security.sasl.login import LoginLimits, SaslLogin
 from kafkapy.security.sasl.mechanisms import LoginParts, mechanisms_of
 
-if TYPE_CHECKING:
-    import ssl
-
-    from kafkapy.security.tls.principal_mapping import PrincipalMapping
+logger = logging.getLogger(__name__)
 
 
 def entrance_of(listener: Listener, config: BrokerConfig, parts: LoginParts, clock: Clock) -> Entrance:
-    """The entrance of a listener.
+    """The entrance of a listener, which follows the settings.
 
     Raises:
         ConfigError: the settings of the listener cannot be used.
@@ -31,7 +30,49 @@ def entrance_of(listener: Listener, config: BrokerConfig, parts: LoginParts, clo
     protocol = listener.protocol
     if not protocol.is_encrypted and not protocol.has_login:
         return OpenEntrance()
-    return SecureEntrance(listener, config, parts, clock)
+    entrance = SecureEntrance(listener, config, parts, clock)
+    config.on_change(entrance.follow)
+    return entrance
+
+
+def check_tls(config: BrokerConfig) -> None:
+    """Load the keys and certificates of all listeners.
+
+    Raises:
+        ConfigError: some cannot be used.
+    """
+    for listener in config.listeners:
+        if listener.protocol.is_encrypted:
+            Tls(ListenerConfig(config, listener.name), listener.protocol)
+
+
+class Tls:
+    """How the clients of a listener are encrypted, and named by their certificates."""
+
+    def __init__(self, settings: ListenerConfig, protocol: SecurityProtocol) -> None:
+        """Raises ConfigError."""
+        from kafkapy.security.tls.context import server_context
+        from kafkapy.security.tls.principal_mapping import PrincipalMapping, PrincipalMappingError
+
+        self._context = server_context(settings, protocol)
+        try:
+            self._mapping = PrincipalMapping(settings["ssl.principal.mapping.rules"])
+        except PrincipalMappingError as error:
+            raise settings.wrong("ssl.principal.mapping.rules", str(error)) from None
+
+    def open(self, sock: socket.socket) -> Channel:
+        """The channel of a client that has connected; raises OSError."""
+        from kafkapy.network.tls_channel import TlsChannel
+
+        return TlsChannel(sock, self._context)
+
+    def principal_of(self, certificate: bytes | None) -> str:
+        """The principal of a client with this certificate; raises PrincipalMappingError."""
+        if certificate is None:
+            return ANONYMOUS
+        from kafkapy.security.tls.distinguished_name import subject_of
+
+        return f"User:{self._mapping.name_of(subject_of(certificate))}"
 
 
 class SecureEntrance:
@@ -44,56 +85,40 @@ class SecureEntrance:
         self._settings = ListenerConfig(config, listener.name)
         self._parts = parts
         self._clock = clock
-        self._context: ssl.SSLContext | None = None
-        self._mapping: PrincipalMapping | None = None
+        self._tls: Tls | None = None
         self._mechanisms: dict[str, Mechanism] = {}
-        self.configure()
+        self._configure()
 
-    def configure(self) -> None:
-        """Take the settings in effect, for clients that come from now on.
+    def follow(self) -> None:
+        """Take the settings that have changed, for clients that come from now on.
 
-        Raises:
-            ConfigError: they cannot be used; nothing has changed.
+        Files are read again. What cannot be used changes nothing, and is logged.
         """
-        settings, protocol = self._settings, self._listener.protocol
-        context, mapping = self._context, self._mapping
-        if protocol.is_encrypted:
-            from kafkapy.security.tls.context import server_context
-            from kafkapy.security.tls.principal_mapping import PrincipalMapping, PrincipalMappingError
+        try:
+            self._configure()
+        except ConfigError as error:
+            logger.error("The listener %s keeps its keys and logins: %s", self._listener.name, error)
 
-            context = server_context(settings, protocol)
-            try:
-                mapping = PrincipalMapping(settings["ssl.principal.mapping.rules"])
-            except PrincipalMappingError as error:
-                raise settings.wrong("ssl.principal.mapping.rules", str(error)) from None
+    def _configure(self) -> None:
+        settings, protocol = self._settings, self._listener.protocol
+        tls = Tls(settings, protocol) if protocol.is_encrypted else None
         if protocol.has_login:
             self._mechanisms = mechanisms_of(settings, self._config.originals, self._parts)
-        self._context, self._mapping = context, mapping
+        self._tls = tls
 
     def open(self, sock: socket.socket) -> Channel:
-        """The channel of a client that has connected."""
-        if self._context is None:
-            return PlainChannel(sock)
-        from kafkapy.network.tls_channel import TlsChannel
-
-        return TlsChannel(sock, self._context)
+        """The channel of a client that has connected; raises OSError."""
+        return PlainChannel(sock) if self._tls is None else self._tls.open(sock)
 
     def admit(self, connection: Connection, channel: Channel) -> str | None:
         """Let a client log in, or give it the name in its certificate; return why not, or None."""
         if self._listener.protocol.has_login:
             connection.login = SaslLogin(connection, self._mechanisms, self._limits(), self._clock)
-            return None
-        certificate = channel.certificate
-        if certificate is None or self._mapping is None:
-            connection.principal = ANONYMOUS
-            return None
-        from kafkapy.security.tls.distinguished_name import subject_of
-        from kafkapy.security.tls.principal_mapping import PrincipalMappingError
-
-        try:
-            connection.principal = f"User:{self._mapping.name_of(subject_of(certificate))}"
-        except PrincipalMappingError as error:
-            return str(error)
+        elif self._tls is not None:
+            try:
+                connection.principal = self._tls.principal_of(channel.certificate)
+            except ValueError as error:
+                return str(error)
         return None
 
     def _limits(self) -> LoginLimits:

@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 _RULE: Final = re.compile(r"\s*(?:(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?))\s*(?:,|$)")
-_GROUP: Final = re.compile(r"\$(\d+)")
+_PART: Final = re.compile(r"\\(.)|\$(\d)|([^\\$]+)")
+"""A part of a replacement, as Java has it: an escaped character, a group, or text."""
 
 
 class PrincipalMappingError(ValueError):
@@ -23,7 +24,8 @@ class PrincipalMappingError(ValueError):
 class _Rule(NamedTuple):
     pattern: re.Pattern[str] | None
     """None: it matches everything."""
-    replacement: str = ""
+    replacement: tuple[str | int, ...] = ()
+    """Texts, and the groups of the pattern by number."""
     case: str = ""
 
 
@@ -45,7 +47,8 @@ class PrincipalMapping:
                 return subject
             match = rule.pattern.fullmatch(subject)
             if match is not None:
-                name = match.expand(rule.replacement)
+                parts = (part if isinstance(part, str) else match[part] for part in rule.replacement)
+                name = "".join(filter(None, parts))
                 return name.lower() if rule.case == "L" else name.upper() if rule.case == "U" else name
         raise PrincipalMappingError(f"no rule of ssl.principal.mapping.rules matches {subject}")
 
@@ -63,10 +66,11 @@ def _parse(text: str) -> Iterable[_Rule]:
             continue
         try:
             compiled = re.compile(pattern)
-            # Java's $1 is \\g<1> here; a number that the pattern has not is found by the expansion.
-            template = _GROUP.sub(r"\\g<\1>", replacement)
-            if max((int(number) for number in _GROUP.findall(replacement)), default=0) > compiled.groups:
-                raise re.error("the replacement names a group that the pattern does not have")
         except re.error as error:
             raise PrincipalMappingError(f"{pattern}: {error}") from None
-        yield _Rule(compiled, template, case)
+        parts = tuple(
+            int(group) if group else escaped or text for escaped, group, text in _PART.findall(replacement)
+        )
+        if any(isinstance(part, int) and part > compiled.groups for part in parts):
+            raise PrincipalMappingError(f"{replacement}: {pattern} has {compiled.groups} groups")
+        yield _Rule(compiled, parts, case)

@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from kafkapy import Broker
+from tests.security.certificates import Certificates, make_certificates
+from tests.security.listeners import Listeners, settings
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return make_certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="module")
+def listeners(certificates: Certificates) -> Iterator[Listeners]:
+    """A broker with a listener of each security protocol; tests leave its settings as they are."""
+    with Broker(config=settings(certificates)) as broker:
+        yield Listeners(broker)
