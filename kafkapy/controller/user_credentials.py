@@ -26,9 +26,6 @@ MOST_BYTES: Final = 1024
 """The longest salt and salted password: many times what a hash has."""
 
 
-ENOUGH: Final = 3
-"""A user has two credentials at most, so one of three changes is wrong; more need not be looked at."""
-
 CHANGES_AT_ONCE: Final = 2000
 USERS_AT_ONCE: Final = 200
 """How many changes are sorted, and how many users changed, before others have their turn."""
@@ -54,20 +51,18 @@ class UserCredentialAdmin:
         self._nodes = nodes
 
     async def alter(self, changes: Sequence[CredentialChange]) -> dict[str, KafkaError | None]:
-        """Change credentials; of each user all changes are made, or none.
+        """Change credentials, one of each user.
 
         Returns the error of each user, or None, in the order in which they are named.
 
         Raises:
             KafkaError: the metadata cannot be changed. Credentials of the first users may have been changed.
         """
-        by_user: dict[str, list[CredentialChange]] = {}
+        by_user: dict[str, CredentialChange | None] = {}
         for start in range(0, len(changes), CHANGES_AT_ONCE):
             await asyncio.sleep(0)
             for change in changes[start : start + CHANGES_AT_ONCE]:
-                of_user = by_user.setdefault(change.user, [])
-                if len(of_user) < ENOUGH:
-                    of_user.append(change)
+                by_user[change.user] = None if change.user in by_user else change
         errors: dict[str, KafkaError | None] = {}
         users = list(by_user)
         for start in range(0, len(users), USERS_AT_ONCE):
@@ -77,27 +72,28 @@ class UserCredentialAdmin:
         return errors
 
     async def _commit(
-        self, by_user: Mapping[str, Sequence[CredentialChange]], errors: dict[str, KafkaError | None]
+        self, by_user: Mapping[str, CredentialChange | None], errors: dict[str, KafkaError | None]
     ) -> None:
         wanted = {}
-        for user, changes in by_user.items():
-            errors[user] = next(filter(None, (self._error(change, changes) for change in changes)), None)
-            if errors[user] is None:
-                texts = {**self._nodes.content(_node(user)), **dict(map(_entry, changes))}
-                wanted[_node(user)] = {name: text for name, text in texts.items() if text is not None}
+        for user, change in by_user.items():
+            errors[user] = self._error(change)
+            if change is not None and errors[user] is None:
+                name, text = _entry(change)
+                texts = dict(self._nodes.content(_node(user)))
+                texts.pop(name, None)
+                wanted[_node(user)] = texts if text is None else {**texts, name: text}
         await self._nodes.commit(wanted)
 
-    def _error(self, change: CredentialChange, of_user: Sequence[CredentialChange]) -> KafkaError | None:
-        """The error of a change among those of its user, or None."""
+    def _error(self, change: CredentialChange | None) -> KafkaError | None:
+        """The error of a user's change, or None; the change is None if the user has several."""
+        if change is None:
+            return KafkaError(
+                ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
+            )
         if not change.user:
             return KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
         if change.mechanism not in list(ScramMechanism):
             return KafkaError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
-        if sum(each.mechanism == change.mechanism for each in of_user) > 1:
-            return KafkaError(
-                ErrorCode.DUPLICATE_RESOURCE,
-                "A user credential cannot be altered twice in the same request",
-            )
         if change.iterations is None:
             if ScramMechanism(change.mechanism).text in self._nodes.content(_node(change.user)):
                 return None

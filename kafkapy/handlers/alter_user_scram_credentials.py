@@ -7,10 +7,9 @@ Behaviour:
 - Any broker changes them. They count for the next login.
 - Clients send no passwords, but what a password gives with a salt after so many iterations, from 4,096 to
   16,384; otherwise UNACCEPTABLE_CREDENTIAL.
-- Of each user, all changes are made or none. Users are answered once, in the order asked, those of deletions
-  first.
-- A credential that is named twice is DUPLICATE_RESOURCE; a deletion of one that does not exist is
-  RESOURCE_NOT_FOUND.
+- Users are answered once, in the order asked, those of deletions first.
+- A user that is named twice, even with different mechanisms, is DUPLICATE_RESOURCE; a deletion of a
+  credential that does not exist is RESOURCE_NOT_FOUND.
 """
 
 from __future__ import annotations

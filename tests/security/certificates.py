@@ -7,6 +7,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import trustme
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 
 class Certificates(NamedTuple):
@@ -15,21 +21,34 @@ class Certificates(NamedTuple):
     authority: Path
     server: Path
     client: Path
+    other_authority: Path
     stranger: Path
-    """Signed by another authority."""
+    """Signed by the other authority."""
 
 
 def make_certificates(folder: Path) -> Certificates:
     """Certificates for 127.0.0.1, and for the client `CN=alice,OU=…,O=…`."""
     found = Certificates(*(folder / f"{name}.pem" for name in Certificates._fields))
-    ours = trustme.CA()
+    ours, other = trustme.CA(), trustme.CA()
     ours.cert_pem.write_to_path(str(found.authority))
-    server = ours.issue_cert("127.0.0.1", "localhost")
-    client = ours.issue_cert(common_name="alice", organization_name="Example", organization_unit_name="Tests")
-    stranger = trustme.CA().issue_cert(common_name="mallory")
-    for issued, path in ((server, found.server), (client, found.client), (stranger, found.stranger)):
-        issued.private_key_and_cert_chain_pem.write_to_path(str(path))
+    other.cert_pem.write_to_path(str(found.other_authority))
+    client = ours.issue_cert(
+        "alice@example.org",  # Java reads no certificate without such a name
+        common_name="alice",
+        organization_name="Example",
+        organization_unit_name="Tests",
+    )
+    _write(ours.issue_cert("127.0.0.1", "localhost"), found.server)
+    _write(client, found.client)
+    _write(other.issue_cert("mallory@example.org", common_name="mallory"), found.stranger)
     return found
+
+
+def _write(issued: trustme.LeafCert, path: Path) -> None:
+    """Write a key, as PKCS #8, which is all that Java reads, and its certificates."""
+    key = load_pem_private_key(issued.private_key_pem.bytes(), None)
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    path.write_bytes(b"".join((pem, *(each.bytes() for each in issued.cert_chain_pems))))
 
 
 def trusting(certificates: Certificates, client: str | None = None) -> ssl.SSLContext:

@@ -1,0 +1,119 @@
+"""A server with a listener of each security protocol, started from the same file as Apache Kafka."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from confluent_kafka.admin import (
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from interop.support.kafka_process import KafkaProcess
+from tests.ports import free_ports
+from tests.security.certificates import Certificates
+from tests.security.listeners import MECHANISMS, PLAIN_USERS, settings
+from tests.servers.kafkapy_process import KafkapyProcess
+
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+SCRAM_USER, SCRAM_PASSWORD = "carol", "carol's secret"
+
+
+class FromFile(KafkapyProcess):
+    """kafkapy, started from a server.properties alone."""
+
+    def __init__(self, folder: Path, file: dict[str, str], address: str) -> None:
+        super().__init__(folder)
+        self._lines, self.bootstrap_servers = file, address
+
+    def launch(self) -> None:
+        path = self.folder / "server.properties"
+        path.write_text("".join(f"{name}={value}\n" for name, value in self._lines.items()))
+        with self.log_path.open("ab") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "kafkapy", "serve", "--config", str(path)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+
+class SecureServer:
+    """The server under test, and its addresses."""
+
+    def __init__(self, folder: Path, certificates: Certificates, *, apache_kafka: bool) -> None:
+        ports = dict(zip((*PROTOCOLS, "CONTROLLER"), free_ports(5), strict=True))
+        addresses = {name: f"127.0.0.1:{port}" for name, port in ports.items()}
+        listed = [f"{name}://{address}" for name, address in addresses.items()]
+        protocols = [f"{name}:{name}" for name in PROTOCOLS]
+        self.addresses = addresses
+        lines = {
+            # A backslash begins an escape in a file.
+            **{name: text.replace("\\", "\\\\") for name, text in settings(certificates).items()},
+            "listeners": ",".join(listed),
+            "advertised.listeners": ",".join(listed[:-1]),
+            "listener.security.protocol.map": ",".join([*protocols, "CONTROLLER:PLAINTEXT"]),
+            "controller.quorum.voters": f"1@{addresses['CONTROLLER']}",
+        }
+        kafka = KafkaProcess(folder, properties=lines)
+        kafka.bootstrap_servers = addresses["PLAINTEXT"]
+        self.process = kafka if apache_kafka else FromFile(folder, kafka.properties, addresses["PLAINTEXT"])
+
+    def make_users(self) -> None:
+        """Let the user of SCRAM come in."""
+        admin = AdminClient({"bootstrap.servers": self.addresses["PLAINTEXT"]})
+        for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
+            credential = ScramCredentialInfo(mechanism, 4096)
+            change = UserScramCredentialUpsertion(SCRAM_USER, credential, SCRAM_PASSWORD.encode())
+            admin.alter_user_scram_credentials([change])[SCRAM_USER].result()
+
+
+class Way:
+    """A way to come in: a listener and what a client shows there."""
+
+    def __init__(
+        self,
+        protocol: str,
+        mechanism: str | None = None,
+        *,
+        certificate: bool = False,
+        is_wrong: bool = False,
+    ) -> None:
+        """`is_wrong` says that the password is wrong, or the authority, if there is no password."""
+        self.protocol = protocol
+        self.mechanism = mechanism
+        self.certificate = certificate
+        self.is_wrong = is_wrong
+        self.username, self.password = (
+            ("alice", PLAIN_USERS["alice"]) if mechanism == "PLAIN" else (SCRAM_USER, SCRAM_PASSWORD)
+        )
+        if is_wrong:
+            self.password = "wrong"
+
+    def __str__(self) -> str:
+        parts = [self.protocol, self.mechanism, "certificate" if self.certificate else None]
+        return "-".join(filter(None, [*parts, "wrong" if self.is_wrong else None]))
+
+    @property
+    def is_encrypted(self) -> bool:
+        return self.protocol.endswith("SSL")
+
+    def authority(self, certificates: Certificates) -> Path:
+        """The authority that the client trusts."""
+        wrong = self.is_wrong and self.mechanism is None
+        return certificates.other_authority if wrong else certificates.authority
+
+
+WAYS = [
+    Way("SSL"),
+    Way("SSL", certificate=True),
+    *(Way(protocol, mechanism) for protocol in ("SASL_PLAINTEXT", "SASL_SSL") for mechanism in MECHANISMS),
+]
+WRONG_WAYS = [
+    Way("SSL", is_wrong=True),
+    *(Way("SASL_SSL", mechanism, is_wrong=True) for mechanism in MECHANISMS),
+]

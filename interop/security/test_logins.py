@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import itertools
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from interop.security.python_clients import CLIENTS, RoundTrip
+from interop.security.secure_server import WAYS, WRONG_WAYS, SecureServer, Way
+from interop.support.jars_or_skip import skipped_without_jars
+from interop.support.java_programs import compiled
+from interop.support.kafka_jars import TOOL_FLAGS, kafka_jars
+from tests.security.certificates import Certificates
+
+_numbers = itertools.count(1)
+
+
+def topic_of(way: Way) -> str:
+    return f"{way}-{next(_numbers)}"
+
+
+@pytest.mark.parametrize("round_trip", CLIENTS.values(), ids=CLIENTS)
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_a_client_comes_in(
+    secure_server: SecureServer, certificates: Certificates, way: Way, round_trip: RoundTrip
+) -> None:
+    assert round_trip(secure_server, certificates, way, topic_of(way))
+
+
+@pytest.mark.parametrize("round_trip", CLIENTS.values(), ids=CLIENTS)
+@pytest.mark.parametrize("way", WRONG_WAYS, ids=str)
+def test_a_client_does_not_come_in(
+    secure_server: SecureServer, certificates: Certificates, way: Way, round_trip: RoundTrip
+) -> None:
+    with pytest.raises(Exception, match=r"."):
+        round_trip(secure_server, certificates, way, topic_of(way))
+
+
+def java_settings(server: SecureServer, certificates: Certificates, way: Way) -> dict[str, str]:
+    lines = {
+        "bootstrap.servers": server.addresses[way.protocol],
+        "security.protocol": way.protocol,
+    }
+    if way.is_encrypted:
+        lines |= {
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(way.authority(certificates)),
+        }
+    if way.certificate:
+        lines |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(certificates.client)}
+    if way.mechanism is not None:
+        module = "plain.PlainLoginModule" if way.mechanism == "PLAIN" else "scram.ScramLoginModule"
+        lines |= {
+            "sasl.mechanism": way.mechanism,
+            "sasl.jaas.config": f"org.apache.kafka.common.security.{module} required"
+            f' username="{way.username}" password="{way.password}";',
+        }
+    return lines
+
+
+def test_java_clients_come_in_and_do_not(
+    secure_server: SecureServer, certificates: Certificates, tmp_path: Path
+) -> None:
+    """All ways in one JVM, whose start takes longest."""
+    with skipped_without_jars():
+        jars = kafka_jars()
+    expected, arguments = {}, []
+    for way in (*WAYS, *WRONG_WAYS):
+        topic, path = topic_of(way), tmp_path / f"{way}.properties"
+        lines = java_settings(secure_server, certificates, way)
+        path.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+        arguments += [str(path), topic]
+        expected[topic] = "java"
+        if way.is_wrong:
+            failed = "SslAuthenticationException" if way.mechanism is None else "SaslAuthenticationException"
+            expected[topic] = failed
+    program = compiled(Path(__file__).with_name("Logins.java"), jars)
+    run = subprocess.run(
+        ["java", *TOOL_FLAGS, *program, *arguments], capture_output=True, text=True, check=False, timeout=180
+    )
+    assert dict(line.split("\t") for line in run.stdout.splitlines() if "\t" in line) == expected, run.stderr
