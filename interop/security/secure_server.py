@@ -1,4 +1,7 @@
-"""A server with a listener of each security protocol, started from the same file as Apache Kafka."""
+"""A server with a listener of each security protocol.
+
+kafkapy and Apache Kafka start from the same file.
+"""
 
 from __future__ import annotations
 

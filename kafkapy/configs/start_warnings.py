@@ -61,7 +61,7 @@ def _compiled_parts() -> None:
 def _open_listeners(config: BrokerConfig) -> None:
     """Name the listeners that other machines reach: nothing protects the broker from them."""
     for listener in config.listeners:
-        if not _is_of_this_machine(listener.host):
+        if not listener.protocol.has_login and not _is_of_this_machine(listener.host):
             logger.warning(
                 "%s://%s takes clients from other machines, and there is no access control: each of them may"
                 " read, change and delete everything. Let only trusted networks reach it.",

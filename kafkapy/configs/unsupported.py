@@ -48,6 +48,7 @@ REFUSED: Final = {
     " the setting",
     "client.quota.callback.class": _NO_CLASSES,
     "principal.builder.class": _NO_CLASSES,
+    "ssl.engine.factory.class": _NO_CLASSES,
     "group.share.assignors": "share groups have one assignor, simple, and this broker loads no Java classes; "
     "remove the setting",
     "replica.selector.class": "only Kafka's RackAwareReplicaSelector is supported",
@@ -135,13 +136,17 @@ NO_EFFECT: Final = (
     "sasl.client.*",
     "sasl.kerberos.*",
     "sasl.login.*",
+    "sasl.mechanism.controller.protocol",
+    "sasl.mechanism.inter.broker.protocol",
     "sasl.oauthbearer.*",
     "share.coordinator.append.linger.ms",
     "share.coordinator.cached.buffer.max.bytes",
     "share.coordinator.load.buffer.size",
     "share.coordinator.state.topic.compression.codec",
     "share.coordinator.threads",
-    # Java's providers of encryption.
+    # Java's providers of encryption, clients' settings, and checks of new certificates.
+    "ssl.allow.*",
+    "ssl.endpoint.identification.algorithm",
     "ssl.keymanager.algorithm",
     "ssl.provider",
     "ssl.protocol",
@@ -150,6 +155,9 @@ NO_EFFECT: Final = (
     "transaction.state.log.load.buffer.size",
     "transaction.two.phase.commit.enable",
 )
+
+OF_LISTENERS: Final = ("connections.max.reauth.ms", "sasl.", "ssl.")
+"""The starts of the settings that one listener may have for itself."""
 
 NO_EFFECT_ALONE: Final = (
     "auto.leader.rebalance.enable",
@@ -236,7 +244,12 @@ def refusal(name: str, *, clustered: bool = False) -> str | None:
 def without_effect(names: Iterable[str], *, clustered: bool = False) -> list[str]:
     """Those of `names` that this broker accepts without effect."""
     patterns = NO_EFFECT if clustered else NO_EFFECT + NO_EFFECT_ALONE
-    return [name for name in names if _is_any_of(patterns, name)]
+    return [
+        name
+        for name in names
+        if _is_any_of(patterns, setting := listener_setting(name) or name)
+        or (setting != name and not setting.startswith(OF_LISTENERS))
+    ]
 
 
 def topic_settings_without_effect(names: Iterable[str], *, clustered: bool = False) -> list[str]:

@@ -1,4 +1,4 @@
-"""AlterUserScramCredentials: set and delete the credentials with which users log in by SCRAM (KIP-554).
+"""AlterUserScramCredentials: set and delete the SCRAM credentials of users (KIP-554).
 
 Versions: 0.
 

@@ -41,7 +41,7 @@ class Channel(Protocol):
 
     @property
     def has_pending(self) -> bool:
-        """Whether bytes were received which the event loop cannot see: more can be received at once."""
+        """Whether more can be received at once, which the event loop cannot see."""
 
     @property
     def fileno(self) -> int:

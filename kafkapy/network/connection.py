@@ -34,7 +34,7 @@ from kafkapy.network.in_flight import RequestsInFlight
 from kafkapy.network.outbound import OutboundQueue
 from kafkapy.network.receive_buffer import ReceiveBuffer
 from kafkapy.network.shared import Shared
-from kafkapy.network.unknown_protocols import protocol_of
+from kafkapy.network.unknown_protocols import protocol_of, why_no_handshake
 from kafkapy.protocol.types import Part
 
 if TYPE_CHECKING:
@@ -258,8 +258,7 @@ class Connection:
         if self.closed:
             self._channel.close()
         elif isinstance(outcome, OSError):
-            why = f"the TLS handshake failed: {getattr(outcome, 'reason', None) or outcome}"
-            self.close(why, level=self._shared.complaints.level(self.peer_host, self._shared.now))
+            self.close(why_no_handshake(outcome), level=self.complaint_level())
         elif outcome is Handshake.WANTS_TO_SEND:
             self._writing = True
             self._loop.add_writer(self._fd, self._shake_hands)
@@ -282,7 +281,7 @@ class Connection:
         self.max_frame_bytes = self._shared.max_frame_bytes
 
     def take_frames(self, handle: Callable[[memoryview], None] | None) -> None:
-        """Have `handle` called with each frame instead of reading requests; None: read requests again."""
+        """Have `handle` called with each frame; None: frames are requests again."""
         self._handle = handle or self._requests.handle
 
     # --- reading ------------------------------------------------------------------------------------------
@@ -405,7 +404,11 @@ class Connection:
             why = f"a request of {size} bytes (socket.request.max.bytes={self.max_frame_bytes})"
         else:
             why = f"the client speaks {protocol}, and this listener only Kafka's protocol, unencrypted"
-        self.close(why, level=self._shared.complaints.level(self.peer_host, self._shared.now))
+        self.close(why, level=self.complaint_level())
+
+    def complaint_level(self) -> int:
+        """The level at which to log that the client comes in the wrong way."""
+        return self._shared.complaints.level(self.peer_host, self._shared.now)
 
     def _is_muted(self) -> bool:
         return self._outbound.nbytes > OUTBOUND_MARK or not self._requests.may_handle()

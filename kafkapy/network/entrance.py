@@ -59,7 +59,10 @@ class Entrance(Protocol):
         """The channel of a client that has connected; raises OSError."""
 
     def admit(self, connection: Connection, channel: Channel) -> str | None:
-        """Give a client its principal or its login, once bytes can be sent; return why not, or None."""
+        """Give a client its principal or its login; return why not, or None.
+
+        It is called once, when bytes can be sent.
+        """
 
 
 class OpenEntrance:

@@ -1,8 +1,8 @@
-"""Clients that do not speak Kafka's protocol, and how often the log says so.
+"""Clients that come in the wrong way, and how often the log says so.
 
 A TLS or HTTP client begins with bytes that would be the size of a request of hundreds of megabytes. Such
-clients try again for ever: health checks, browsers, clients with wrong settings. Each address gets one line a
-minute; the others are logged at debug level.
+clients try again for ever: health checks, browsers, clients with wrong settings. So do those that fail to log
+in. Each address gets one line a minute; the others are logged at debug level.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ MOST: Final = 1000
 """The addresses that are remembered; the oldest is forgotten."""
 
 _TLS_HANDSHAKE: Final = b"\x16\x03"
+_NOT_TLS: Final = frozenset({"HTTP_REQUEST", "WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "RECORD_TOO_SMALL"})
+"""OpenSSL's reasons for refusing the first bytes of a client."""
 _HTTP: Final = (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI ")
 
 
@@ -26,6 +28,14 @@ def protocol_of(first_bytes: bytes) -> str | None:
     if first_bytes.startswith(_TLS_HANDSHAKE):
         return "TLS"
     return "HTTP" if first_bytes.startswith(_HTTP) else None
+
+
+def why_no_handshake(error: OSError) -> str:
+    """Why a TLS handshake failed."""
+    reason: str = getattr(error, "reason", None) or error.strerror or str(error)
+    if reason in _NOT_TLS:
+        return "the client does not speak TLS, and this listener nothing else"
+    return f"the TLS handshake failed: {reason.replace('_', ' ').lower()}"
 
 
 class Complaints:

@@ -216,7 +216,12 @@ def test_a_wrong_value_is_refused_in_one_line(name: str, text: str, reason: str)
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("listeners", "SSL://:9093", "listeners: SSL uses SSL, but only PLAINTEXT is supported yet"),
+        (
+            "listener.security.protocol.map",
+            "PLAINTEXT:TLS",
+            "listener.security.protocol.map=PLAINTEXT:TLS: expected one of PLAINTEXT, SSL, SASL_PLAINTEXT,"
+            " SASL_SSL",
+        ),
         (
             "listeners",
             "X://:1",
@@ -358,7 +363,13 @@ def test_the_nearest_known_name_is_found(name: str, near: str | None) -> None:
     assert nearest(name) == near
 
 
-def test_a_setting_of_one_listener_has_the_type_of_that_setting_and_no_effect() -> None:
+def test_a_listener_may_have_its_own_keys_and_logins() -> None:
+    own = ("ssl.keystore.type", "plain.sasl.jaas.config", "connections.max.reauth.ms")
+    settings = dict.fromkeys((f"listener.name.x.{name}" for name in own), "1")
+    assert BrokerConfig(settings).without_effect() == []
+
+
+def test_other_settings_of_one_listener_have_their_type_and_no_effect() -> None:
     name = "listener.name.plaintext.max.connections"
     config = BrokerConfig({name: "5"})
     assert config.without_effect() == [name]

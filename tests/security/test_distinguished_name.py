@@ -1,4 +1,4 @@
-"""Expected are the names that Java's X500Principal.getName() gives for the same certificates."""
+"""The expected names are those of Java's X500Principal.getName()."""
 
 from __future__ import annotations
 

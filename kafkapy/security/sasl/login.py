@@ -1,4 +1,4 @@
-"""The login of one connection: which requests are allowed when, and when it must be repeated.
+"""The login of one connection: what is allowed when, and when it must be repeated.
 
     SaslHandshake names the mechanism -> SaslAuthenticate carries tokens -> the client is in
 
@@ -151,7 +151,8 @@ class SaslLogin:
                 "Authentication failed during authentication due to invalid credentials with SASL mechanism"
                 f" {self._mechanism}"
             )
-        logger.info("The login of %s failed: %.300s", self._connection, message)
+        level = self._connection.complaint_level()
+        logger.log(level, "The login of %s failed: %.300s", self._connection, message)
         await asyncio.sleep(self._limits.failure_seconds)
         self._connection.finish()
         return SaslAnswer(ErrorCode.SASL_AUTHENTICATION_FAILED, message)

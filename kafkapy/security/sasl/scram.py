@@ -1,4 +1,4 @@
-"""SASL SCRAM: a client proves that it knows a password, and the broker that it knows its keys.
+"""SASL SCRAM: a client proves that it knows a password, without sending it.
 
 A user without a credential goes through the same steps, with a salt that is always the same for that name, so
 that nobody learns which users exist. Source: RFC 5802, RFC 7677, Kafka's ScramSaslServer and ScramMessages.

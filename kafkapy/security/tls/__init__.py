@@ -1,1 +1,1 @@
-"""TLS: certificates and keys from Kafka's settings, and the names of clients by their certificates."""
+"""TLS: keys and certificates, and the names of clients by their certificates."""

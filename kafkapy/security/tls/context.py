@@ -50,21 +50,6 @@ def server_context(config: ListenerConfig, protocol: SecurityProtocol) -> ssl.SS
     return context
 
 
-def client_context(config: ListenerConfig) -> ssl.SSLContext:
-    """The context with which this broker connects to a listener of other brokers.
-
-    Raises:
-        ConfigError: its settings cannot be used.
-    """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    _set_versions(context, config)
-    _set_ciphers(context, config)
-    _load_key(context, config, key_store(config))
-    _trust(context, config)
-    context.check_hostname = bool(config["ssl.endpoint.identification.algorithm"])
-    return context
-
-
 def _set_versions(context: ssl.SSLContext, config: ListenerConfig) -> None:
     setting = "ssl.enabled.protocols"
     names = config[setting]
@@ -145,7 +130,10 @@ def _reason(error: Exception) -> str:
 
 @contextlib.contextmanager
 def _file_of(text: str) -> Iterator[str]:
-    """The path of a file with this text, which only this process can read: OpenSSL takes nothing else."""
+    """The path of a file with this text, since OpenSSL takes nothing else.
+
+    Only this process can read it.
+    """
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("kafkapy-key", os.MFD_CLOEXEC)
         try:

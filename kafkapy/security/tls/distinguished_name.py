@@ -1,4 +1,4 @@
-"""The subject of a certificate, written as Java's X500Principal.getName() writes it (RFC 2253).
+"""The subject of a certificate, as Java writes it (X500Principal.getName, RFC 2253).
 
 The names of clients by certificate, and so the ACLs of a cluster, have exactly this form: the last part
 first, separated by commas without spaces, with attributes that RFC 2253 does not name as numbers and

@@ -55,7 +55,7 @@ def key_store(config: ListenerConfig) -> KeyStore:
 
 
 def trusted_certificates(config: ListenerConfig) -> str | None:
-    """The certificates of the authorities that are trusted, as PEM; None if the settings name none.
+    """The certificates of the trusted authorities, as PEM; None if none are named.
 
     Raises:
         ConfigError: they cannot be read.
@@ -107,7 +107,7 @@ def _read(config: ListenerConfig, setting: str, location: str) -> bytes:
 
 
 def _with_lines(pem: str) -> str:
-    """A PEM value as OpenSSL reads it: settings may have it in one line, with spaces for line ends."""
+    """A PEM value as OpenSSL reads it; settings may have spaces for its line ends."""
     if "\n" in pem.strip():
         return pem
     parts = []

@@ -47,10 +47,11 @@ def _load(config: ListenerConfig, kind: str, content: bytes) -> PKCS12KeyAndCert
         raise config.wrong(
             f"ssl.{kind}.type", "PKCS12 needs the package cryptography: pip install 'kafkapy[security]'"
         ) from None
-    password = config[f"ssl.{kind}.password"]
+    setting = {"keystore": "ssl.keystore.password", "truststore": "ssl.truststore.password"}[kind]
+    password = config[setting]
     try:
         return pkcs12.load_pkcs12(content, None if password is None else password.encode())
     except ValueError as error:
         raise config.wrong(
-            f"ssl.{kind}.location", f"cannot read the PKCS12 file; check ssl.{kind}.password ({error})"
+            f"ssl.{kind}.location", f"cannot read the PKCS12 file; check {setting} ({error})"
         ) from None

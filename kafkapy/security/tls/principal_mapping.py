@@ -1,4 +1,4 @@
-"""`ssl.principal.mapping.rules`: the names of clients, from the subjects of their certificates.
+"""`ssl.principal.mapping.rules`: the names of clients, from their certificates.
 
 A rule is `RULE:pattern/replacement/`, with L or U after it for lower or upper case, or DEFAULT, which takes
 the subject as it is. The first rule that matches counts. Patterns are Java's; what Python's `re` writes
