@@ -8,12 +8,11 @@ import socket
 from kafkapy.broker.start import Start
 from kafkapy.broker.workers import Workers
 from kafkapy.configs.config import BrokerConfig
-from kafkapy.configs.listeners import WILDCARDS
+from kafkapy.configs.listeners import WILDCARDS, Listener
+from kafkapy.configs.security_protocol import SecurityProtocol
 from kafkapy.metadata.znodes import Endpoint
+from kafkapy.network.entrance import Entrance, OpenEntrance
 from kafkapy.network.server import Server
-from kafkapy.security.entrances import entrance_of
-from kafkapy.security.sasl.mechanisms import LoginParts
-from kafkapy.security.sasl.users import Users
 
 
 def listen(start: Start, workers: Workers) -> Server:
@@ -30,10 +29,24 @@ def listen(start: Start, workers: Workers) -> Server:
     loop = asyncio.get_running_loop()
     server = machine.server(config, loop, workers.validation, workers.cold_reads, workers.handshakes)
     start.started.callback(server.close)
-    parts = LoginParts(Users(start.metadata).find, workers.threads.costly)
-    server.bind((each, entrance_of(each, config, parts, machine.clock)) for each in config.listeners)
+    server.bind((listener, _entrance(listener, start, workers)) for listener in config.listeners)
     config.on_change(server.configure)
     return server
+
+
+def _entrance(listener: Listener, start: Start, workers: Workers) -> Entrance:
+    """How clients come in by a listener; raises ConfigError."""
+    if listener.protocol is SecurityProtocol.PLAINTEXT:
+        return OpenEntrance()
+    # Few brokers of tests need their code.
+    from kafkapy.security.entrances import SecureEntrance
+    from kafkapy.security.sasl.mechanisms import LoginParts
+    from kafkapy.security.sasl.users import Users
+
+    parts = LoginParts(Users(start.metadata).find, workers.threads.costly)
+    entrance = SecureEntrance(listener, start.config, parts, start.machine.clock)
+    start.config.on_change(entrance.follow)
+    return entrance
 
 
 def endpoints(config: BrokerConfig, server: Server) -> list[Endpoint]:

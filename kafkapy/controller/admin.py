@@ -37,7 +37,6 @@ from kafkapy.controller.entity_nodes import EntityNodes
 from kafkapy.controller.feature_node import feature_change
 from kafkapy.controller.producer_ids import ProducerIds
 from kafkapy.controller.topics import TopicAdmin
-from kafkapy.controller.user_credentials import UserCredentialAdmin
 from kafkapy.inter_broker.peers import Peers
 from kafkapy.loop.clock import Clock
 from kafkapy.metadata import znodes
@@ -69,12 +68,12 @@ from kafkapy.metadata.znodes import BrokerInfo, Endpoint, LeaderAndIsr
 from kafkapy.policies.calls import NO_POLICIES, Policies
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import TopicPartition
-from kafkapy.security.entrances import check_tls
 
 if TYPE_CHECKING:
     from kafkapy.configs.entries import ConfigDescriber
     from kafkapy.controller.channels import OwnBroker
     from kafkapy.controller.controller import Controller
+    from kafkapy.controller.user_credentials import UserCredentialAdmin
 
 logger = logging.getLogger(__name__)
 
@@ -132,14 +131,20 @@ class ClusterAdmin:
             config,
             self._notices,
             node_id=node_id,
-            check_tls=check_tls,
+            check_tls=_check_tls,
             policy=policies.alter_config,
         )
-        nodes = EntityNodes(self._writer, self._notices)
-        self.quotas = ClientQuotaAdmin(self._writer, nodes)
-        self.user_credentials = UserCredentialAdmin(self._writer, nodes)
+        self._entity_nodes = EntityNodes(self._writer, self._notices)
+        self.quotas = ClientQuotaAdmin(self._writer, self._entity_nodes)
         self.producer_ids = ProducerIds(store, node_id)
         cache.follow(self.configs.follow)
+
+    @cached_property
+    def user_credentials(self) -> UserCredentialAdmin:
+        """Changes the credentials of users; its code is imported when it is first needed."""
+        from kafkapy.controller.user_credentials import UserCredentialAdmin
+
+        return UserCredentialAdmin(self._writer, self._entity_nodes)
 
     @cached_property
     def describer(self) -> ConfigDescriber:
@@ -412,6 +417,13 @@ class ClusterAdmin:
             controller_epoch=self._writer.controller_epoch,
             version=state.version + 1,
         )
+
+
+def _check_tls(config: BrokerConfig) -> None:
+    """Load the keys and certificates of all listeners; raises ConfigError."""
+    from kafkapy.security.entrances import check_tls  # few brokers need its code
+
+    check_tls(config)
 
 
 def _state_written(topic: str, index: int, state: PartitionState) -> SetData:

@@ -13,26 +13,12 @@ from kafkapy.configs.security_protocol import SecurityProtocol
 from kafkapy.loop.clock import Clock
 from kafkapy.network.channel import Channel, PlainChannel
 from kafkapy.network.connection import Connection
-from kafkapy.network.entrance import ANONYMOUS, Entrance, OpenEntrance
+from kafkapy.network.entrance import ANONYMOUS
 from kafkapy.security.sasl.exchange import Mechanism
 from kafkapy.security.sasl.login import LoginLimits, SaslLogin
 from kafkapy.security.sasl.mechanisms import LoginParts, mechanisms_of
 
 logger = logging.getLogger(__name__)
-
-
-def entrance_of(listener: Listener, config: BrokerConfig, parts: LoginParts, clock: Clock) -> Entrance:
-    """The entrance of a listener, which follows the settings.
-
-    Raises:
-        ConfigError: the settings of the listener cannot be used.
-    """
-    protocol = listener.protocol
-    if not protocol.is_encrypted and not protocol.has_login:
-        return OpenEntrance()
-    entrance = SecureEntrance(listener, config, parts, clock)
-    config.on_change(entrance.follow)
-    return entrance
 
 
 def check_tls(config: BrokerConfig) -> None:
