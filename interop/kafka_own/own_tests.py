@@ -31,6 +31,7 @@ _HELPERS: Final = ("kafka-clients", "kafka-metadata", "kafka-server-common", "ka
 _TOGETHER_WITH: Final = (
     Coordinates("org.apache.kafka", "kafka-test-common-runtime", RELEASE),
     Coordinates("org.apache.kafka", "kafka-streams", RELEASE),
+    Coordinates("org.apache.kafka", "kafka-streams-scala_2.13", RELEASE),
     Coordinates("org.apache.kafka", "kafka-streams-test-utils", RELEASE),
     Coordinates("org.apache.kafka", "kafka-tools", RELEASE),
     Coordinates("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),

@@ -21,10 +21,7 @@ def reasons() -> dict[str, str]:
 
 
 def reason(test: str) -> str | None:
-    """The reason of a test.
-
-    It is the same in a nested class such as `A$WithOtherSettingsTest`.
-    """
+    """The reason of a test; a nested class, such as `ATest$BTest`, has those of its outer one."""
     name = re.sub(r"\$\w+", "", test)
     return reasons().get(name) or reasons().get(name.partition(".")[0])
 

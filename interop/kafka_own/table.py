@@ -13,7 +13,7 @@ _HEAD: Final = f"| class | {' | '.join(Verdict)} |\n| --- |{' --- |' * len(Verdi
 
 
 def table(classes: Mapping[str, Sequence[str]], outcomes: Mapping[str, Sequence[Outcome]]) -> str:
-    """The counts of each class that has run, and why tests failed."""
+    """The counts of each class that has run, the classes that have not, and why tests failed."""
     lines = [_HEAD]
     failed: list[Outcome] = []
     for artifact, names in classes.items():
@@ -22,6 +22,9 @@ def table(classes: Mapping[str, Sequence[str]], outcomes: Mapping[str, Sequence[
         lines.append(_row(f"**{artifact}** ({len(ran)} of {len(names)} classes)", every))
         lines += [_row(name.rpartition(".")[2], outcomes[name]) for name in ran]
         failed += [each for each in every if each.verdict is Verdict.FAILED]
+    left = [name.rpartition(".")[2] for names in classes.values() for name in names if name not in outcomes]
+    if left:
+        lines.append(f"\nNot run yet ({len(left)}): {', '.join(left)}.\n")
     lines.append("\n| test | why it fails |\n| --- | --- |\n")
     for test in sorted({each.test for each in failed}):
         lines.append(f"| {test} | {reason(test) or 'not known yet'} |\n")

@@ -1,10 +1,11 @@
-"""The file of outcomes keeps what each class showed, whichever classes run later."""
+"""The file of outcomes keeps what each class showed, and the table is made from it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from interop.kafka_own.outcomes import Outcome, Verdict, read_outcomes, write_outcomes
+from interop.kafka_own.table import table
 
 
 def test_a_class_that_runs_replaces_its_rows_alone(tmp_path: Path) -> None:
@@ -32,3 +33,10 @@ def test_a_message_is_the_same_in_each_run(tmp_path: Path) -> None:
         outcome = Outcome("ATest.testOne", Verdict.FAILED, message)
         write_outcomes({"org.ATest": [outcome]}, tmp_path / str(run))
     assert (tmp_path / "0").read_text() == (tmp_path / "1").read_text()
+
+
+def test_the_table_names_the_classes_that_have_not_run() -> None:
+    passed = Outcome("ATest.testOne", Verdict.PASSED, "")
+    lines = table({"kafka-tools": ["org.ATest", "org.BTest"]}, {"org.ATest": [passed, passed]}).splitlines()
+    assert "| **kafka-tools** (1 of 2 classes) | 2 |  |  |  |  |" in lines
+    assert "Not run yet (1): BTest." in lines
