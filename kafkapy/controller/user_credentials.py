@@ -66,6 +66,7 @@ class UserCredentialAdmin:
         errors: dict[str, KafkaError | None] = {}
         users = list(by_user)
         for start in range(0, len(users), USERS_AT_ONCE):
+            await asyncio.sleep(0)
             part = {user: by_user[user] for user in users[start : start + USERS_AT_ONCE]}
             async with self._writer.turn:
                 await self._writer.until_current(partial(self._commit, part, errors))

@@ -28,6 +28,7 @@ from kafkapy.metadata.tree_changes import TreeChanges
 from kafkapy.metadata.znodes import Endpoint
 from kafkapy.protocol.codec import decode, encode
 from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.frames import decode_response
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.disk.files import FileSystem
@@ -162,5 +163,7 @@ class AdminWorld:
             response = await self.turns.finish(response)
         if inspect.isawaitable(response):
             response = await response
+        if isinstance(response, list):  # it is encoded already
+            return decode_response(request.KEY, version, b"".join(response)[4:])[1]
         assert type(response) is endpoint.response_class
         return decode(type(response), encode(response, version), version)
