@@ -209,6 +209,7 @@ def test_one_member_says_no_more_of_itself_than_it_may(client: RawClient) -> Non
 def test_members_of_all_groups_say_no_more_of_themselves_than_they_may(
     kafka_broker: kafkapy.Broker, client: RawClient
 ) -> None:
+    client.ask(join_request("first"), 3)  # a broker has no coordinator before
     kafka_broker.core.groups.groups.members.limits = MemberLimits(4 << 20, for_small=1 << 20)
     large = metadata_of(1 << 20)
     joined = [client.ask(join_request(f"g{number}", protocols=large), 3) for number in range(3)]
