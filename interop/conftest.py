@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -49,6 +50,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # These warnings come from inside a client library.
     config.addinivalue_line("filterwarnings", "ignore::DeprecationWarning")
     config.addinivalue_line("filterwarnings", "ignore::ResourceWarning")
+    # What a client has left open may only be found after the last test.
+    warnings.filterwarnings("ignore", category=ResourceWarning)
     # What has failed must pass, however late it is.
     if (seconds := config.getoption("--begin-within")) and not config.getoption("--last-failed"):
         config.pluginmanager.register(TimeLimit(seconds))
