@@ -25,8 +25,13 @@ _EXCUSED: Final = re.compile(
     r"|: NOT_CONTROLLER; the broker tries again$"
     r"|(metadata|metadata cannot be changed|controller's election): .*The connection to ZooKeeper was lost"
     r"|: ZooKeeper has not answered for "
+    r"|cannot take its leader's records, and fetches them again: INVALID_RECORD"
 )
-"""What brokers may say under these faults: a controller was deposed, or ZooKeeper was gone."""
+"""What brokers may say under these faults.
+
+A controller was deposed, or ZooKeeper was gone. Or records were on their way to a paused follower, and their
+leader truncated them meanwhile: what sendfile has sent is still in the page cache, and reads as zeros.
+"""
 
 
 def is_whole(scene: Scene) -> bool:
