@@ -33,7 +33,7 @@ def handle(
     asked = (user.name for user in request.users or ())
     users = yield from counted(asked if request.users else (yield from users_with_credentials(image)))
     results = yield from answer_each(users.items(), lambda named: _describe(image, *named))
-    return DescribeUserScramCredentialsResponse(results=results, error_message=None)
+    return DescribeUserScramCredentialsResponse(results=results)
 
 
 def _describe(image: MetadataImage, user: str, count: int) -> DescribeUserScramCredentialsResult:
@@ -48,5 +48,5 @@ def _describe(image: MetadataImage, user: str, count: int) -> DescribeUserScramC
             CredentialInfo(mechanism=mechanism, iterations=credential.iterations)
             for mechanism, credential in credentials.items()
         ]
-        return DescribeUserScramCredentialsResult(user=user, error_message=None, credential_infos=infos)
+        return DescribeUserScramCredentialsResult(user=user, credential_infos=infos)
     return DescribeUserScramCredentialsResult(user=user, error_code=error, error_message=message)
