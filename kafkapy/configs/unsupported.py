@@ -18,7 +18,7 @@ from functools import cache
 from typing import Any, Final
 
 from kafkapy.configs.keys import UNKNOWN, ConfigError, ConfigKey, listener_setting
-from kafkapy.configs.python_class import PYTHON_CLASS
+from kafkapy.operator_class import PYTHON_CLASS
 
 _NO_CLASSES: Final = "this broker loads no Java classes; remove the setting"
 

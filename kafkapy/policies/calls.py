@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib
 import inspect
 import logging
 import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
+from kafkapy.operator_class import UnusableClassError, find_class, one_line
 from kafkapy.policies import AlterConfigPolicy, CreateTopicPolicy, Policy, PolicyViolationError
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 
@@ -161,48 +161,22 @@ def load_policy(setting: str, name: str, kind: type[Any], configs: Mapping[str, 
     Raises:
         PolicyError: it cannot be loaded, is not a policy of this kind, or refuses its settings.
     """
-    module_name, _, class_name = name.partition(":")
     try:
-        found = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        missing = error.name or module_name
-        raise PolicyError(
-            f"{setting}={name}: there is no Python module {missing}; install it in the environment of the"
-            " broker, or name its folder in PYTHONPATH"
-        ) from None
-    except BaseException as error:
-        raise PolicyError(
-            f"{setting}={name}: the module {module_name} cannot be imported: {_line(error)}; mend it, or"
-            " remove the setting"
-        ) from None
-    policy_class: Any = found
-    for part in class_name.split("."):
-        policy_class = getattr(policy_class, part, None)
-    if not inspect.isclass(policy_class):
-        raise PolicyError(f"{setting}={name}: the module {module_name} has no class {class_name}; name one")
-    if not issubclass(policy_class, kind):
-        raise PolicyError(
-            f"{setting}={name}: {class_name} is not a subclass of {kind.__name__}; derive it from"
-            f" kafkapy.policies.{kind.__name__}"
-        )
+        policy_class = find_class(setting, name, kind)
+    except UnusableClassError as error:
+        raise PolicyError(str(error)) from None
     validate = getattr(policy_class, "validate", None)
     if inspect.isabstract(policy_class) or inspect.iscoroutinefunction(validate):
         raise PolicyError(
-            f"{setting}={name}: {class_name} needs a method validate(self, request), which is not a"
-            " coroutine; define it"
+            f"{setting}={name}: {policy_class.__qualname__} needs a method validate(self, request), which is"
+            " not a coroutine; define it"
         )
     try:
-        policy: Policy = cast("Any", policy_class)()
+        policy: Policy = policy_class()
         policy.configure(dict(configs))
     except BaseException as error:
         raise PolicyError(
-            f"{setting}={name}: the policy cannot be configured: {_line(error)}; correct its settings, or"
+            f"{setting}={name}: the policy cannot be configured: {one_line(error)}; correct its settings, or"
             " remove this one"
         ) from None
     return policy
-
-
-def _line(error: BaseException) -> str:
-    """The error in one line."""
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from kafkapy.configs.keys import ConfigError
 from kafkapy.configs.listener_config import ListenerConfig
-from kafkapy.configs.python_class import new_object
+from kafkapy.operator_class import UnusableClassError, find_class, one_line
 from kafkapy.passwords import PasswordChecker
 from kafkapy.security.sasl.exchange import Mechanism
 from kafkapy.security.sasl.jaas import JaasError, LoginModule, parse_jaas
@@ -68,9 +68,7 @@ def _password_check(config: ListenerConfig, settings: Mapping[str, str], parts: 
     module = _login_module(config, "PlainLoginModule")
     if config[HANDLER] is None:
         return ListedUsers(module.options).check
-    checker: PasswordChecker = new_object(
-        config.own_name(HANDLER), config[HANDLER], PasswordChecker, settings, module.options
-    )
+    checker = _new_checker(config.own_name(HANDLER), config[HANDLER], settings, module.options)
 
     async def check(username: str, password: str) -> bool:
         try:
@@ -80,6 +78,19 @@ def _password_check(config: ListenerConfig, settings: Mapping[str, str], parts: 
             return False
 
     return check
+
+
+def _new_checker(
+    setting: str, name: str, settings: Mapping[str, str], options: Mapping[str, str]
+) -> PasswordChecker:
+    """The checker of the class that `setting` names; raises ConfigError."""
+    try:
+        checker: PasswordChecker = find_class(setting, name, PasswordChecker)(settings, options)
+    except UnusableClassError as error:
+        raise ConfigError(str(error)) from None
+    except BaseException as error:  # SystemExit too: it is the operator's code
+        raise ConfigError(f"{setting}={name}: it refuses its settings: {one_line(error)}") from None
+    return checker
 
 
 def _login_module(config: ListenerConfig, expected: str) -> LoginModule:

@@ -7,48 +7,46 @@ import inspect
 import re
 from typing import Any, Final
 
-from kafkapy.configs.keys import ConfigError
-
 PYTHON_CLASS: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 """A Python class: `module:Class`."""
 
 
-def new_object(setting: str, name: str, kind: type, *arguments: object) -> Any:
-    """A new object of the class that `setting` names, which must be a subclass of `kind`.
+class UnusableClassError(Exception):
+    """A class cannot be used; the message is one line for the operator."""
+
+
+def find_class(setting: str, name: str, kind: type) -> Any:
+    """The class that `setting` names, which is a subclass of `kind`.
 
     Raises:
-        ConfigError: the class cannot be loaded, is of another kind, or cannot be made.
+        UnusableClassError: it cannot be loaded, or is of another kind.
     """
     module_name, _, class_name = name.partition(":")
     try:
         found: Any = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         missing = error.name or module_name
-        raise ConfigError(
+        raise UnusableClassError(
             f"{setting}={name}: there is no Python module {missing}; install it in the environment of the"
             " broker, or name its folder in PYTHONPATH"
         ) from None
     except BaseException as error:  # SystemExit too: it is the operator's code
-        raise ConfigError(
+        raise UnusableClassError(
             f"{setting}={name}: the module {module_name} cannot be imported: {one_line(error)}; mend it, or"
             " remove the setting"
         ) from None
     for part in class_name.split("."):
         found = getattr(found, part, None)
     if not inspect.isclass(found):
-        raise ConfigError(f"{setting}={name}: the module {module_name} has no class {class_name}; name one")
+        raise UnusableClassError(
+            f"{setting}={name}: the module {module_name} has no class {class_name}; name one"
+        )
     if not issubclass(found, kind):
-        raise ConfigError(
+        raise UnusableClassError(
             f"{setting}={name}: {class_name} is not a subclass of {kind.__name__}; derive it from"
             f" {kind.__module__}.{kind.__name__}"
         )
-    if inspect.isabstract(found):
-        missing = ", ".join(sorted(getattr(found, "__abstractmethods__", ())))
-        raise ConfigError(f"{setting}={name}: {class_name} does not define {missing}")
-    try:
-        return found(*arguments)
-    except BaseException as error:
-        raise ConfigError(f"{setting}={name}: {class_name} refuses its settings: {one_line(error)}") from None
+    return found
 
 
 def one_line(error: BaseException) -> str:
