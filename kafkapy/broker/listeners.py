@@ -41,9 +41,12 @@ def _entrance(listener: Listener, start: Start, workers: Workers) -> Entrance:
     # Few brokers of tests need their code.
     from kafkapy.security.entrances import SecureEntrance
     from kafkapy.security.sasl.mechanisms import LoginParts
-    from kafkapy.security.sasl.users import Users
+    from kafkapy.security.sasl.users import credentials_of
 
-    parts = LoginParts(Users(start.metadata).find, workers.threads.costly)
+    metadata = start.metadata
+    parts = LoginParts(
+        lambda mechanism, user: credentials_of(metadata.image, user).get(mechanism), workers.threads.costly
+    )
     entrance = SecureEntrance(listener, start.config, parts, start.machine.clock)
     start.config.on_change(entrance.follow)
     return entrance

@@ -29,9 +29,6 @@ class SaslAnswer(NamedTuple):
 class Login(Protocol):
     """The login of one connection (security/sasl/login.py)."""
 
-    by_token: bool
-    """Whether the client is in by a delegation token."""
-
     @property
     def mechanisms(self) -> list[str]:
         """The mechanisms of the listener."""

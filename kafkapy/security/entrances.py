@@ -73,6 +73,7 @@ class SecureEntrance:
         self._clock = clock
         self._tls: Tls | None = None
         self._mechanisms: dict[str, Mechanism] = {}
+        self._limits: LoginLimits
         self._configure()
 
     def follow(self) -> None:
@@ -90,6 +91,11 @@ class SecureEntrance:
         tls = Tls(settings, protocol) if protocol.is_encrypted else None
         if protocol.has_login:
             self._mechanisms = mechanisms_of(settings, self._config.originals, self._parts)
+            self._limits = LoginLimits(
+                settings["sasl.server.max.receive.size"],
+                self._config["connection.failed.authentication.delay.ms"] / 1000,
+                {name: settings.of_mechanism(name)["connections.max.reauth.ms"] for name in self._mechanisms},
+            )
         self._tls = tls
 
     def open(self, sock: socket.socket) -> Channel:
@@ -99,18 +105,10 @@ class SecureEntrance:
     def admit(self, connection: Connection, channel: Channel) -> str | None:
         """Let a client log in, or give it the name in its certificate; return why not, or None."""
         if self._listener.protocol.has_login:
-            connection.login = SaslLogin(connection, self._mechanisms, self._limits(), self._clock)
+            connection.login = SaslLogin(connection, self._mechanisms, self._limits, self._clock)
         elif self._tls is not None:
             try:
                 connection.principal = self._tls.principal_of(channel.certificate)
             except ValueError as error:
                 return str(error)
         return None
-
-    def _limits(self) -> LoginLimits:
-        settings = self._settings
-        return LoginLimits(
-            settings["sasl.server.max.receive.size"],
-            self._config["connection.failed.authentication.delay.ms"] / 1000,
-            lambda mechanism: settings.of_mechanism(mechanism)["connections.max.reauth.ms"],
-        )

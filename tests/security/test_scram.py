@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from kafkapy.security.sasl.exchange import Exchange, LoginError
-from kafkapy.security.sasl.scram import KnownCredential, Scram
+from kafkapy.security.sasl.scram import Scram
 from kafkapy.security.sasl.scram_credential import (
+    ScramCredential,
     ScramMechanism,
     credential_of,
     decode_credential,
@@ -18,11 +19,11 @@ SHA_256 = ScramMechanism.SCRAM_SHA_256
 SALT = b"a salt"
 
 
-def find(mechanism: ScramMechanism, name: str, by_token: bool) -> KnownCredential | None:
-    if by_token or name not in ("alice", "a,b=c"):
+def find(mechanism: ScramMechanism, name: str) -> ScramCredential | None:
+    if name not in ("alice", "a,b=c"):
         return None
     key = salted(mechanism, "secret", SALT, 4096)
-    return KnownCredential(credential_of(mechanism, SALT, key, 4096), name)
+    return credential_of(mechanism, SALT, key, 4096)
 
 
 def step(exchange: Exchange, token: bytes) -> bytes:
@@ -42,6 +43,14 @@ def test_who_knows_the_password_is_let_in(mechanism: ScramMechanism) -> None:
 
 def test_names_may_have_commas_and_equals_signs() -> None:
     assert log_in(ScramClient(SHA_256, "a=2Cb=3Dc", "secret")).name == "a,b=c"
+
+
+def test_a_user_is_no_delegation_token() -> None:
+    client = ScramClient(SHA_256, "alice", "secret", extensions=",tokenauth=true")
+    exchange = Scram(SHA_256, find).begin()
+    final = client.final(step(exchange, client.first()))
+    with pytest.raises(LoginError):
+        step(exchange, final)
 
 
 @pytest.mark.parametrize(("user", "password"), [("alice", "wrong"), ("nobody", "secret"), ("alice", "")])

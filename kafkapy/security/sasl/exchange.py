@@ -26,10 +26,6 @@ class Exchange(ABC):
 
     name: str | None = None
     """The name of the client; None until it has proved it."""
-    expires_at_ms: int | None = None
-    """When what the client has shown no longer counts, in milliseconds since the epoch; None: never."""
-    by_token: bool = False
-    """Whether the client has shown a delegation token."""
 
     @abstractmethod
     async def step(self, token: bytes) -> bytes:

@@ -5,8 +5,8 @@
 Until then only these and ApiVersions are allowed, and sasl.server.max.receive.size bytes at most. After
 version 0 of SaslHandshake, tokens come as frames without a header.
 
-With connections.max.reauth.ms, or with what a client has shown that ends (a token), the login ends too, and
-only a new login is allowed then. It must have the same mechanism and give the same principal (KIP-368).
+With connections.max.reauth.ms the login ends, and only a new login is allowed then. It must have the same
+mechanism and give the same principal (KIP-368).
 
 A failed login is answered after connection.failed.authentication.delay.ms, and the connection is closed.
 Source: Kafka's SaslServerAuthenticator.
@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from kafkapy.loop.clock import Clock
@@ -43,8 +43,8 @@ class LoginLimits(NamedTuple):
     """The largest request before the login."""
     failure_seconds: float
     """The time after which a failed login is answered."""
-    lifetime_ms: Callable[[str], int]
-    """How long a login by a mechanism counts; 0: without an end."""
+    lifetimes_ms: Mapping[str, int]
+    """How long a login counts, by its mechanism; 0: without an end."""
 
 
 class SaslLogin:
@@ -63,8 +63,6 @@ class SaslLogin:
         """The attempt that is under way."""
         self._is_in = False
         self._ends_at_ms: int | None = None
-        self.by_token = False
-        """Whether the client is in by a delegation token."""
         connection.max_frame_bytes = limits.most_bytes
 
     @property
@@ -115,11 +113,11 @@ class SaslLogin:
             answer = await exchange.step(token)
             if exchange.name is None:
                 return SaslAnswer(token=answer)
-            return SaslAnswer(token=answer, lifetime_ms=self._come_in(exchange, exchange.name))
+            return SaslAnswer(token=answer, lifetime_ms=self._come_in(exchange.name))
         except LoginError as error:
             return await self._fail(error.message)
 
-    def _come_in(self, exchange: Exchange, name: str) -> int:
+    def _come_in(self, name: str) -> int:
         """The client has proved who it is; return for how many milliseconds that counts.
 
         Raises:
@@ -130,16 +128,11 @@ class SaslLogin:
             raise LoginError(
                 f"Cannot change principals during re-authentication from {connection.principal}: {principal}"
             )
-        now = self._clock.now_ms()
         assert self._mechanism is not None
-        lifetimes = [self._limits.lifetime_ms(self._mechanism) or None]
-        if exchange.expires_at_ms is not None:
-            lifetimes.append(max(exchange.expires_at_ms - now, 1))
-        lifetime_ms = min((each for each in lifetimes if each is not None), default=0)
-        self._ends_at_ms = now + lifetime_ms if lifetime_ms else None
+        lifetime_ms = self._limits.lifetimes_ms[self._mechanism]
+        self._ends_at_ms = self._clock.now_ms() + lifetime_ms if lifetime_ms else None
         self._exchange = None
         self._is_in = True
-        self.by_token = exchange.by_token
         connection.principal = principal
         connection.let_in()
         return lifetime_ms

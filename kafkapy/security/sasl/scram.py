@@ -12,7 +12,7 @@ import hmac
 import re
 import secrets
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from kafkapy.security.sasl.exchange import Exchange, LoginError
 from kafkapy.security.sasl.scram_credential import MIN_ITERATIONS, ScramCredential, ScramMechanism
@@ -30,17 +30,8 @@ _LONGEST: Final = 4096
 _SALT_BYTES: Final = 20
 
 
-class KnownCredential(NamedTuple):
-    """A credential, and whom it lets in."""
-
-    credential: ScramCredential
-    name: str
-    """The name of the client: the user, or the owner of a delegation token."""
-    expires_at_ms: int | None = None
-
-
-Find = Callable[[ScramMechanism, str, bool], KnownCredential | None]
-"""Finds the credential of a user, or of a delegation token if the last argument is true."""
+Find = Callable[[ScramMechanism, str], ScramCredential | None]
+"""Finds the credential of a user."""
 
 
 class Scram:
@@ -56,55 +47,55 @@ class Scram:
         """A new attempt to log in."""
         return _ScramExchange(self._mechanism, self._find, self._unknown)
 
-    def _unknown(self, name: str) -> KnownCredential:
+    def _unknown(self, name: str) -> ScramCredential:
         """A credential that no password fits."""
         salt = self._mechanism.hmac(self._secret, name.encode())[:_SALT_BYTES]
         nothing = secrets.token_bytes(len(self._mechanism.digest(b"")))
-        return KnownCredential(ScramCredential(salt, nothing, nothing, MIN_ITERATIONS), "")
+        return ScramCredential(salt, nothing, nothing, MIN_ITERATIONS)
 
 
 class _ScramExchange(Exchange):
     def __init__(
-        self, mechanism: ScramMechanism, find: Find, unknown: Callable[[str], KnownCredential]
+        self, mechanism: ScramMechanism, find: Find, unknown: Callable[[str], ScramCredential]
     ) -> None:
         self._mechanism = mechanism
         self._find = find
         self._unknown = unknown
-        self._known: KnownCredential | None = None
+        self._credential: ScramCredential | None = None
         """Set by the first message."""
-        self._is_real = False
-        """Whether the credential is one that a password fits."""
+        self._user: str | None = None
+        """The user whose credential that is; None if no password fits it."""
         self._header = self._first_bare = self._server_first = self._nonce = ""
 
     async def step(self, token: bytes) -> bytes:
         if len(token) > _LONGEST:
             raise LoginError
         text = str(token, "utf-8", "replace")
-        answer = self._first(text) if self._known is None else self._final(text, self._known)
+        answer = self._first(text) if self._credential is None else self._final(text, self._credential)
         return answer.encode()
 
     def _first(self, text: str) -> str:
         match = _FIRST.fullmatch(text)
         if match is None:
             raise LoginError
-        name = match["name"].replace("=2C", ",").replace("=3D", "=")
-        authorization_id = (match["authzid"] or "").replace("=2C", ",").replace("=3D", "=")
-        if authorization_id not in ("", name):
+        name = _unescaped(match["name"])
+        if _unescaped(match["authzid"] or "") not in ("", name):
             raise LoginError(
                 "Authentication failed: Client requested an authorization id that is different from username"
             )
         extensions = dict(each.partition("=")[::2] for each in match["extensions"].split(",") if each)
-        self.by_token = extensions.get("tokenauth", "").lower() == "true"
-        found = self._find(self._mechanism, name, self.by_token)
-        self._known, self._is_real = found or self._unknown(name), found is not None
+        # Tokens have passwords of their own, and there are none.
+        is_token = extensions.get("tokenauth", "").lower() == "true"
+        found = None if is_token else self._find(self._mechanism, name)
+        self._user = None if found is None else name
+        self._credential = credential = found or self._unknown(name)
         self._header, self._first_bare = match["header"], match["bare"]
         self._nonce = match["nonce"] + secrets.token_urlsafe(24)
-        credential = self._known.credential
         salt = base64.b64encode(credential.salt).decode()
         self._server_first = f"r={self._nonce},s={salt},i={credential.iterations}"
         return self._server_first
 
-    def _final(self, text: str, known: KnownCredential) -> str:
+    def _final(self, text: str, credential: ScramCredential) -> str:
         match = _FINAL.fullmatch(text)
         if match is None:
             raise LoginError
@@ -113,7 +104,7 @@ class _ScramExchange(Exchange):
             header = base64.b64decode(match["binding"], validate=True)
         except (binascii.Error, ValueError):
             raise LoginError from None
-        mechanism, credential = self._mechanism, known.credential
+        mechanism = self._mechanism
         message = f"{self._first_bare},{self._server_first},{match['unsigned']}".encode()
         signature = mechanism.hmac(credential.stored_key, message)
         is_right = len(proof) == len(signature)
@@ -121,8 +112,13 @@ class _ScramExchange(Exchange):
         is_right &= hmac.compare_digest(mechanism.digest(client_key), credential.stored_key)
         is_right &= hmac.compare_digest(match["nonce"].encode(), self._nonce.encode())
         is_right &= header == self._header.encode()
-        if not (is_right and self._is_real):
+        if not is_right or self._user is None:
             raise LoginError
-        self.name, self.expires_at_ms = known.name, known.expires_at_ms
+        self.name = self._user
         verifier = base64.b64encode(mechanism.hmac(credential.server_key, message)).decode()
         return f"v={verifier}"
+
+
+def _unescaped(name: str) -> str:
+    """A name without the escapes of its commas and equals signs."""
+    return name.replace("=2C", ",").replace("=3D", "=")

@@ -6,30 +6,14 @@ Their credentials are in the metadata tree, in the nodes that hold their quotas 
 from __future__ import annotations
 
 from kafkapy.loop.turns import Steps
-from kafkapy.metadata.cache import MetadataCache
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.metadata.quotas import USER, quota_entity
-from kafkapy.security.sasl.scram import KnownCredential
 from kafkapy.security.sasl.scram_credential import (
     MECHANISMS,
     ScramCredential,
     ScramMechanism,
     decode_credential,
 )
-
-
-class Users:
-    """The users of a cluster."""
-
-    def __init__(self, metadata: MetadataCache) -> None:
-        self._metadata = metadata
-
-    def find(self, mechanism: ScramMechanism, name: str, by_token: bool) -> KnownCredential | None:
-        """The credential of a user; None if there is none."""
-        if by_token:
-            return None
-        credential = credentials_of(self._metadata.image, name).get(mechanism)
-        return None if credential is None else KnownCredential(credential, name)
 
 
 def credentials_of(image: MetadataImage, user: str) -> dict[ScramMechanism, ScramCredential]:
