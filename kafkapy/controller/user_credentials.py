@@ -6,7 +6,7 @@ Source: Kafka's ScramControlManager.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -25,16 +25,13 @@ from kafkapy.security.sasl.scram_credential import (
 MOST_BYTES: Final = 1024
 """The longest salt and salted password: many times what a hash has."""
 
-
-CHANGES_AT_ONCE: Final = 2000
 USERS_AT_ONCE: Final = 200
-"""How many changes are sorted, and how many users changed, before others have their turn."""
+"""How many users one transaction changes. Other changes wait for its end."""
 
 
 class CredentialChange(NamedTuple):
     """A change of one credential of a user."""
 
-    user: str
     mechanism: int
     """A `ScramMechanism`, unless the client sent something else."""
     iterations: int | None
@@ -50,19 +47,14 @@ class UserCredentialAdmin:
         self._writer = writer
         self._nodes = nodes
 
-    async def alter(self, changes: Sequence[CredentialChange]) -> dict[str, KafkaError | None]:
-        """Change credentials, one of each user.
+    async def alter(self, by_user: Mapping[str, CredentialChange | None]) -> dict[str, KafkaError | None]:
+        """Change one credential of each user; None stands for several changes, which are refused.
 
-        Returns the error of each user, or None, in the order in which they are named.
+        Returns the error of each user, or None, in the same order.
 
         Raises:
             KafkaError: the metadata cannot be changed. Credentials of the first users may have been changed.
         """
-        by_user: dict[str, CredentialChange | None] = {}
-        for start in range(0, len(changes), CHANGES_AT_ONCE):
-            await asyncio.sleep(0)
-            for change in changes[start : start + CHANGES_AT_ONCE]:
-                by_user[change.user] = None if change.user in by_user else change
         errors: dict[str, KafkaError | None] = {}
         users = list(by_user)
         for start in range(0, len(users), USERS_AT_ONCE):
@@ -77,7 +69,7 @@ class UserCredentialAdmin:
     ) -> None:
         wanted = {}
         for user, change in by_user.items():
-            errors[user] = self._error(change)
+            errors[user] = self._error(user, change)
             if change is not None and errors[user] is None:
                 name, text = _entry(change)
                 texts = dict(self._nodes.content(_node(user)))
@@ -85,18 +77,18 @@ class UserCredentialAdmin:
                 wanted[_node(user)] = texts if text is None else {**texts, name: text}
         await self._nodes.commit(wanted)
 
-    def _error(self, change: CredentialChange | None) -> KafkaError | None:
-        """The error of a user's change, or None; the change is None if the user has several."""
+    def _error(self, user: str, change: CredentialChange | None) -> KafkaError | None:
+        """The error of a user's change, or None."""
         if change is None:
             return KafkaError(
                 ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
             )
-        if not change.user:
+        if not user:
             return KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
         if change.mechanism not in list(ScramMechanism):
             return KafkaError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
         if change.iterations is None:
-            if ScramMechanism(change.mechanism).text in self._nodes.content(_node(change.user)):
+            if ScramMechanism(change.mechanism).text in self._nodes.content(_node(user)):
                 return None
             return KafkaError(
                 ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist"

@@ -31,27 +31,30 @@ async def handle(
 ) -> AlterUserScramCredentialsResponse:
     """Change what can be changed."""
     turns = context.broker.turns
-    changes = await turns.finish(_changes(request))
+    changes = await turns.finish(_by_user(request))
     errors: dict[str, KafkaError | None]
     try:
         errors = await context.broker.admin.user_credentials.alter(changes)
     except KafkaError as error:
-        errors = {change.user: error for change in changes}
+        errors = dict.fromkeys(changes, error)
     results = await turns.finish(answer_each(errors.items(), lambda outcome: _result(*outcome)))
     return AlterUserScramCredentialsResponse(results=results)
 
 
-def _changes(request: AlterUserScramCredentialsRequest) -> Steps[list[CredentialChange]]:
-    deleted = yield from answer_each(
-        request.deletions, lambda asked: CredentialChange(asked.name, asked.mechanism, None)
-    )
-    changed = yield from answer_each(
-        request.upsertions,
-        lambda asked: CredentialChange(
-            asked.name, asked.mechanism, asked.iterations, bytes(asked.salt), bytes(asked.salted_password)
-        ),
-    )
-    return deleted + changed
+def _by_user(request: AlterUserScramCredentialsRequest) -> Steps[dict[str, CredentialChange | None]]:
+    """The change of each user; None if the user is named several times."""
+    changes: dict[str, CredentialChange | None] = {}
+    for deleted in request.deletions:
+        yield
+        change = CredentialChange(deleted.mechanism, None)
+        changes[deleted.name] = None if deleted.name in changes else change
+    for asked in request.upsertions:
+        yield
+        change = CredentialChange(
+            asked.mechanism, asked.iterations, bytes(asked.salt), bytes(asked.salted_password)
+        )
+        changes[asked.name] = None if asked.name in changes else change
+    return changes
 
 
 def _result(user: str, error: KafkaError | None) -> AlterUserScramCredentialsResult:
