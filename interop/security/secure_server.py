@@ -5,8 +5,7 @@ kafkapy and Apache Kafka start from the same file.
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from confluent_kafka.admin import (
@@ -30,19 +29,11 @@ class FromFile(KafkapyProcess):
     """kafkapy, started from a server.properties alone."""
 
     def __init__(self, folder: Path, file: dict[str, str], address: str) -> None:
-        super().__init__(folder)
-        self._lines, self.bootstrap_servers = file, address
+        super().__init__(folder, file=file)
+        self.bootstrap_servers = address
 
-    def launch(self) -> None:
-        path = self.folder / "server.properties"
-        path.write_text("".join(f"{name}={value}\n" for name, value in self._lines.items()))
-        with self.log_path.open("ab") as output:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "kafkapy", "serve", "--config", str(path)],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
+    def arguments(self) -> Iterator[str]:
+        return iter(())
 
 
 class SecureServer:

@@ -352,7 +352,8 @@ class BrokerConfig(Mapping[str, Any]):
             parse_protocol_map(self["listener.security.protocol.map"]),
         )
         if self.clustered:
-            check_cluster_settings(self, {listener.name for listener in self.listeners})
+            protocols = {listener.name: listener.protocol for listener in self.listeners}
+            check_cluster_settings(self, self.inter_broker_listener, protocols)
         else:
             require_alone(self)
 

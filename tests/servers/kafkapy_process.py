@@ -14,7 +14,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -78,19 +78,23 @@ class KafkapyProcess(ServerProcess):
     def launch(self) -> None:
         """Run, and wait for nothing."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        settings = [part for item in self.properties.items() for part in ("--set", "=".join(item))]
-        command = [*self._prefix, sys.executable, *self._program, "serve", "--data", str(self.data)]
-        command += ["--listen", self.bootstrap_servers, *settings]
+        arguments = list(self.arguments())
         if self._file:
             path = self.folder / "server.properties"
             path.write_text("".join(f"{name}={value}\n" for name, value in self._file.items()))
-            command += ["--config", str(path)]
+            arguments += ["--config", str(path)]
         with self.log_path.open("ab") as output:
             self.process = subprocess.Popen(
-                command,
+                [*self._prefix, sys.executable, *self._program, "serve", *arguments],
                 cwd=_CHECKOUT,
                 env={**os.environ, **self._environment},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
+
+    def arguments(self) -> Iterator[str]:
+        """The arguments of `kafkapy serve`, besides the file."""
+        yield from ("--data", str(self.data), "--listen", self.bootstrap_servers)
+        for item in self.properties.items():
+            yield from ("--set", "=".join(item))

@@ -19,7 +19,7 @@ def key_store_of(config: ListenerConfig, content: bytes) -> KeyStore:
     """
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-    store = _load(config, "keystore", content)
+    store = _load(config, "keystore", config["ssl.keystore.password"], content)
     if store.key is None or store.cert is None:
         raise config.wrong("ssl.keystore.location", "the file has no key with a certificate")
     key = store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
@@ -35,23 +35,23 @@ def trusted_of(config: ListenerConfig, content: bytes) -> str:
     """
     from cryptography.hazmat.primitives.serialization import Encoding
 
-    store = _load(config, "truststore", content)
+    store = _load(config, "truststore", config["ssl.truststore.password"], content)
     certificates = [*store.additional_certs] if store.cert is None else [store.cert, *store.additional_certs]
     return b"".join(each.certificate.public_bytes(Encoding.PEM) for each in certificates).decode()
 
 
-def _load(config: ListenerConfig, kind: str, content: bytes) -> PKCS12KeyAndCertificates:
+def _load(
+    config: ListenerConfig, kind: str, password: str | None, content: bytes
+) -> PKCS12KeyAndCertificates:
     try:
         from cryptography.hazmat.primitives.serialization import pkcs12
     except ImportError:
         raise config.wrong(
             f"ssl.{kind}.type", "PKCS12 needs the package cryptography: pip install 'kafkapy[security]'"
         ) from None
-    setting = {"keystore": "ssl.keystore.password", "truststore": "ssl.truststore.password"}[kind]
-    password = config[setting]
     try:
         return pkcs12.load_pkcs12(content, None if password is None else password.encode())
     except ValueError as error:
         raise config.wrong(
-            f"ssl.{kind}.location", f"cannot read the PKCS12 file; check {setting} ({error})"
+            f"ssl.{kind}.location", f"cannot read the PKCS12 file; check ssl.{kind}.password ({error})"
         ) from None
