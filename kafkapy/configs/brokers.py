@@ -155,7 +155,12 @@ def hints(names: Sequence[str]) -> str:
 def _check_names(configs: Mapping[str, str], *, for_all: bool) -> None:
     """Refuse settings that can be set only in the file, or only for one listener or one broker."""
     known = broker_keys()
-    fixed = [name for name in configs if name in known and (not known[name].dynamic or name in _FILE_ONLY)]
+    fixed = [
+        name
+        for name in configs
+        if (key := known.get(listener_setting(name) or name)) is not None
+        and (not key.dynamic or name in _FILE_ONLY)
+    ]
     if fixed:
         raise _refused(f"Cannot update these configs dynamically: [{', '.join(sorted(fixed))}]")
     security = [name for name in configs if name in known and name.startswith("ssl.")]

@@ -24,13 +24,24 @@ _NO_CLASSES: Final = "this broker loads no Java classes; remove the setting"
 
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
-POLICIES: Final = ("create.topic.policy.class.name", "alter.config.policy.class.name")
-"""The settings that name a Python class (kafkapy.policies)."""
+PYTHON_CLASSES: Final = (
+    "alter.config.policy.class.name",
+    "create.topic.policy.class.name",
+    "sasl.server.callback.handler.class",
+)
+"""The settings that name a Python class (kafkapy.policies, kafkapy.logins)."""
 
 _QUORUM: Final = ("controller.quorum.voters", "controller.quorum.bootstrap.servers")
 """The settings that name the members of a KRaft quorum."""
 
+TOKEN_VALIDATORS: Final = (
+    "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler",
+    "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerValidatorCallbackHandler",
+)
+"""Kafka's check of signed tokens, by its names in 4 and in 3."""
+
 KNOWN_CLASSES: Final = {
+    "sasl.server.callback.handler.class": TOKEN_VALIDATORS,
     "replica.selector.class": (RACK_AWARE_SELECTOR, "org.apache.kafka.common.replica.LeaderSelector"),
 }
 """The Java classes whose work this broker does itself."""
@@ -48,6 +59,8 @@ REFUSED: Final = {
     " the setting",
     "client.quota.callback.class": _NO_CLASSES,
     "principal.builder.class": _NO_CLASSES,
+    "sasl.oauthbearer.jwt.validator.class": _NO_CLASSES,
+    "sasl.server.callback.handler.class": "expected a Python class, as module:Class (docs/security.md)",
     "ssl.engine.factory.class": _NO_CLASSES,
     "group.share.assignors": "share groups have one assignor, simple, and this broker loads no Java classes; "
     "remove the setting",
@@ -138,7 +151,12 @@ NO_EFFECT: Final = (
     "sasl.login.*",
     "sasl.mechanism.controller.protocol",
     "sasl.mechanism.inter.broker.protocol",
-    "sasl.oauthbearer.*",
+    "sasl.oauthbearer.assertion.*",
+    "sasl.oauthbearer.client.credentials.*",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+    "sasl.oauthbearer.jwt.retriever.class",
+    "sasl.oauthbearer.scope*",
+    "sasl.oauthbearer.token.endpoint.url",
     "share.coordinator.append.linger.ms",
     "share.coordinator.cached.buffer.max.bytes",
     "share.coordinator.load.buffer.size",
@@ -202,11 +220,12 @@ def check_supported(key: ConfigKey, text: str, *, clustered: bool = False) -> No
     """
     if key.type == UNKNOWN or not text.strip() or key.parse(text) == key.parse(key.default):
         return
-    if text.strip() in KNOWN_CLASSES.get(key.name, ()):
+    name = listener_setting(key.name) or key.name
+    if text.strip() in KNOWN_CLASSES.get(name, ()):
         return
-    if key.name in POLICIES and PYTHON_CLASS.fullmatch(text.strip()):
+    if name in PYTHON_CLASSES and PYTHON_CLASS.fullmatch(text.strip()):
         return
-    remedy = refusal(listener_setting(key.name) or key.name, clustered=clustered)
+    remedy = refusal(name, clustered=clustered)
     if remedy is not None:
         shown = "[hidden]" if key.sensitive else text
         raise ConfigError(f"{key.name}={shown}: {remedy}")

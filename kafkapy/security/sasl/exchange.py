@@ -26,6 +26,8 @@ class Exchange(ABC):
 
     name: str | None = None
     """The name of the client; None until it has proved it."""
+    expires_at_ms: int | None = None
+    """When what the client has shown no longer counts, in milliseconds since the epoch; None: never."""
 
     @abstractmethod
     async def step(self, token: bytes) -> bytes:

@@ -113,12 +113,14 @@ class SaslLogin:
             answer = await exchange.step(token)
             if exchange.name is None:
                 return SaslAnswer(token=answer)
-            return SaslAnswer(token=answer, lifetime_ms=self._come_in(exchange.name))
+            return SaslAnswer(token=answer, lifetime_ms=self._come_in(exchange.name, exchange.expires_at_ms))
         except LoginError as error:
             return await self._fail(error.message)
 
-    def _come_in(self, name: str) -> int:
+    def _come_in(self, name: str, expires_at_ms: int | None) -> int:
         """The client has proved who it is; return for how many milliseconds that counts.
+
+        `expires_at_ms` is when what it has shown ends, in milliseconds since the epoch.
 
         Raises:
             LoginError: it was somebody else before.
@@ -129,8 +131,12 @@ class SaslLogin:
                 f"Cannot change principals during re-authentication from {connection.principal}: {principal}"
             )
         assert self._mechanism is not None
+        now = self._clock.now_ms()
         lifetime_ms = self._limits.lifetimes_ms[self._mechanism]
-        self._ends_at_ms = self._clock.now_ms() + lifetime_ms if lifetime_ms else None
+        if expires_at_ms is not None:
+            left_ms = max(expires_at_ms - now, 1)
+            lifetime_ms = min(lifetime_ms, left_ms) if lifetime_ms else left_ms
+        self._ends_at_ms = now + lifetime_ms if lifetime_ms else None
         self._exchange = None
         self._is_in = True
         connection.principal = principal

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkapy.configs.keys import ConfigError
 from kafkapy.configs.listener_config import ListenerConfig
+from kafkapy.configs.unsupported import TOKEN_VALIDATORS
+from kafkapy.logins import PasswordChecker
 from kafkapy.operator_class import UnusableClassError, find_class, one_line
-from kafkapy.passwords import PasswordChecker
 from kafkapy.security.sasl.exchange import Mechanism
 from kafkapy.security.sasl.jaas import JaasError, LoginModule, parse_jaas
 from kafkapy.security.sasl.plain import Check, ListedUsers, PlainMechanism
 from kafkapy.security.sasl.scram import Find, Scram
 from kafkapy.security.sasl.scram_credential import MECHANISMS
+
+if TYPE_CHECKING:
+    from kafkapy.security.sasl.oauthbearer import CheckToken
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +64,11 @@ def _mechanism(
     if name in MECHANISMS:
         _login_module(config, "ScramLoginModule")
         return Scram(MECHANISMS[name], parts.find_credential)
-    known = ", ".join(("PLAIN", *MECHANISMS))
+    if name == "OAUTHBEARER":
+        from kafkapy.security.sasl.oauthbearer import OAuthBearer
+
+        return OAuthBearer(_token_check(config, settings, parts))
+    known = ", ".join(("PLAIN", *MECHANISMS, "OAUTHBEARER"))
     raise listener.wrong("sasl.enabled.mechanisms", f"{name} is not supported; expected {known}")
 
 
@@ -68,29 +76,49 @@ def _password_check(config: ListenerConfig, settings: Mapping[str, str], parts: 
     module = _login_module(config, "PlainLoginModule")
     if config[HANDLER] is None:
         return ListedUsers(module.options).check
-    checker = _new_checker(config.own_name(HANDLER), config[HANDLER], settings, module.options)
+    checker: PasswordChecker = _new_checker(config, PasswordChecker, settings, module)
+    in_thread = _guarded(checker.check, parts)
 
     async def check(username: str, password: str) -> bool:
-        try:
-            return bool(await parts.in_thread(checker.check, username, password))
-        except Exception:  # the operator's code fails, and nobody comes in
-            logger.exception("The password checker failed")
-            return False
+        return bool(await in_thread(username, password))
 
     return check
 
 
-def _new_checker(
-    setting: str, name: str, settings: Mapping[str, str], options: Mapping[str, str]
-) -> PasswordChecker:
-    """The checker of the class that `setting` names; raises ConfigError."""
+def _token_check(config: ListenerConfig, settings: Mapping[str, str], parts: LoginParts) -> CheckToken:
+    from kafkapy.logins import TokenChecker
+    from kafkapy.security.sasl.signed_tokens import SignedTokens
+
+    module = _login_module(config, "OAuthBearerLoginModule")
+    name = config[HANDLER]
+    if name is None or name in TOKEN_VALIDATORS:
+        return _guarded(SignedTokens(config).owner, parts)
+    checker: TokenChecker = _new_checker(config, TokenChecker, settings, module)
+    return _guarded(checker.check, parts)
+
+
+def _new_checker(config: ListenerConfig, kind: type, settings: Mapping[str, str], module: LoginModule) -> Any:
+    """The operator's own check, of the class that the setting names; raises ConfigError."""
+    setting, name = config.own_name(HANDLER), config[HANDLER]
     try:
-        checker: PasswordChecker = find_class(setting, name, PasswordChecker)(settings, options)
+        return find_class(setting, name, kind)(settings, module.options)
     except UnusableClassError as error:
         raise ConfigError(str(error)) from None
     except BaseException as error:  # SystemExit too: it is the operator's code
         raise ConfigError(f"{setting}={name}: it refuses its settings: {one_line(error)}") from None
-    return checker
+
+
+def _guarded(call: Callable[..., Any], parts: LoginParts) -> Callable[..., Awaitable[Any]]:
+    """`call` in a thread; what it raises is logged, and lets nobody in."""
+
+    async def guarded(*arguments: str) -> Any:
+        try:
+            return await parts.in_thread(call, *arguments)
+        except Exception:
+            logger.exception("A login could not be checked")
+            return None
+
+    return guarded
 
 
 def _login_module(config: ListenerConfig, expected: str) -> LoginModule:

@@ -1,7 +1,7 @@
 """SASL PLAIN: a user name and a password, to be used on encrypted listeners only.
 
 The users of a listener are options of its JAAS line: `user_alice="alice-secret"`. Or the operator's own class
-checks passwords (`kafkapy.passwords`). Source: RFC 4616, Kafka's PlainSaslServer, PlainServerCallbackHandler.
+checks passwords (`kafkapy.logins`). Source: RFC 4616, Kafka's PlainSaslServer, PlainServerCallbackHandler.
 """
 
 from __future__ import annotations

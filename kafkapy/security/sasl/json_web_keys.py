@@ -1,0 +1,90 @@
+"""The public keys of those who sign tokens (JWKS), from a file or an https address.
+
+They are read again after `sasl.oauthbearer.jwks.endpoint.refresh.ms`, and when a token names a key that is
+not among them, since keys are exchanged without notice. Tokens with invented names of keys cause one read in
+`sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms` at most. Source: Kafka's RefreshingHttpsJwks.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from jwt import PyJWK, PyJWKSet
+from jwt.exceptions import PyJWTError
+
+MOST_BYTES: Final = 1 << 20
+_SECONDS: Final = 10.0
+"""How long an answer may take."""
+
+logger = logging.getLogger(__name__)
+
+
+class KeysError(Exception):
+    """The keys cannot be read; the message says why."""
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Keys come from the address that the operator names, and from nowhere else."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+class JsonWebKeys:
+    """The keys at one address. Threads use them."""
+
+    def __init__(self, url: str, refresh_seconds: float, backoff_seconds: float) -> None:
+        """`url` begins with file: or https:."""
+        self._url = url
+        self._refresh_seconds = refresh_seconds
+        self._backoff_seconds = backoff_seconds
+        self._lock = threading.Lock()
+        self._keys: dict[str | None, PyJWK] = {}
+        self._read_at: float | None = None
+        """The time of the last try."""
+
+    def read(self) -> None:
+        """Read the keys.
+
+        Raises:
+            KeysError: they cannot be read; those that are known stay.
+        """
+        self._read_at = time.monotonic()
+        try:
+            found = PyJWKSet.from_dict(json.loads(self._content()))
+        except (OSError, ValueError, PyJWTError) as error:
+            raise KeysError(f"the keys at {self._url} cannot be read: {error}") from None
+        self._keys = {key.key_id: key for key in found.keys}
+
+    def find(self, key_id: str | None) -> PyJWK | None:
+        """The key of this id, or the only one if a token names none."""
+        with self._lock:
+            age = None if self._read_at is None else time.monotonic() - self._read_at
+            is_missing = key_id not in self._keys and age is not None and age >= self._backoff_seconds
+            if age is None or age >= self._refresh_seconds or is_missing:
+                try:
+                    self.read()
+                except KeysError as error:
+                    logger.error("Logins by OAUTHBEARER: %s", error)
+            if key_id is None and len(self._keys) == 1:
+                return next(iter(self._keys.values()))
+            return self._keys.get(key_id)
+
+    def _content(self) -> bytes:
+        parts = urlsplit(self._url)
+        if parts.scheme == "file":
+            return Path(unquote(parts.path)).read_bytes()
+        opener = urllib.request.build_opener(_NoRedirects)
+        with opener.open(self._url, timeout=_SECONDS) as answer:
+            content: bytes = answer.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise ValueError(f"they have more than {MOST_BYTES} bytes")
+        return content

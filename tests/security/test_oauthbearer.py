@@ -1,0 +1,242 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+from kafkapy.configs.config import BrokerConfig
+from kafkapy.configs.keys import ConfigError
+from kafkapy.configs.listener_config import ListenerConfig
+from kafkapy.logins import TokenOwner
+from kafkapy.security.sasl import json_web_keys
+from kafkapy.security.sasl.exchange import LoginError
+from kafkapy.security.sasl.json_web_keys import JsonWebKeys, KeysError
+from kafkapy.security.sasl.oauthbearer import OAuthBearer
+from kafkapy.security.sasl.signed_tokens import SignedTokens
+
+RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+OTHER_RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+EC = ec.generate_private_key(ec.SECP256R1())
+ISSUER, AUDIENCE = "https://issuer.example", "kafka"
+
+
+def public(key: Any, key_id: str, algorithm: str) -> dict[str, str]:
+    to_jwk = jwt.get_algorithm_by_name(algorithm).to_jwk
+    return {**json.loads(to_jwk(key.public_key())), "kid": key_id, "alg": algorithm}
+
+
+KEYS = {"keys": [public(RSA, "r", "RS256"), public(EC, "e", "ES256")]}
+
+
+def claims(**others: Any) -> dict[str, Any]:
+    now = int(time.time())
+    return {"sub": "alice", "iss": ISSUER, "aud": AUDIENCE, "iat": now, "exp": now + 600, **others}
+
+
+def signed(body: dict[str, Any], key: Any = RSA, algorithm: str = "RS256", key_id: str = "r") -> str:
+    return jwt.encode(body, key, algorithm, headers={"kid": key_id})
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> dict[str, str]:
+    path = tmp_path / "keys.json"
+    path.write_text(json.dumps(KEYS))
+    return {
+        "sasl.oauthbearer.jwks.endpoint.url": path.as_uri(),
+        "sasl.oauthbearer.expected.issuer": ISSUER,
+        "sasl.oauthbearer.expected.audience": f"{AUDIENCE},other",
+    }
+
+
+def tokens(settings: dict[str, str]) -> SignedTokens:
+    return SignedTokens(ListenerConfig(BrokerConfig(settings), "SASL_SSL", "OAUTHBEARER"))
+
+
+@pytest.mark.parametrize(("key", "algorithm", "key_id"), [(RSA, "RS256", "r"), (EC, "ES256", "e")])
+def test_a_signed_token_lets_its_owner_in(
+    settings: dict[str, str], key: Any, algorithm: str, key_id: str
+) -> None:
+    body = claims()
+    owner = tokens(settings).owner(signed(body, key, algorithm, key_id))
+    assert owner == TokenOwner("alice", body["exp"] * 1000)
+
+
+def test_the_name_may_be_in_another_claim(settings: dict[str, str]) -> None:
+    settings["sasl.oauthbearer.sub.claim.name"] = "client_id"
+    owner = tokens(settings).owner(signed(claims(client_id="app")))
+    assert owner is not None
+    assert owner.name == "app"
+
+
+REFUSED: dict[str, Callable[[], str]] = {
+    "expired": lambda: signed(claims(exp=int(time.time()) - 60)),
+    "from the future": lambda: signed(claims(nbf=int(time.time()) + 600)),
+    "of another issuer": lambda: signed(claims(iss="https://other.example")),
+    "for another audience": lambda: signed(claims(aud="somebody")),
+    "without an end": lambda: signed({k: v for k, v in claims().items() if k != "exp"}),
+    "without an owner": lambda: signed({k: v for k, v in claims().items() if k != "sub"}),
+    "of an empty owner": lambda: signed(claims(sub=" ")),
+    "with the signature of another key": lambda: signed(claims(), OTHER_RSA),
+    "with the name of no key": lambda: signed(claims(), key_id="x"),
+    "not signed": lambda: jwt.encode(claims(), None, "none", headers={"kid": "r"}),
+    "signed with the public key as a password": lambda: jwt.encode(
+        claims(), "a secret that anybody could have read", "HS256", headers={"kid": "r"}
+    ),
+    "with another algorithm than its key": lambda: signed(claims(), EC, "ES256", "r"),
+    "cut off": lambda: signed(claims())[:-8],
+    "no token": lambda: "abc",
+}
+
+
+@pytest.mark.parametrize("token", REFUSED.values(), ids=REFUSED)
+def test_a_token_lets_nobody_in_that_is(settings: dict[str, str], token: Callable[[], str]) -> None:
+    """CVE-2026-33557, CVE-2026-110985: a check that is skipped lets everybody in."""
+    assert tokens(settings).owner(token()) is None
+
+
+@pytest.mark.parametrize("missing", ["jwks.endpoint.url", "expected.issuer", "expected.audience"])
+def test_a_broker_does_not_start_without_what_tokens_are_checked_with(
+    settings: dict[str, str], missing: str
+) -> None:
+    del settings[f"sasl.oauthbearer.{missing}"]
+    with pytest.raises(ConfigError, match=missing):
+        tokens(settings)
+
+
+@pytest.mark.parametrize("url", ["http://issuer.example/keys", "ftp://x", "/keys.json", "file:///missing"])
+def test_keys_come_from_a_file_or_by_https(settings: dict[str, str], url: str) -> None:
+    settings["sasl.oauthbearer.jwks.endpoint.url"] = url
+    with pytest.raises(ConfigError, match=r"jwks\.endpoint\.url"):
+        tokens(settings)
+
+
+def test_keys_are_read_again_when_a_token_names_a_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    path.write_text(json.dumps({"keys": [public(RSA, "old", "RS256")]}))
+    keys = JsonWebKeys(path.as_uri(), 3600, 0)
+    assert keys.find("old") is not None
+    path.write_text(json.dumps({"keys": [public(EC, "new", "ES256")]}))
+    assert keys.find("new") is not None
+    assert keys.find("old") is None
+
+
+def test_invented_names_of_keys_do_not_cause_reads(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    path.write_text(json.dumps({"keys": [public(RSA, "old", "RS256")]}))
+    keys = JsonWebKeys(path.as_uri(), 3600, 10)
+    assert keys.find("old") is not None
+    path.unlink()
+    assert keys.find("new") is None
+    assert keys.find("old") is not None
+
+
+def test_keys_that_cannot_be_read_leave_the_known_ones(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "keys.json"
+    path.write_text(json.dumps(KEYS))
+    keys = JsonWebKeys(path.as_uri(), 0, 0)
+    assert keys.find("r") is not None
+    path.write_text("{")
+    assert keys.find("r") is not None
+    assert "cannot be read" in caplog.text
+
+
+class TestAddresses:
+    """Reads by HTTP: the server of the test has no certificate, so JsonWebKeys is given its address."""
+
+    @pytest.fixture
+    def address(self) -> Iterator[str]:
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                if self.path == "/moved":
+                    self.send_response(302)
+                    self.send_header("Location", "/keys")
+                    self.end_headers()
+                    return
+                self.send_response(200)
+                self.end_headers()
+                size = json_web_keys.MOST_BYTES + 1 if self.path == "/large" else 0
+                self.wfile.write(b" " * size if size else json.dumps(KEYS).encode())
+
+            def log_message(self, *_: Any) -> None:
+                """Nothing."""
+
+        with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+            thread = Thread(target=server.serve_forever)
+            thread.start()
+            yield f"http://127.0.0.1:{server.server_port}"
+            server.shutdown()
+            thread.join()
+
+    def test_keys_are_read(self, address: str) -> None:
+        assert JsonWebKeys(f"{address}/keys", 3600, 10).find("e") is not None
+
+    @pytest.mark.parametrize("path", ["/moved", "/large"])
+    def test_keys_come_from_the_address_itself_and_have_a_bound(self, address: str, path: str) -> None:
+        with pytest.raises(KeysError):
+            JsonWebKeys(f"{address}{path}", 3600, 10).read()
+
+
+async def owner_of(token: str) -> TokenOwner | None:
+    return TokenOwner("alice", 5) if token == "good" else None
+
+
+def step(message: bytes, *more: bytes) -> tuple[bytes, str | None]:
+    """The last answer, and the name of the client."""
+
+    async def run() -> tuple[bytes, str | None]:
+        exchange = OAuthBearer(owner_of).begin()
+        answer = b""
+        for each in (message, *more):
+            answer = await exchange.step(each)
+        return answer, exchange.name
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"n,,\x01auth=Bearer good\x01\x01",
+        b"n,a=alice,\x01auth=bearer good\x01\x01",
+        b"n,,\x01auth=Bearer good\x01traceId=123\x01\x01",
+    ],
+)
+def test_the_first_message_has_the_token(message: bytes) -> None:
+    assert step(message) == (b"", "alice")
+
+
+def test_a_refused_token_is_answered_and_the_next_message_fails() -> None:
+    answer, name = step(b"n,,\x01auth=Bearer bad\x01\x01")
+    assert (json.loads(answer), name) == ({"status": "invalid_token"}, None)
+    with pytest.raises(LoginError):
+        step(b"n,,\x01auth=Bearer bad\x01\x01", b"\x01")
+    with pytest.raises(LoginError):
+        step(b"n,,\x01auth=Bearer bad\x01\x01", b"n,,\x01auth=Bearer good\x01\x01")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"",
+        b"n,,\x01\x01",
+        b"n,,\x01auth=Basic good\x01\x01",
+        b"n,,\x01auth=Bearer \x01\x01",
+        b"y,,\x01auth=Bearer good\x01\x01",
+        b"n,a=root,\x01auth=Bearer good\x01\x01",
+        b"n,,\x01auth=Bearer " + b"a" * 70_000 + b"\x01\x01",
+    ],
+)
+def test_malformed_first_messages_are_refused(message: bytes) -> None:
+    with pytest.raises(LoginError):
+        step(message)
