@@ -8,6 +8,7 @@ from interop.security.secure_server import SecureServer
 from interop.support.jars_or_skip import skipped_without_jars
 from interop.support.kafka_jars import kafka_jars
 from tests.security.certificates import Certificates, make_certificates
+from tests.security.issuer import Issuer
 
 
 @pytest.fixture(scope="session")
@@ -16,8 +17,16 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 
 @pytest.fixture(scope="session")
+def issuer(tmp_path_factory: pytest.TempPathFactory) -> Issuer:
+    return Issuer(tmp_path_factory.mktemp("issuer"))
+
+
+@pytest.fixture(scope="session")
 def secure_server(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, certificates: Certificates
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    certificates: Certificates,
+    issuer: Issuer,
 ) -> Iterator[SecureServer]:
     against = request.config.getoption("--against")
     if against == "cluster":
@@ -25,7 +34,9 @@ def secure_server(
     if against == "kafka":
         with skipped_without_jars():
             kafka_jars()
-    server = SecureServer(tmp_path_factory.mktemp("server"), certificates, apache_kafka=against == "kafka")
+    server = SecureServer(
+        tmp_path_factory.mktemp("server"), certificates, issuer, apache_kafka=against == "kafka"
+    )
     with server.process:
         server.make_users()
         yield server

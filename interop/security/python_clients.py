@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import time
 from collections.abc import Callable
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.abc import AbstractTokenProvider as AiokafkaTokenProvider
 from confluent_kafka import Consumer, KafkaException, Producer
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.net.sasl.oauth import AbstractTokenProvider as KafkaPythonTokenProvider
 
 from interop.security.secure_server import SecureServer, Way
 from tests.security.certificates import Certificates
@@ -30,13 +33,11 @@ def with_librdkafka(server: SecureServer, certificates: Certificates, way: Way, 
     if way.certificate:
         config["ssl.certificate.location"] = config["ssl.key.location"] = str(certificates.client)
     if way.mechanism is not None:
-        config.update(
-            {
-                "sasl.mechanism": way.mechanism,
-                "sasl.username": way.username,
-                "sasl.password": way.password,
-            }
-        )
+        config["sasl.mechanism"] = way.mechanism
+    if way.mechanism == "OAUTHBEARER":
+        config["oauth_cb"] = lambda _: (way.token(server.issuer), time.time() + 3600)
+    elif way.mechanism is not None:
+        config["sasl.username"], config["sasl.password"] = way.username, way.password
     refusals: list[Any] = []
     seconds = 3.0 if way.is_wrong else SECONDS
     producer = Producer({**config, "message.timeout.ms": int(seconds * 1000), "error_cb": refusals.append})
@@ -66,6 +67,7 @@ def _options(server: SecureServer, way: Way) -> dict[str, Any]:
     }
     if way.mechanism is not None:
         config["sasl_mechanism"] = way.mechanism
+    if way.mechanism not in (None, "OAUTHBEARER"):
         config["sasl_plain_username"], config["sasl_plain_password"] = way.username, way.password
     return config
 
@@ -79,8 +81,26 @@ def _context(certificates: Certificates, way: Way) -> ssl.SSLContext | None:
     return context
 
 
+class _KafkaPythonTokens(KafkaPythonTokenProvider):  # type: ignore[misc]
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    def token(self) -> str:
+        return self._token
+
+
+class _AiokafkaTokens(AiokafkaTokenProvider):  # type: ignore[misc]
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    async def token(self) -> str:
+        return self._token
+
+
 def with_kafka_python(server: SecureServer, certificates: Certificates, way: Way, topic: str) -> bytes:
     config = {**_options(server, way), "ssl_context": _context(certificates, way)}
+    if way.mechanism == "OAUTHBEARER":
+        config["sasl_oauth_token_provider"] = _KafkaPythonTokens(way.token(server.issuer))
     timeout = 3000 if way.is_wrong else SECONDS * 1000
     producer = KafkaProducer(**config, max_block_ms=timeout, bootstrap_timeout_ms=timeout)
     try:
@@ -100,8 +120,14 @@ def with_kafka_python(server: SecureServer, certificates: Certificates, way: Way
 def with_aiokafka(server: SecureServer, certificates: Certificates, way: Way, topic: str) -> bytes:
     async def round_trip() -> bytes:
         config = {**_options(server, way), "ssl_context": _context(certificates, way)}
-        async with AIOKafkaProducer(**config) as producer:
+        if way.mechanism == "OAUTHBEARER":
+            config["sasl_oauth_token_provider"] = _AiokafkaTokens(way.token(server.issuer))
+        producer = AIOKafkaProducer(**config)
+        try:
+            await producer.start()
             await producer.send_and_wait(topic, b"aiokafka")
+        finally:
+            await producer.stop()
         async with AIOKafkaConsumer(topic, **config, auto_offset_reset="earliest") as consumer:
             value = (await consumer.getone()).value
         assert isinstance(value, bytes)

@@ -15,13 +15,16 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from interop.support.kafka_jars import TOOL_FLAGS
 from interop.support.kafka_process import KafkaProcess
 from tests.ports import free_ports
 from tests.security.certificates import Certificates
+from tests.security.issuer import AUDIENCE, Issuer
 from tests.security.listeners import MECHANISMS, PLAIN_USERS, settings
 from tests.servers.kafkapy_process import KafkapyProcess
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+KEYS = "sasl.oauthbearer.jwks.endpoint.url"
 SCRAM_USER, SCRAM_PASSWORD = "carol", "carol's secret"
 
 
@@ -39,21 +42,26 @@ class FromFile(KafkapyProcess):
 class SecureServer:
     """The server under test, and its addresses."""
 
-    def __init__(self, folder: Path, certificates: Certificates, *, apache_kafka: bool) -> None:
+    def __init__(
+        self, folder: Path, certificates: Certificates, issuer: Issuer, *, apache_kafka: bool
+    ) -> None:
         ports = dict(zip((*PROTOCOLS, "CONTROLLER"), free_ports(5), strict=True))
         addresses = {name: f"127.0.0.1:{port}" for name, port in ports.items()}
         listed = [f"{name}://{address}" for name, address in addresses.items()]
         protocols = [f"{name}:{name}" for name in PROTOCOLS]
         self.addresses = addresses
+        self.issuer = issuer
         lines = {
             # A backslash begins an escape in a file.
-            **{name: text.replace("\\", "\\\\") for name, text in settings(certificates).items()},
+            **{name: text.replace("\\", "\\\\") for name, text in settings(certificates, issuer).items()},
             "listeners": ",".join(listed),
             "advertised.listeners": ",".join(listed[:-1]),
             "listener.security.protocol.map": ",".join([*protocols, "CONTROLLER:PLAINTEXT"]),
             "controller.quorum.voters": f"1@{addresses['CONTROLLER']}",
         }
-        kafka = KafkaProcess(folder, properties=lines)
+        kafka = KafkaProcess(
+            folder, properties=lines, jvm_flags=(*TOOL_FLAGS, *may_read(issuer.settings[KEYS]))
+        )
         kafka.bootstrap_servers = addresses["PLAINTEXT"]
         self.process = kafka if apache_kafka else FromFile(folder, kafka.properties, addresses["PLAINTEXT"])
 
@@ -64,6 +72,11 @@ class SecureServer:
             credential = ScramCredentialInfo(mechanism, 4096)
             change = UserScramCredentialUpsertion(SCRAM_USER, credential, SCRAM_PASSWORD.encode())
             admin.alter_user_scram_credentials([change])[SCRAM_USER].result()
+
+
+def may_read(url: str) -> list[str]:
+    """The flags with which Java reads keys or tokens at this address."""
+    return [f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.{kind}={url}" for kind in ("urls", "files")]
 
 
 class Way:
@@ -91,6 +104,10 @@ class Way:
     def __str__(self) -> str:
         parts = [self.protocol, self.mechanism, "certificate" if self.certificate else None]
         return "-".join(filter(None, [*parts, "wrong" if self.is_wrong else None]))
+
+    def token(self, issuer: Issuer) -> str:
+        """What the client shows where it has no password."""
+        return issuer.token("alice", audience="somebody" if self.is_wrong else AUDIENCE)
 
     @property
     def is_encrypted(self) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from interop.security.python_clients import CLIENTS, RoundTrip
-from interop.security.secure_server import WAYS, WRONG_WAYS, SecureServer, Way
+from interop.security.secure_server import WAYS, WRONG_WAYS, SecureServer, Way, may_read
 from interop.support.jars_or_skip import skipped_without_jars
 from interop.support.java_programs import compiled
 from interop.support.kafka_jars import TOOL_FLAGS, kafka_jars
@@ -37,7 +37,8 @@ def test_a_client_does_not_come_in(
         round_trip(secure_server, certificates, way, topic_of(way))
 
 
-def java_settings(server: SecureServer, certificates: Certificates, way: Way) -> dict[str, str]:
+def java_settings(server: SecureServer, certificates: Certificates, way: Way, token: Path) -> dict[str, str]:
+    """The settings of a client; `token` is a file for what it shows instead of a password."""
     lines = {
         "bootstrap.servers": server.addresses[way.protocol],
         "security.protocol": way.protocol,
@@ -49,7 +50,16 @@ def java_settings(server: SecureServer, certificates: Certificates, way: Way) ->
         }
     if way.certificate:
         lines |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(certificates.client)}
-    if way.mechanism is not None:
+    if way.mechanism == "OAUTHBEARER":
+        package = "org.apache.kafka.common.security.oauthbearer"
+        token.write_text(way.token(server.issuer))
+        lines |= {
+            "sasl.mechanism": way.mechanism,
+            "sasl.jaas.config": f"{package}.OAuthBearerLoginModule required;",
+            "sasl.login.callback.handler.class": f"{package}.OAuthBearerLoginCallbackHandler",
+            "sasl.oauthbearer.token.endpoint.url": token.as_uri(),
+        }
+    elif way.mechanism is not None:
         module = "plain.PlainLoginModule" if way.mechanism == "PLAIN" else "scram.ScramLoginModule"
         lines |= {
             "sasl.mechanism": way.mechanism,
@@ -66,9 +76,13 @@ def test_java_clients_come_in_and_do_not(
     with skipped_without_jars():
         jars = kafka_jars()
     expected, arguments = {}, []
+    tokens: list[str] = []
     for way in (*WAYS, *WRONG_WAYS):
         topic, path = topic_of(way), tmp_path / f"{way}.properties"
-        lines = java_settings(secure_server, certificates, way)
+        token = path.with_suffix(".jwt")
+        lines = java_settings(secure_server, certificates, way, token)
+        if token.exists():
+            tokens.append(token.as_uri())
         path.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
         arguments += [str(path), topic]
         expected[topic] = "java"
@@ -76,7 +90,6 @@ def test_java_clients_come_in_and_do_not(
             failed = "SslAuthenticationException" if way.mechanism is None else "SaslAuthenticationException"
             expected[topic] = failed
     program = compiled(Path(__file__).with_name("Logins.java"), jars)
-    run = subprocess.run(
-        ["java", *TOOL_FLAGS, *program, *arguments], capture_output=True, text=True, check=False, timeout=180
-    )
+    command = ["java", *TOOL_FLAGS, *may_read(",".join(tokens)), *program, *arguments]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
     assert dict(line.split("\t") for line in run.stdout.splitlines() if "\t" in line) == expected, run.stderr

@@ -6,6 +6,7 @@ import pytest
 
 from kafkapy import Broker
 from tests.security.certificates import Certificates, make_certificates
+from tests.security.issuer import Issuer
 from tests.security.listeners import Listeners, settings
 
 
@@ -14,8 +15,13 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     return make_certificates(tmp_path_factory.mktemp("certificates"))
 
 
+@pytest.fixture(scope="session")
+def issuer(tmp_path_factory: pytest.TempPathFactory) -> Issuer:
+    return Issuer(tmp_path_factory.mktemp("issuer"))
+
+
 @pytest.fixture(scope="module")
-def listeners(certificates: Certificates) -> Iterator[Listeners]:
+def listeners(certificates: Certificates, issuer: Issuer) -> Iterator[Listeners]:
     """A broker with a listener of each security protocol; tests leave its settings as they are."""
-    with Broker(config=settings(certificates)) as broker:
+    with Broker(config=settings(certificates, issuer)) as broker:
         yield Listeners(broker)

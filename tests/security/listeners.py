@@ -8,15 +8,17 @@ import ssl
 from kafkapy import Broker
 from kafkapy.configs.listeners import format_address
 from kafkapy.configs.security_protocol import SecurityProtocol
+from kafkapy.configs.unsupported import TOKEN_VALIDATORS
 from kafkapy.network.connection import Connection
 from tests.network.raw_client import DEADLINE, RawClient
 from tests.security.certificates import Certificates
+from tests.security.issuer import Issuer
 
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 PLAIN_USERS = {"alice": "alice-secret", "bob": 'b"ob'}
 
 
-def settings(certificates: Certificates, **others: str) -> dict[str, str]:
+def settings(certificates: Certificates, issuer: Issuer) -> dict[str, str]:
     """The settings of such a broker."""
     found = {
         "listeners": ",".join(f"{protocol}://127.0.0.1:0" for protocol in SecurityProtocol),
@@ -26,19 +28,23 @@ def settings(certificates: Certificates, **others: str) -> dict[str, str]:
         "ssl.truststore.location": str(certificates.authority),
         "listener.name.ssl.ssl.client.auth": "requested",
         "sasl.enabled.mechanisms": ",".join(MECHANISMS),
+        **issuer.settings,
     }
     users = " ".join(f'user_{name}="{_escaped(password)}"' for name, password in PLAIN_USERS.items())
     modules = {
         "PLAIN": f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};",
         "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule required;",
         "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule required;",
+        "OAUTHBEARER": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;",
     }
     for protocol in SecurityProtocol:
         if protocol.has_login:
             for mechanism, line in modules.items():
                 prefix = f"listener.name.{protocol.lower()}.{mechanism.lower()}"
                 found[f"{prefix}.sasl.jaas.config"] = line
-    return {**found, **others}
+            handler = f"listener.name.{protocol.lower()}.oauthbearer.sasl.server.callback.handler.class"
+            found[handler] = TOKEN_VALIDATORS[0]
+    return found
 
 
 def _escaped(text: str) -> str:

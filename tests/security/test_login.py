@@ -21,6 +21,7 @@ from kafkapy.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kafkapy.protocol.types import ApiKey
 from tests.network.raw_client import RawClient
 from tests.security.certificates import Certificates, trusting
+from tests.security.issuer import Issuer
 from tests.security.listeners import MECHANISMS, Listeners, settings
 
 SASL = SecurityProtocol.SASL_PLAINTEXT
@@ -118,6 +119,25 @@ def test_a_request_before_the_login_may_have_512_kib(listeners: Listeners) -> No
         assert connection.max_frame_bytes == listeners.broker.core.config["socket.request.max.bytes"]
 
 
+def test_a_login_by_a_token_ends_with_the_token(listeners: Listeners, issuer: Issuer) -> None:
+    with hands_shaken(listeners, "OAUTHBEARER") as client:
+        first = f"n,,\x01auth=Bearer {issuer.token('alice')}\x01\x01".encode()
+        answer = client.ask(SaslAuthenticateRequest(auth_bytes=first), 2)
+        assert answer.error_code == ErrorCode.NONE
+        assert 3_500_000 < answer.session_lifetime_ms <= 3_600_000
+        assert listeners.connection_of(client.socket).principal == "User:alice"
+
+
+def test_a_refused_token_is_answered_and_the_login_fails(listeners: Listeners, issuer: Issuer) -> None:
+    with hands_shaken(listeners, "OAUTHBEARER") as client:
+        first = f"n,,\x01auth=Bearer {issuer.token('alice', audience='x')}\x01\x01".encode()
+        answer = client.ask(SaslAuthenticateRequest(auth_bytes=first), 2)
+        assert (answer.error_code, b"invalid_token" in answer.auth_bytes) == (ErrorCode.NONE, True)
+        answer = client.ask(SaslAuthenticateRequest(auth_bytes=b"\x01"), 2)
+        assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+        assert client.is_closed()
+
+
 def test_old_clients_send_tokens_without_a_header(listeners: Listeners) -> None:
     with listeners.connect(SASL) as client:
         assert client.ask(SaslHandshakeRequest(mechanism="PLAIN"), 0).error_code == ErrorCode.NONE
@@ -151,9 +171,9 @@ def test_the_listener_decides_whether_there_is_a_login(
 
 
 @pytest.fixture(scope="module")
-def ending(certificates: Certificates) -> Iterator[Listeners]:
+def ending(certificates: Certificates, issuer: Issuer) -> Iterator[Listeners]:
     """A broker whose logins end (KIP-368)."""
-    lines = settings(certificates)
+    lines = settings(certificates, issuer)
     lines["listener.name.sasl_plaintext.plain.connections.max.reauth.ms"] = "3600000"
     lines["listener.name.sasl_ssl.plain.connections.max.reauth.ms"] = "1"
     with Broker(config=lines) as broker:

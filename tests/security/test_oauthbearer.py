@@ -22,11 +22,11 @@ from kafkapy.security.sasl.exchange import LoginError
 from kafkapy.security.sasl.json_web_keys import JsonWebKeys, KeysError
 from kafkapy.security.sasl.oauthbearer import OAuthBearer
 from kafkapy.security.sasl.signed_tokens import SignedTokens
+from tests.security.issuer import AUDIENCE, ISSUER
 
 RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 OTHER_RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 EC = ec.generate_private_key(ec.SECP256R1())
-ISSUER, AUDIENCE = "https://issuer.example", "kafka"
 
 
 def public(key: Any, key_id: str, algorithm: str) -> dict[str, str]:
@@ -87,7 +87,7 @@ REFUSED: dict[str, Callable[[], str]] = {
     "of an empty owner": lambda: signed(claims(sub=" ")),
     "with the signature of another key": lambda: signed(claims(), OTHER_RSA),
     "with the name of no key": lambda: signed(claims(), key_id="x"),
-    "not signed": lambda: jwt.encode(claims(), None, "none", headers={"kid": "r"}),
+    "not signed": lambda: jwt.encode(claims(), "", "none", headers={"kid": "r"}),
     "signed with the public key as a password": lambda: jwt.encode(
         claims(), "a secret that anybody could have read", "HS256", headers={"kid": "r"}
     ),
