@@ -152,7 +152,7 @@ def test_keys_that_cannot_be_read_leave_the_known_ones(
 
 
 class TestAddresses:
-    """Reads by HTTP: the server of the test has no certificate, so JsonWebKeys is given its address."""
+    """Reads by HTTP, since the server of the test has no certificate."""
 
     @pytest.fixture
     def address(self) -> Iterator[str]:

@@ -32,7 +32,7 @@ class KeysError(Exception):
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Keys come from the address that the operator names, and from nowhere else."""
+    """Keys come from the address that the operator names, from no other."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
