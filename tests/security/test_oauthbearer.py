@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -149,6 +151,32 @@ def test_keys_that_cannot_be_read_leave_the_known_ones(
     path.write_text("{")
     assert keys.find("r") is not None
     assert "cannot be read" in caplog.text
+
+
+def test_logins_by_a_known_key_do_not_wait_while_keys_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    path.write_text(json.dumps({"keys": [public(RSA, "old", "RS256"), public(EC, "both", "ES256")]}))
+    keys = JsonWebKeys(path.as_uri(), 0, 0)
+    assert keys.find("old") is not None
+    path.unlink()
+    os.mkfifo(path)
+    with ThreadPoolExecutor(2) as threads:
+        found = threads.submit(keys.find, "new")
+        with os.fdopen(open_when_read(path), "w") as writer:
+            assert threads.submit(keys.find, "old").result(10) is not None
+            writer.write(json.dumps({"keys": [public(EC, "new", "ES256")]}))
+        assert found.result(10) is not None
+
+
+def open_when_read(path: Path) -> int:
+    """The writing end of a pipe, once somebody reads it."""
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            return os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            assert time.monotonic() < deadline, "nobody reads the keys"
+            time.sleep(0.001)
 
 
 class TestAddresses:

@@ -35,11 +35,11 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
     """Keys come from the address that the operator names, from no other."""
 
     def redirect_request(self, *_: Any) -> None:
-        return None
+        """Follow none."""
 
 
 class JsonWebKeys:
-    """The keys at one address. Threads use them."""
+    """The keys at one address, which threads use."""
 
     def __init__(self, url: str, refresh_seconds: float, backoff_seconds: float) -> None:
         """`url` begins with file: or https:."""
@@ -49,7 +49,7 @@ class JsonWebKeys:
         self._lock = threading.Lock()
         self._keys: dict[str | None, PyJWK] = {}
         self._read_at: float | None = None
-        """The time of the last try."""
+        """The end of the last try."""
 
     def read(self) -> None:
         """Read the keys.
@@ -57,26 +57,43 @@ class JsonWebKeys:
         Raises:
             KeysError: they cannot be read; those that are known stay.
         """
-        self._read_at = time.monotonic()
         try:
             found = PyJWKSet.from_dict(json.loads(self._content()))
         except (OSError, ValueError, PyJWTError) as error:
             raise KeysError(f"the keys at {self._url} cannot be read: {error}") from None
+        finally:
+            self._read_at = time.monotonic()
         self._keys = {key.key_id: key for key in found.keys}
 
     def find(self, key_id: str | None) -> PyJWK | None:
-        """The key of this id, or the only one if a token names none."""
-        with self._lock:
-            age = None if self._read_at is None else time.monotonic() - self._read_at
-            is_missing = key_id not in self._keys and age is not None and age >= self._backoff_seconds
-            if age is None or age >= self._refresh_seconds or is_missing:
-                try:
+        """The key of this id, or the only one if a token names none.
+
+        A thread that needs a key which is not known waits while another one reads.
+        """
+        known = self._known(key_id)
+        if self._is_due(known) and self._lock.acquire(blocking=known is None):
+            try:
+                if self._is_due(self._known(key_id)):
                     self.read()
-                except KeysError as error:
-                    logger.error("Logins by OAUTHBEARER: %s", error)
-            if key_id is None and len(self._keys) == 1:
-                return next(iter(self._keys.values()))
-            return self._keys.get(key_id)
+            except KeysError as error:
+                logger.error("Logins by OAUTHBEARER: %s", error)
+            finally:
+                self._lock.release()
+            return self._known(key_id)
+        return known
+
+    def _known(self, key_id: str | None) -> PyJWK | None:
+        keys = self._keys
+        if key_id is None and len(keys) == 1:
+            return next(iter(keys.values()))
+        return keys.get(key_id)
+
+    def _is_due(self, known: PyJWK | None) -> bool:
+        """Whether the keys must be read before `known` is what they have."""
+        if self._read_at is None:
+            return True
+        age = time.monotonic() - self._read_at
+        return age >= (self._refresh_seconds if known is not None else self._backoff_seconds)
 
     def _content(self) -> bytes:
         parts = urlsplit(self._url)
