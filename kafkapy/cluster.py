@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from kafkapy.broker.machine import Machine
     from kafkapy.configs.config import BrokerConfig
     from kafkapy.inter_broker.peers import Peer, PeerAddress, Peers
+    from kafkapy.security.links import LinkSecurity
 
 _METADATA: Final = "metadata.db"
 _PORTS: Final = "ports.json"
@@ -287,8 +288,8 @@ def _cut_machine(cuts: set[frozenset[int]]) -> Machine:
     from kafkapy.broker.machine import Machine
 
     class CutMachine(Machine):
-        def peers(self, node_id: int) -> Peers:
-            return _CutPeers(super().peers(node_id), node_id, cuts)
+        def peers(self, node_id: int, security: LinkSecurity | None) -> Peers:
+            return _CutPeers(super().peers(node_id, security), node_id, cuts)
 
     return CutMachine()
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkapy.broker.data import Data
 from kafkapy.broker.replication import Replication
@@ -35,6 +35,9 @@ from kafkapy.protocol.types import TopicPartition
 from kafkapy.replicas.cluster_replication import ClusterReplication, ReplicationSettings
 from kafkapy.replicas.controller_requests import ControllerRequests
 from kafkapy.replicas.replica_manager import ReplicaManager
+
+if TYPE_CHECKING:
+    from kafkapy.security.links import LinkSecurity
 
 NO_CONTROLLER_SECONDS: Final = 0.1
 """The pause before a controller that does not answer is asked again."""
@@ -228,8 +231,13 @@ class ClusterMember:
         return int((await self._store.get(znodes.CONTROLLER_EPOCH)).data)
 
 
-def join_cluster(start: Start, data: Data, replication: Replication) -> ClusterMember:
-    """Make the parts that only a broker of a cluster has."""
+def join_cluster(
+    start: Start, data: Data, replication: Replication, security: LinkSecurity | None
+) -> ClusterMember:
+    """Make the parts that only a broker of a cluster has.
+
+    `security` is for its connections to others.
+    """
     return ClusterMember(
         start.config,
         start.machine.clock,
@@ -237,7 +245,7 @@ def join_cluster(start: Start, data: Data, replication: Replication) -> ClusterM
         store=data.store,
         cache=start.metadata,
         replicas=replication.replicas,
-        peers=start.machine.peers(data.node_id),
+        peers=start.machine.peers(data.node_id, security),
     )
 
 

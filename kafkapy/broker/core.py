@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 from kafkapy.broker.administration import make_administration
 from kafkapy.broker.coordination import Coordination
 from kafkapy.broker.data import Data, new_logs, open_data
+from kafkapy.broker.links import link_security, zookeeper_of
 from kafkapy.broker.listeners import endpoints, listen
 from kafkapy.broker.machine import Machine
 from kafkapy.broker.replication import Replication, make_replication, start_upkeep
@@ -48,7 +49,6 @@ from kafkapy.inter_broker.loopback import LoopbackPeer
 from kafkapy.metadata.cache import MetadataCache
 from kafkapy.metadata.encoded_answers import EncodedAnswers
 from kafkapy.metadata.image import MetadataImage
-from kafkapy.metadata.shared_tree import open_zookeeper
 from kafkapy.metadata.store import MetadataStore, MetadataStoreError
 from kafkapy.network.server import ListenError, Server
 from kafkapy.policies.calls import Policies, PolicyError
@@ -68,6 +68,7 @@ from kafkapy.transactions.verifier import Verifier
 if TYPE_CHECKING:
     from kafkapy.broker.cluster_member import ClusterMember
     from kafkapy.broker.coordinators import Coordinators
+    from kafkapy.security.links import LinkSecurity
 
 DRAIN_SECONDS: Final = 5.0
 """The seconds that a stop of the broker waits for requests in flight."""
@@ -124,7 +125,7 @@ class BrokerCore(BrokerParts):
                 those of zookeeper.connect; without that, it is alone.
         """
         if config.clustered and cluster_store is None:
-            cluster_store = partial(open_zookeeper, config)
+            cluster_store = partial(zookeeper_of, config)
         elif cluster_store is not None and not config.clustered:
             config = BrokerConfig(config.originals, clustered=True)
         self.config = config
@@ -215,6 +216,7 @@ class BrokerCore(BrokerParts):
         workers = start_workers(start)
         self._offer_workers(workers)
         self.server = listen(start, workers)
+        security = link_security(config)
         policies = await workers.threads.blocking(Policies.load, config.originals)
         self._started.push_async_callback(policies.close)
         start_warnings.before_the_start(config)
@@ -225,7 +227,7 @@ class BrokerCore(BrokerParts):
         self.node_id, self.cluster_id, self._store = data.node_id, data.cluster_id, data.store
         replication = make_replication(start, workers, data)
         self._offer_replication(replication)
-        member = self._member = _cluster_member(start, data, replication)
+        member = self._member = _cluster_member(start, data, replication, security)
         self.zookeeper_offsets = None if member is None else member.zookeeper_offsets
         dispatcher = Dispatcher(self)
         administration = make_administration(start, data, member, dispatcher, policies)
@@ -353,10 +355,12 @@ class BrokerCore(BrokerParts):
         await self.blocking(self.logs.close, clean=self._keep_data, broker_epoch=epoch)
 
 
-def _cluster_member(start: Start, data: Data, replication: Replication) -> ClusterMember | None:
+def _cluster_member(
+    start: Start, data: Data, replication: Replication, security: LinkSecurity | None
+) -> ClusterMember | None:
     """The parts that only a broker of a cluster has; a broker alone does not even import them."""
     if not start.config.clustered:
         return None
     from kafkapy.broker.cluster_member import join_cluster
 
-    return join_cluster(start, data, replication)
+    return join_cluster(start, data, replication, security)

@@ -10,6 +10,7 @@ import asyncio
 import threading
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.inter_broker.peers import Peers, TcpPeers
@@ -23,6 +24,9 @@ from kafkapy.network.server import Server
 from kafkapy.replicas.flush_threads import FlushThreads
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.disk.log_directory import LogDirectory
+
+if TYPE_CHECKING:
+    from kafkapy.security.links import LinkSecurity
 
 
 class Machine:
@@ -68,9 +72,9 @@ class Machine:
         """The server of the broker's clients."""
         return Server(config, loop, validation, cold_reads, handshakes)
 
-    def peers(self, node_id: int) -> Peers:
-        """The connections of broker `node_id` to other brokers."""
-        return TcpPeers(node_id)
+    def peers(self, node_id: int, security: LinkSecurity | None) -> Peers:
+        """The connections of broker `node_id` to other brokers; `security` None: they are open."""
+        return TcpPeers(node_id, security)
 
     async def open_store(self, path: Path, *, sync: bool, directory: LogDirectory | None) -> MetadataStore:
         """Open the embedded metadata store.

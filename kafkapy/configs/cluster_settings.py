@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from kafkapy.configs.keys import ConfigError
-from kafkapy.configs.security_protocol import SecurityProtocol
 
 _HOST: Final = r"(?:\[[0-9A-Fa-f:.]+\]|[^\s,/:\[\]]+)(?::[0-9]{1,5})?"
 _CONNECT: Final = re.compile(rf"{_HOST}(?:\s*,\s*{_HOST})*(?:(?:/[^\s/]+)+/?|/)?")
 """zookeeper.connect: hosts, each with or without a port, and a chroot."""
 
 
-def check_cluster_settings(
-    config: Mapping[str, Any], inter_broker: str, protocols: Mapping[str, SecurityProtocol]
-) -> None:
+def check_cluster_settings(config: Mapping[str, Any], inter_broker: str, listeners: Collection[str]) -> None:
     """Refuse settings with which a broker cannot take part in a cluster.
 
     Args:
         config: its settings.
         inter_broker: the name of the listener to which other brokers connect.
-        protocols: the security protocols of its listeners.
+        listeners: the names of its listeners.
 
     Raises:
         ConfigError: one line with the remedy.
@@ -33,15 +30,10 @@ def check_cluster_settings(
             f"zookeeper.connect={connect}: expected HOST:PORT, several with commas, and a chroot or none,"
             " such as localhost:2181/kafka"
         )
-    if inter_broker not in protocols:
+    if inter_broker not in listeners:
         raise ConfigError(
             f"inter.broker.listener.name: other brokers connect to the listener {inter_broker}, which is not"
-            f" among the listeners ({', '.join(sorted(protocols))}); name one of them"
-        )
-    if (protocol := protocols[inter_broker]) is not SecurityProtocol.PLAINTEXT:
-        raise ConfigError(
-            f"inter.broker.listener.name: other brokers would connect to {inter_broker} by {protocol}, and"
-            " the links between brokers have neither TLS nor logins yet; name one that is PLAINTEXT"
+            f" among the listeners ({', '.join(sorted(listeners))}); name one of them"
         )
     _check_generated_ids(config)
     version = config["inter.broker.protocol.version"]

@@ -266,7 +266,14 @@ class BrokerConfig(Mapping[str, Any]):
     @property
     def inter_broker_listener(self) -> str:
         """The name of the listener to which other brokers connect."""
-        return (self["inter.broker.listener.name"] or SecurityProtocol.PLAINTEXT).upper()
+        name: str = self["inter.broker.listener.name"] or self["security.inter.broker.protocol"]
+        return name.upper()
+
+    @property
+    def inter_broker_protocol(self) -> SecurityProtocol:
+        """The security protocol by which other brokers connect to a broker of a cluster."""
+        name = self.inter_broker_listener
+        return next(each.protocol for each in self.listeners if each.name == name)
 
     @property
     def advertised_listeners(self) -> tuple[Listener, ...]:
@@ -351,9 +358,16 @@ class BrokerConfig(Mapping[str, Any]):
             self.advertised_listeners,
             parse_protocol_map(self["listener.security.protocol.map"]),
         )
+        if self.originals.get("inter.broker.listener.name") and self.originals.get(
+            "security.inter.broker.protocol"
+        ):
+            raise ConfigError(
+                "inter.broker.listener.name, security.inter.broker.protocol: both say where other brokers"
+                " connect; set one of them"
+            )
         if self.clustered:
-            protocols = {listener.name: listener.protocol for listener in self.listeners}
-            check_cluster_settings(self, self.inter_broker_listener, protocols)
+            names = [listener.name for listener in self.listeners]
+            check_cluster_settings(self, self.inter_broker_listener, names)
         else:
             require_alone(self)
 

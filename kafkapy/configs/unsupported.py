@@ -43,13 +43,16 @@ TOKEN_VALIDATORS: Final = (
 KNOWN_CLASSES: Final = {
     "sasl.server.callback.handler.class": TOKEN_VALIDATORS,
     "replica.selector.class": (RACK_AWARE_SELECTOR, "org.apache.kafka.common.replica.LeaderSelector"),
+    "zookeeper.clientCnxnSocket": (
+        "org.apache.zookeeper.ClientCnxnSocketNetty",
+        "org.apache.zookeeper.ClientCnxnSocketNIO",
+    ),
 }
 """The Java classes whose work this broker does itself."""
 
 REFUSED: Final = {
     "authorizer.class.name": "access control is not supported yet: every client may do everything; "
     "remove the setting if that is what you want",
-    "security.inter.broker.protocol": "only PLAINTEXT is supported yet",
     "control.plane.listener.name": "there is no separate control plane; remove the setting",
     "remote.log.storage.system.enable": "tiered storage is not supported; remove the setting",
     "cordoned.log.dirs": "log directories cannot be cordoned; remove the setting",
@@ -68,7 +71,8 @@ REFUSED: Final = {
 }
 
 REFUSED_IN_A_CLUSTER: Final = {
-    "zookeeper.ssl.*": "connections to ZooKeeper are not encrypted yet; remove the setting",
+    "zookeeper.ssl.crl.enable": "lists of revoked certificates are not read; remove the setting",
+    "zookeeper.ssl.ocsp.enable": "whether certificates are revoked is not asked; remove the setting",
     "zookeeper.set.acl": "the nodes in ZooKeeper are open to all of its clients; remove the setting",
     "zookeeper.clientCnxnSocket": _NO_CLASSES,
     "zookeeper.metadata.migration.enable": "there is no KRaft to migrate to; remove the setting",
@@ -150,7 +154,6 @@ NO_EFFECT: Final = (
     "sasl.kerberos.*",
     "sasl.login.*",
     "sasl.mechanism.controller.protocol",
-    "sasl.mechanism.inter.broker.protocol",
     "sasl.oauthbearer.assertion.*",
     "sasl.oauthbearer.client.credentials.*",
     "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
@@ -164,7 +167,6 @@ NO_EFFECT: Final = (
     "share.coordinator.threads",
     # Java's providers of encryption, clients' settings, and checks of new certificates.
     "ssl.allow.*",
-    "ssl.endpoint.identification.algorithm",
     "ssl.keymanager.algorithm",
     "ssl.provider",
     "ssl.protocol",
@@ -193,6 +195,9 @@ NO_EFFECT_ALONE: Final = (
     "replica.socket.timeout.ms",
     "replication.quota.*",
     "reserved.broker.max.id",
+    "sasl.mechanism.inter.broker.protocol",
+    "security.inter.broker.protocol",
+    "ssl.endpoint.identification.algorithm",
     "unclean.leader.election.enable",
     "zookeeper.*",
 )

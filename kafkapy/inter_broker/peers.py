@@ -5,7 +5,7 @@ after another, as the channels of Apache Kafka's brokers do. A caller that must 
 others connects for itself.
 
 At the start of a connection, the brokers agree on versions: a request has the highest version that both
-brokers know.
+brokers know. If the listener demands it, this broker logs in then, and again before the login ends.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import contextlib
 import socket
 import struct
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple, Protocol, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 
 from kafkapy.metadata.image import Broker
 from kafkapy.protocol.errors import DecodeError
@@ -25,6 +26,9 @@ from kafkapy.protocol.messages import request_class
 from kafkapy.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafkapy.protocol.types import ApiKey
 
+if TYPE_CHECKING:
+    from kafkapy.security.links import LinkSecurity
+
 MAX_FRAME: Final = 1 << 30
 """The most bytes of an answer. A longer one is taken for bytes of another protocol."""
 
@@ -33,6 +37,12 @@ BUDGET: Final = 20_000_000
 
 CONNECT_SECONDS: Final = 10.0
 """How long it may take to connect (the default of Kafka's socket.connection.setup.timeout.ms)."""
+
+LIFETIME_SHARE: Final = 0.85
+"""The share of a login's lifetime after which this broker logs in again.
+
+Kafka's clients do so at 0.85 to 0.95 of it.
+"""
 
 _SIZE: Final = struct.Struct(">i")
 
@@ -105,22 +115,27 @@ class Peers(Protocol):
 
 
 class TcpPeers:
-    """Connects by TCP without encryption."""
+    """Connects by TCP."""
 
-    def __init__(self, node_id: int) -> None:
+    def __init__(self, node_id: int, security: LinkSecurity | None = None) -> None:
+        """`security` is for all connections; without it, they have neither TLS nor a login."""
         self._node_id = node_id
+        self._security = security
 
     def connect(self, address: PeerAddress, purpose: str) -> TcpPeer:
         """A new peer, which connects when it is first used."""
-        return TcpPeer(address, f"broker-{self._node_id}-{purpose}")
+        return TcpPeer(address, f"broker-{self._node_id}-{purpose}", self._security)
 
 
 class TcpPeer:
     """A connection by TCP."""
 
-    def __init__(self, address: PeerAddress, client_id: str) -> None:
+    def __init__(self, address: PeerAddress, client_id: str, security: LinkSecurity | None = None) -> None:
         self._address = address
         self._client_id = client_id
+        self._security = security
+        self._log_in_at: float | None = None
+        """When the next login is due, by the loop's clock; None: never."""
         self._turn = asyncio.Lock()
         """Held from a request to its answer."""
         self._stream: _Stream | None = None
@@ -150,8 +165,7 @@ class TcpPeer:
             async with asyncio.timeout(seconds), self._turn:
                 try:
                     stream = await self._connected()
-                    assert request.KEY is not None
-                    return await self._exchange(stream, request, self._version(request.KEY))
+                    return await self._exchange_newest(stream, request)
                 except BaseException:
                     # An answer that comes later must not be taken for that of the next request.
                     self._disconnect()
@@ -172,27 +186,60 @@ class TcpPeer:
         """The connection, opened if need be."""
         if self._closed:
             raise PeerError(f"the connection to {self._place} is closed")
-        if self._stream is not None:
-            return self._stream
+        stream = self._stream
+        if stream is not None and (self._log_in_at is None or self._now() < self._log_in_at):
+            return stream
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                self._stream = await self._connect()
+                if stream is None:
+                    self._stream = await self._connect()
+                else:
+                    await self._log_in(stream)
         except (OSError, TimeoutError) as error:
             why = error if str(error) else f"no answer within {CONNECT_SECONDS:.0f} s"
             raise PeerError(f"{self._place} cannot be reached: {why}") from None
+        assert self._stream is not None
         return self._stream
 
     async def _connect(self) -> _Stream:
         loop = asyncio.get_running_loop()
-        _, stream = await loop.create_connection(_Stream, self._address.host, self._address.port)
+        host, port, security = self._address.host, self._address.port, self._security
+        if security is None or security.context is None:
+            _, stream = await loop.create_connection(_Stream, host, port)
+        else:
+            _, stream = await loop.create_connection(
+                _Stream, host, port, ssl=security.context, server_hostname=host
+            )
         try:
             answer = await self._exchange(stream, ApiVersionsRequest(), 0)
             assert isinstance(answer, ApiVersionsResponse)
             self._versions = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+            await self._log_in(stream)
         except BaseException:
             stream.abort()
             raise
         return stream
+
+    async def _log_in(self, stream: _Stream) -> None:
+        """Log in, for the first time or again, if the listener demands it.
+
+        Raises:
+            PeerError: the other broker does not let this one in.
+        """
+        if self._security is None or self._security.login is None:
+            return
+        from kafkapy.inter_broker.login import log_in  # few brokers need its code
+
+        lifetime_ms = await log_in(self._security.login, partial(self._exchange_newest, stream), self._place)
+        self._log_in_at = self._now() + LIFETIME_SHARE * lifetime_ms / 1000 if lifetime_ms else None
+
+    async def _exchange_newest(self, stream: _Stream, request: TopMessage) -> Any:
+        assert request.KEY is not None
+        return await self._exchange(stream, request, self._version(request.KEY))
+
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()
 
     def _version(self, api_key: int) -> int:
         theirs, ours = self._versions.get(api_key), request_class(api_key).VERSIONS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import ssl
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -17,8 +18,12 @@ NAMED: Final = 3
 logger = logging.getLogger(__name__)
 
 
-async def open_zookeeper(settings: Mapping[str, Any]) -> MetadataStore:
+async def open_zookeeper(
+    settings: Mapping[str, Any], encryption: ssl.SSLContext | None = None
+) -> MetadataStore:
     """A session with the ZooKeeper that the settings `zookeeper.*` name.
+
+    `encryption` is for its connections; None: they have none.
 
     Raises:
         MetadataStoreError: kazoo is not installed, or no usable ZooKeeper answers.
@@ -39,6 +44,7 @@ async def open_zookeeper(settings: Mapping[str, Any]) -> MetadataStore:
         session_timeout=session_ms / 1000,
         connection_timeout=(session_ms if connection_ms is None else connection_ms) / 1000,
         requests_at_once=settings["zookeeper.max.in.flight.requests"],
+        encryption=encryption,
     )
 
 

@@ -23,6 +23,7 @@ import asyncio
 import contextlib
 import logging
 import socket
+import ssl
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -150,6 +151,25 @@ class _InOrder(SequentialThreadingHandler):  # type: ignore[misc]
         self.completion_queue.put(lambda: callback.func(*callback.args))
 
 
+class _Encrypted(_InOrder):
+    """Connects by TLS; kazoo would trust all authorities of the machine, too."""
+
+    def __init__(self, encryption: ssl.SSLContext) -> None:
+        super().__init__()
+        self._encryption = encryption
+
+    def create_connection(
+        self, address: tuple[str, int], hostname: str, timeout: float, **_: Any
+    ) -> ssl.SSLSocket:
+        sock = socket.create_connection(address, timeout)
+        try:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return self._encryption.wrap_socket(sock, server_hostname=hostname)
+        except BaseException:
+            sock.close()
+            raise
+
+
 @dataclass(frozen=True, slots=True)
 class _AddWatch:
     """The request for a persistent recursive watch, which kazoo 2.11 does not know."""
@@ -236,13 +256,13 @@ class _DataWatchers(defaultdict[str, set[_Heard]]):
 class _Client(KazooClient):  # type: ignore[misc]
     """kazoo's client, with watches of complete trees."""
 
-    def __init__(self, hosts: str, timeout: float) -> None:
+    def __init__(self, hosts: str, timeout: float, encryption: ssl.SSLContext | None) -> None:
         self.trees: dict[str, _TreeWatch] = {}
         """By the absolute paths that ZooKeeper knows."""
         super().__init__(
             hosts,
             timeout=timeout,
-            handler=_InOrder(),
+            handler=_InOrder() if encryption is None else _Encrypted(encryption),
             connection_retry={"max_tries": -1, "delay": 0.1, "max_delay": 1.0},
             logger=_kazoo_logger,
         )
@@ -287,6 +307,7 @@ class ZooKeeperStore(MetadataStore):
         session_timeout: float,
         connection_timeout: float,
         requests_at_once: int = REQUESTS_AT_ONCE,
+        encryption: ssl.SSLContext | None = None,
     ) -> ZooKeeperStore:
         """Connect to ZooKeeper; nothing is written.
 
@@ -295,12 +316,13 @@ class ZooKeeperStore(MetadataStore):
             session_timeout: seconds that the session outlives its connection.
             connection_timeout: seconds to wait for the first connection.
             requests_at_once: how many requests may wait for an answer.
+            encryption: for its connections; None: they have none.
 
         Raises:
             MetadataStoreError: no server answers, or it is too old.
         """
         hosts, separator, chroot = connect.partition("/")
-        client = _Client(hosts, session_timeout)
+        client = _Client(hosts, session_timeout, encryption)
         store = cls(client, (separator + chroot).rstrip("/"), requests_at_once)
         client.add_listener(store._state_changed)
         client.start_async()

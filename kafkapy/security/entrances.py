@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 def check_tls(config: BrokerConfig) -> None:
-    """Load the keys and certificates of all listeners.
+    """Load the keys and certificates of all listeners, and those of links to other brokers.
 
     Raises:
         ConfigError: some cannot be used.
@@ -30,6 +30,10 @@ def check_tls(config: BrokerConfig) -> None:
     for listener in config.listeners:
         if listener.protocol.is_encrypted:
             Tls(ListenerConfig(config, listener.name), listener.protocol)
+    if config.clustered and config.inter_broker_protocol.is_encrypted:
+        from kafkapy.security.tls.context import client_context
+
+        client_context(ListenerConfig(config, config.inter_broker_listener))
 
 
 class Tls:

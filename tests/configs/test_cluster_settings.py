@@ -59,8 +59,10 @@ def test_a_malformed_address_is_refused(connect: str) -> None:
     ("settings", "message"),
     [
         ({"zookeeper.set.acl": "true"}, "zookeeper.set.acl=true: the nodes in ZooKeeper are open"),
-        ({"zookeeper.ssl.client.enable": "true"}, "zookeeper.ssl.client.enable=true: connections to Zoo"),
-        ({"zookeeper.ssl.keystore.password": "hunter2"}, r"password=\[hidden\]: connections to ZooKeeper"),
+        (
+            {"zookeeper.ssl.crl.enable": "true"},
+            "zookeeper.ssl.crl.enable=true: lists of revoked certificates",
+        ),
         ({"zookeeper.clientCnxnSocket": "a.B"}, "zookeeper.clientCnxnSocket=a.B: this broker loads no Java"),
         ({"zookeeper.metadata.migration.enable": "true"}, "there is no KRaft to migrate to"),
         ({"broker.id": "1001"}, r"broker.id=1001: ids above 1000 \(reserved.broker.max.id\) are generated"),
@@ -91,6 +93,26 @@ def test_an_id_that_no_broker_can_have_is_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         BrokerConfig(settings, clustered=clustered)
+
+
+def test_the_listener_of_other_brokers_is_named_by_its_security_protocol_too() -> None:
+    settings = {
+        "listeners": "PLAINTEXT://:9092,SASL_SSL://:9093",
+        "security.inter.broker.protocol": "SASL_SSL",
+    }
+    config = BrokerConfig(settings, clustered=True)
+    assert (config.inter_broker_listener, config.inter_broker_protocol) == ("SASL_SSL", "SASL_SSL")
+
+
+def test_the_listener_of_other_brokers_is_named_once() -> None:
+    settings = {"inter.broker.listener.name": "PLAINTEXT", "security.inter.broker.protocol": "PLAINTEXT"}
+    with pytest.raises(ConfigError, match="both say where other brokers connect; set one of them"):
+        BrokerConfig(settings)
+
+
+def test_zookeeper_may_be_reached_by_netty_as_tls_demands_in_apache_kafka() -> None:
+    name = "org.apache.zookeeper.ClientCnxnSocketNetty"
+    assert BrokerConfig({"zookeeper.clientCnxnSocket": name}, clustered=True).clustered
 
 
 def test_ids_are_free_if_none_are_generated() -> None:

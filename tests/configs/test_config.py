@@ -455,7 +455,6 @@ def test_settings_of_groups_are_within_their_limits(settings: dict[str, str], re
     [
         ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
         ("create.topic.policy.class.name", "com.example.Policy"),
-        ("security.inter.broker.protocol", "SASL_SSL"),
         ("remote.log.storage.system.enable", "true"),
     ],
 )
@@ -469,9 +468,7 @@ def test_no_connections_from_most_addresses_are_allowed_where_some_have_a_limit_
 
 
 def test_a_default_of_what_is_not_supported_is_accepted() -> None:
-    BrokerConfig(
-        {"authorizer.class.name": "", "zookeeper.connect": "", "security.inter.broker.protocol": "PLAINTEXT"}
-    )
+    BrokerConfig({"authorizer.class.name": "", "zookeeper.connect": ""})
 
 
 def test_every_setting_is_obeyed_refused_or_said_to_have_no_effect() -> None:

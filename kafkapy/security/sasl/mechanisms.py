@@ -29,6 +29,13 @@ logger = logging.getLogger(__name__)
 JAAS: Final = "sasl.jaas.config"
 HANDLER: Final = "sasl.server.callback.handler.class"
 
+LOGIN_MODULES: Final = {
+    "PLAIN": "PlainLoginModule",
+    **dict.fromkeys(MECHANISMS, "ScramLoginModule"),
+    "OAUTHBEARER": "OAuthBearerLoginModule",
+}
+"""The class in the JAAS line of each mechanism that is supported."""
+
 
 class LoginParts(NamedTuple):
     """What the mechanisms need of the broker."""
@@ -59,21 +66,22 @@ def _mechanism(
     name: str, listener: ListenerConfig, settings: Mapping[str, str], parts: LoginParts
 ) -> Mechanism:
     config = listener.of_mechanism(name)
+    if name not in LOGIN_MODULES:
+        known = ", ".join(LOGIN_MODULES)
+        raise listener.wrong("sasl.enabled.mechanisms", f"{name} is not supported; expected {known}")
+    module = login_module(name, config)
     if name == "PLAIN":
-        return PlainMechanism(_password_check(config, settings, parts))
+        return PlainMechanism(_password_check(config, settings, module, parts))
     if name in MECHANISMS:
-        _login_module(config, "ScramLoginModule")
         return Scram(MECHANISMS[name], parts.find_credential)
-    if name == "OAUTHBEARER":
-        from kafkapy.security.sasl.oauthbearer import OAuthBearer
+    from kafkapy.security.sasl.oauthbearer import OAuthBearer
 
-        return OAuthBearer(_token_check(config, settings, parts))
-    known = ", ".join(("PLAIN", *MECHANISMS, "OAUTHBEARER"))
-    raise listener.wrong("sasl.enabled.mechanisms", f"{name} is not supported; expected {known}")
+    return OAuthBearer(_token_check(config, settings, module, parts))
 
 
-def _password_check(config: ListenerConfig, settings: Mapping[str, str], parts: LoginParts) -> Check:
-    module = _login_module(config, "PlainLoginModule")
+def _password_check(
+    config: ListenerConfig, settings: Mapping[str, str], module: LoginModule, parts: LoginParts
+) -> Check:
     if config[HANDLER] is None:
         return ListedUsers(module.options).check
     checker: PasswordChecker = _new_checker(config, PasswordChecker, settings, module)
@@ -85,11 +93,12 @@ def _password_check(config: ListenerConfig, settings: Mapping[str, str], parts: 
     return check
 
 
-def _token_check(config: ListenerConfig, settings: Mapping[str, str], parts: LoginParts) -> CheckToken:
+def _token_check(
+    config: ListenerConfig, settings: Mapping[str, str], module: LoginModule, parts: LoginParts
+) -> CheckToken:
     from kafkapy.logins import TokenChecker
     from kafkapy.security.sasl.signed_tokens import SignedTokens
 
-    module = _login_module(config, "OAuthBearerLoginModule")
     name = config[HANDLER]
     if name is None or name in TOKEN_VALIDATORS:
         return _guarded(SignedTokens(config).owner, parts)
@@ -121,12 +130,13 @@ def _guarded(call: Callable[..., Any], parts: LoginParts) -> Callable[..., Await
     return guarded
 
 
-def _login_module(config: ListenerConfig, expected: str) -> LoginModule:
-    """The login module of a mechanism, whose class must be `expected`.
+def login_module(mechanism: str, config: ListenerConfig) -> LoginModule:
+    """The login module of a mechanism, from its settings.
 
     Raises:
-        ConfigError: there is none, or another one.
+        ConfigError: there is none, or that of another one.
     """
+    expected = LOGIN_MODULES[mechanism]
     text = config.own(JAAS)
     if text is None:
         raise ConfigError(

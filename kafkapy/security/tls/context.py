@@ -1,4 +1,4 @@
-"""The TLS settings of a listener, as a context of Python's ssl.
+"""Contexts of Python's ssl from TLS settings, for clients and for the broker's links.
 
 TLS 1.2 and 1.3. Clients are asked for a certificate as `ssl.client.auth` says; on a SASL_SSL listener only if
 that is set for the listener, as in Kafka. Names of cipher suites are Java's.
@@ -16,7 +16,8 @@ from typing import Final
 
 from kafkapy.configs.listener_config import ListenerConfig
 from kafkapy.configs.security_protocol import SecurityProtocol
-from kafkapy.security.tls.key_store import KeyStore, key_store, trusted_certificates
+from kafkapy.security.tls.key_store import KeyStore, has_key_store, key_store, trusted_certificates
+from kafkapy.security.tls.settings import TlsSettings
 
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _CLIENT_AUTH: Final = {
@@ -50,7 +51,30 @@ def server_context(config: ListenerConfig, protocol: SecurityProtocol) -> ssl.SS
     return context
 
 
-def _set_versions(context: ssl.SSLContext, config: ListenerConfig) -> None:
+def client_context(config: TlsSettings) -> ssl.SSLContext:
+    """The context of connections to other brokers or to ZooKeeper.
+
+    The other side must have a certificate of a trusted authority for the name by which it is reached; without
+    `ssl.endpoint.identification.algorithm`, for any name. The broker shows its own, if it has one.
+
+    Raises:
+        ConfigError: the settings cannot be used.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    _set_versions(context, config)
+    _set_ciphers(context, config)
+    if has_key_store(config):
+        _load_key(context, config, key_store(config))
+    setting = "ssl.endpoint.identification.algorithm"
+    algorithm = config[setting] or ""
+    if algorithm.lower() not in ("https", ""):
+        raise config.wrong(setting, f"expected https, or nothing for any name, found {algorithm}")
+    context.check_hostname = bool(algorithm)
+    _trust(context, config)
+    return context
+
+
+def _set_versions(context: ssl.SSLContext, config: TlsSettings) -> None:
     setting = "ssl.enabled.protocols"
     names = config[setting]
     unknown = [name for name in names if name not in _VERSIONS]
@@ -60,7 +84,7 @@ def _set_versions(context: ssl.SSLContext, config: ListenerConfig) -> None:
     context.minimum_version, context.maximum_version = min(versions), max(versions)
 
 
-def _set_ciphers(context: ssl.SSLContext, config: ListenerConfig) -> None:
+def _set_ciphers(context: ssl.SSLContext, config: TlsSettings) -> None:
     setting = "ssl.cipher.suites"
     names = set(config[setting])
     if not names:
@@ -98,7 +122,7 @@ def _openssl_name(java_name: str) -> str:
     return "-".join((*parts, encryption))
 
 
-def _load_key(context: ssl.SSLContext, config: ListenerConfig, store: KeyStore) -> None:
+def _load_key(context: ssl.SSLContext, config: TlsSettings, store: KeyStore) -> None:
     with _file_of(store.pem) as path:
         try:
             # With a text, OpenSSL would ask a terminal for the password of an encrypted key.
@@ -110,7 +134,7 @@ def _load_key(context: ssl.SSLContext, config: ListenerConfig, store: KeyStore) 
             ) from None
 
 
-def _trust(context: ssl.SSLContext, config: ListenerConfig) -> None:
+def _trust(context: ssl.SSLContext, config: TlsSettings) -> None:
     trusted = trusted_certificates(config)
     if trusted is None:
         context.load_default_certs()

@@ -12,7 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from kafkapy.configs.listener_config import ListenerConfig
+from kafkapy.security.tls.settings import TlsSettings
 
 PEM: Final = "PEM"
 PKCS12: Final = "PKCS12"
@@ -27,7 +27,13 @@ class KeyStore(NamedTuple):
     """The password of the key; empty if it has none."""
 
 
-def key_store(config: ListenerConfig) -> KeyStore:
+def has_key_store(config: TlsSettings) -> bool:
+    """Whether the settings name a key, or half of one."""
+    names = ("ssl.keystore.location", "ssl.keystore.key", "ssl.keystore.certificate.chain")
+    return any(config[name] is not None for name in names)
+
+
+def key_store(config: TlsSettings) -> KeyStore:
     """The broker's key and certificates.
 
     Raises:
@@ -54,7 +60,7 @@ def key_store(config: ListenerConfig) -> KeyStore:
     return KeyStore(text, config["ssl.key.password"] or "")
 
 
-def trusted_certificates(config: ListenerConfig) -> str | None:
+def trusted_certificates(config: TlsSettings) -> str | None:
     """The certificates of the trusted authorities, as PEM; None if none are named.
 
     Raises:
@@ -75,7 +81,7 @@ def trusted_certificates(config: ListenerConfig) -> str | None:
     return content.decode("ascii", "replace")
 
 
-def _type(config: ListenerConfig, store: str, location: str) -> str:
+def _type(config: TlsSettings, store: str, location: str) -> str:
     setting = f"ssl.{store}.type"
     kind: str = config[setting].upper()
     if kind in (PEM, PKCS12):
@@ -92,14 +98,14 @@ def _type(config: ListenerConfig, store: str, location: str) -> str:
     raise config.wrong(setting, f"expected PEM or PKCS12, found {kind}")
 
 
-def _require_pem(config: ListenerConfig, store: str, setting: str) -> None:
+def _require_pem(config: TlsSettings, store: str, setting: str) -> None:
     if config[f"ssl.{store}.type"].upper() != PEM:
         raise config.wrong(setting, f"needs ssl.{store}.type=PEM")
     if config[f"ssl.{store}.location"] is not None:
         raise config.wrong(setting, f"set this or ssl.{store}.location, not both")
 
 
-def _read(config: ListenerConfig, setting: str, location: str) -> bytes:
+def _read(config: TlsSettings, setting: str, location: str) -> bytes:
     try:
         return Path(location).read_bytes()
     except OSError as error:

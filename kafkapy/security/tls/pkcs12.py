@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkapy.configs.listener_config import ListenerConfig
 from kafkapy.security.tls.key_store import KeyStore
+from kafkapy.security.tls.settings import TlsSettings
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates
 
 
-def key_store_of(config: ListenerConfig, content: bytes) -> KeyStore:
+def key_store_of(config: TlsSettings, content: bytes) -> KeyStore:
     """The key and certificates of a PKCS12 keystore.
 
     Raises:
@@ -27,7 +27,7 @@ def key_store_of(config: ListenerConfig, content: bytes) -> KeyStore:
     return KeyStore(b"".join((key, *chain)).decode(), "")
 
 
-def trusted_of(config: ListenerConfig, content: bytes) -> str:
+def trusted_of(config: TlsSettings, content: bytes) -> str:
     """The certificates of a PKCS12 truststore, as PEM.
 
     Raises:
@@ -40,9 +40,7 @@ def trusted_of(config: ListenerConfig, content: bytes) -> str:
     return b"".join(each.certificate.public_bytes(Encoding.PEM) for each in certificates).decode()
 
 
-def _load(
-    config: ListenerConfig, kind: str, password: str | None, content: bytes
-) -> PKCS12KeyAndCertificates:
+def _load(config: TlsSettings, kind: str, password: str | None, content: bytes) -> PKCS12KeyAndCertificates:
     try:
         from cryptography.hazmat.primitives.serialization import pkcs12
     except ImportError:

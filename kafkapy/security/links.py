@@ -1,0 +1,91 @@
+"""How this broker reaches others: encrypted and logged in, as their listener demands.
+
+The settings are those of `inter.broker.listener.name`. The certificate that its clients see is shown to
+other brokers, too. Source: Kafka's ChannelBuilders.clientChannelBuilder.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kafkapy.configs.config import BrokerConfig
+from kafkapy.configs.keys import ConfigError
+from kafkapy.configs.listener_config import ListenerConfig
+
+if TYPE_CHECKING:
+    from kafkapy.security.sasl.client_login import ClientLogin
+
+MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
+
+logger = logging.getLogger(__name__)
+
+
+class LinkLogin(NamedTuple):
+    """How this broker logs in at others."""
+
+    mechanism: str
+    begin: Callable[[], ClientLogin]
+    """Begins an attempt."""
+
+
+class LinkSecurity:
+    """What a connection to another broker begins with; nothing for PLAINTEXT."""
+
+    context: ssl.SSLContext | None = None
+    """Encrypts it; None: it is not encrypted."""
+    login: LinkLogin | None = None
+    """None: there is no login."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        """Raises ConfigError."""
+        self._config = config
+        self._configure()
+
+    def follow(self) -> None:
+        """Take the settings that have changed, for connections from now on.
+
+        Files are read again. What cannot be used changes nothing, and is logged.
+        """
+        try:
+            self._configure()
+        except ConfigError as error:
+            logger.error("The links to other brokers keep their keys and logins: %s", error)
+
+    def _configure(self) -> None:
+        protocol = self._config.inter_broker_protocol
+        settings = ListenerConfig(self._config, self._config.inter_broker_listener)
+        context = login = None
+        if protocol.is_encrypted:
+            from kafkapy.security.tls.context import client_context
+
+            context = client_context(settings)
+        if protocol.has_login:
+            login = self._login(settings)
+        self.context, self.login = context, login
+
+    def _login(self, listener: ListenerConfig) -> LinkLogin:
+        from kafkapy.security.sasl.client_login import client_login
+        from kafkapy.security.sasl.mechanisms import JAAS, login_module
+
+        mechanism: str = self._config[MECHANISM]
+        begin = client_login(mechanism)
+        if begin is None:
+            raise ConfigError(
+                f"{MECHANISM}={mechanism}: brokers log in at each other by PLAIN, SCRAM-SHA-256 or"
+                " SCRAM-SHA-512; name one"
+            )
+        if mechanism not in listener["sasl.enabled.mechanisms"]:
+            raise ConfigError(
+                f"{MECHANISM}={mechanism}: the listener {listener.listener} does not offer it; add it to"
+                " sasl.enabled.mechanisms"
+            )
+        config = listener.of_mechanism(mechanism)
+        options = login_module(mechanism, config).options
+        missing = [name for name in ("username", "password") if not options.get(name)]
+        if missing:
+            raise config.wrong(JAAS, f"other brokers are asked to let this one in: add {missing[0]}=…")
+        return LinkLogin(mechanism, partial(begin, options["username"], options["password"]))
