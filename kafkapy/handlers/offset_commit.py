@@ -34,11 +34,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Iterable
+from operator import attrgetter
 from typing import Final
 
 from kafkapy.coordination.answer import Answer
-from kafkapy.groups.offsets.commit import Commit, Offsets, plain_offsets
-from kafkapy.groups.offsets.committed_offset import NO_EXPIRY, decode_offset
+from kafkapy.groups.offsets.commit import UNSET, Commit, accept_partitions, plain_offsets
 from kafkapy.groups.offsets.plain_answers import all_alike, stored_answers
 from kafkapy.groups.offsets.zookeeper import ZooKeeperOffsets
 from kafkapy.handlers.context import RequestContext
@@ -48,17 +48,15 @@ from kafkapy.protocol.errors import NONE, ErrorCode, KafkaError
 from kafkapy.protocol.frames import response_frame
 from kafkapy.protocol.messages.offset_commit import (
     OffsetCommitRequest,
-    OffsetCommitRequestPartition,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from kafkapy.protocol.types import Part, TopicPartition, Uuid
+from kafkapy.protocol.types import Part, TopicPartition
 
 VERSION_WITH_TIMESTAMPS: Final = 1
 FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND: Final = 9
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
-UNSET: Final = -1
 
 Stored = OffsetCommitResponse | list[Part]
 
@@ -77,30 +75,30 @@ def handle(
 
 def _store_plain(context: RequestContext, request: OffsetCommitRequest) -> Stored | Awaitable[Stored] | None:
     """Store a plain commit in fewer steps than `_store`; None if it is not plain."""
-    version, broker = context.api_version, context.broker
-    image, groups = broker.metadata.image, broker.groups
+    version, image, groups = context.api_version, context.broker.metadata.image, context.broker.groups
     if request.retention_time_ms != UNSET or version == VERSION_WITH_TIMESTAMPS:
         return None
+    now, max_metadata = context.broker.clock.now_ms(), groups.config.offset_metadata_max_bytes
     by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
-    max_metadata = groups.config.offset_metadata_max_bytes
-    plain = plain_offsets(request.topics, image, broker.clock.now_ms(), max_metadata, by_id=by_id)
+    plain = plain_offsets(request.topics, image, now, max_metadata, by_id=by_id)
     if plain is None:
         return None
     topic_ids, offsets = plain
-    if (refusal := _refusal(context, request, image, offsets)) is not None:
-        return all_alike(topic_ids, offsets, refusal)
+
+    def answer(error: ErrorCode) -> Stored:
+        if error:
+            return all_alike(topic_ids, offsets, error)
+        body = stored_answers[version, tuple(topic_ids), tuple(offsets)]
+        return [response_frame(context.api_key, version, context.correlation_id, body)]
+
+    refusal = _refusal(context, request, image, offsets)
+    if refusal is not None:
+        return answer(refusal)
     outcome = groups.commit_offsets(request.group_id, offsets)
     if outcome is NONE:
-        return _all_stored(context, topic_ids, offsets)
+        return answer(NONE)
     stored: Answer[Stored] = Answer()
-
-    def done(error: ErrorCode) -> None:
-        if error:
-            stored(all_alike(topic_ids, offsets, error))
-        else:
-            stored(_all_stored(context, topic_ids, offsets))
-
-    groups.report_commit(outcome, done)
+    groups.report_commit(outcome, lambda error: stored(answer(error)))
     return stored.result()
 
 
@@ -132,50 +130,36 @@ async def _store_in_tree(
     turns = context.broker.turns
     commit, response = await turns.finish(_read(context, request, context.broker.metadata.image))
     try:
-        errors = await tree.commit(request.group_id, await turns.finish(_decoded(commit.offsets)))
+        errors = await tree.commit(request.group_id, await turns.finish(commit.numbers()))
+        await turns.finish(commit.end(errors))
     except KafkaError as error:
-        errors = dict.fromkeys(commit.offsets, error.code)
-    for key, error_code in errors.items():
-        commit.fail((key,), error_code)
+        await turns.finish(commit.refuse(error.code))
     return response
-
-
-def _decoded(offsets: Offsets) -> Steps[dict[TopicPartition, int]]:
-    decoded = {}
-    for key, offset in offsets.items():
-        yield
-        decoded[key] = decode_offset(offset).offset
-    return decoded
 
 
 def _read(
     context: RequestContext, request: OffsetCommitRequest, image: MetadataImage
 ) -> Steps[tuple[Commit[OffsetCommitResponsePartition], OffsetCommitResponse]]:
     """The offsets that are acceptable, and the answer if all of these are stored."""
-    version, broker = context.api_version, context.broker
-    now, retention = broker.clock.now_ms(), request.retention_time_ms
+    version, now = context.api_version, context.broker.clock.now_ms()
     by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
     unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-    def time_of(each: OffsetCommitRequestPartition) -> int:
-        return now if each.commit_timestamp == UNSET else each.commit_timestamp
-
     commit = Commit(
         OffsetCommitResponsePartition,
         now,
-        broker.groups.config.offset_metadata_max_bytes,
-        NO_EXPIRY if retention == UNSET else now + retention,
-        time_of if version == VERSION_WITH_TIMESTAMPS else None,
+        context.broker.groups.config.offset_metadata_max_bytes,
+        keep_ms=request.retention_time_ms,
+        time_of=attrgetter("commit_timestamp") if version == VERSION_WITH_TIMESTAMPS else None,
     )
     response = OffsetCommitResponse()
     for asked in request.topics:
         if response.topics:
             yield
         topic = image.topics_by_id.get(asked.topic_id) if by_id else image.topics.get(asked.name)
-        answer = OffsetCommitResponseTopic()
-        answer.name, answer.topic_id = asked.name, asked.topic_id
-        answer.partitions = yield from commit.read(topic, unknown, asked.partitions)
-        response.topics.append(answer)
+        results = yield from commit.read(topic, unknown, asked.partitions)
+        response.topics.append(
+            OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id, partitions=results)
+        )
     return commit, response
 
 
@@ -186,29 +170,15 @@ def _refusal(
     keys: Iterable[TopicPartition],
 ) -> ErrorCode | None:
     """The error with which the group refuses offsets of these partitions, or None."""
+    version, generation = context.api_version, request.generation_id_or_member_epoch
     try:
         check = context.broker.groups.check_commit(
-            request.group_id,
-            request.member_id,
-            request.group_instance_id,
-            request.generation_id_or_member_epoch,
-            context.api_version,
+            request.group_id, request.member_id, request.group_instance_id, generation, version
         )
         if check is not None:
-            for key in keys:
-                check(key.topic, image.topics[key.topic].id, key.partition)
+            accept_partitions(check, image, keys)
     except KafkaError as error:
-        if (
-            error.code is ErrorCode.GROUP_ID_NOT_FOUND
-            and context.api_version < FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND
-        ):
+        if error.code is ErrorCode.GROUP_ID_NOT_FOUND and version < FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND:
             return ErrorCode.ILLEGAL_GENERATION
         return error.code
     return None
-
-
-def _all_stored(
-    context: RequestContext, topic_ids: Iterable[Uuid], keys: Iterable[TopicPartition]
-) -> list[Part]:
-    body = stored_answers[context.api_version, tuple(topic_ids), tuple(keys)]
-    return [response_frame(context.api_key, context.api_version, context.correlation_id, body)]

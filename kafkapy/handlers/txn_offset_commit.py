@@ -30,7 +30,7 @@ from typing import Final
 
 from kafkapy.coordination.runtime import TransactionalProducer
 from kafkapy.coordination.topic_log import Done
-from kafkapy.groups.offsets.commit import Commit
+from kafkapy.groups.offsets.commit import Commit, accept_partitions
 from kafkapy.groups.offsets.committed_offset import EncodedOffset
 from kafkapy.handlers.context import RequestContext
 from kafkapy.loop.turns import Steps
@@ -165,8 +165,7 @@ def _refusal(
             request.generation_id_or_member_epoch,
         )
         if check is not None:
-            for key in keys:
-                check(key.topic, image.topics[key.topic].id, key.partition)
+            accept_partitions(check, image, keys)
     except KafkaError as error:
         return _for_client(context, error.code)
     return None

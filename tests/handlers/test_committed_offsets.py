@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 
 import kafkapy
+from kafkapy.broker.core import BrokerCore
 from kafkapy.coordination.pending_write import PendingWrite
 from kafkapy.groups.coordinator import GroupCoordinator
 from kafkapy.groups.offsets.writes import OFFSETS_AT_ONCE
+from kafkapy.groups.offsets.zookeeper import ZooKeeperOffsets
+from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import decode_response, encode_request
 from kafkapy.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -71,6 +74,28 @@ def test_clients_of_v0_need_no_coordinator(kafka_broker: kafkapy.Broker, first: 
             assert committed(fetch_offsets(client, "g", {"t": [0]}, 0)) == {("t", 0): -1}
         assert commit(client, "g", {("t", 0): 5}, 0) == {("t", 0): NONE}
         assert committed(fetch_offsets(client, "g", {"t": [0]}, 0)) == {("t", 0): 5}
+
+
+def test_offsets_of_v0_are_in_the_tree_of_a_cluster(kafka_broker: kafkapy.Broker, tmp_path: Path) -> None:
+    async def open_tree(core: BrokerCore) -> EmbeddedStore:
+        store = await EmbeddedStore.open(tmp_path / "tree.db", sync=False, directory=None)
+        core.zookeeper_offsets = ZooKeeperOffsets(store)
+        return store
+
+    store = kafka_broker.call(open_tree)
+    with RawClient(kafka_broker.bootstrap_servers) as client:
+        create_topic(client, "t", 2)
+        offsets = {("t", 0): 5, ("t", 1): 6}
+        assert commit(client, "g", {**offsets, ("t", 2): 7}, 0) == {
+            **dict.fromkeys(offsets, NONE),
+            ("t", 2): UNKNOWN_TOPIC,
+        }
+        assert committed(fetch_offsets(client, "g", {"t": [0, 1]}, 0)) == offsets
+        too_large = ErrorCode.OFFSET_METADATA_TOO_LARGE
+        assert commit(client, "g", {("t", 0): 8}, 0, metadata="m" * 5_000) == {("t", 0): too_large}
+        assert committed(fetch_offsets(client, "g", {"t": [0]}, 0)) == {("t", 0): 5}
+        assert commit(client, "../g", offsets, 0) == dict.fromkeys(offsets, ErrorCode.INVALID_GROUP_ID)
+    kafka_broker.call(lambda _: store.close())
 
 
 @pytest.mark.parametrize("version", range(2, 11))

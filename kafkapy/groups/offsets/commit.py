@@ -16,10 +16,12 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from kafkapy.coordination.answer import Join
 from kafkapy.coordination.topic_log import Done
+from kafkapy.groups.group import CommitCheck
 from kafkapy.groups.offsets.committed_offset import (
     NO_EXPIRY,
     OFFSET_VERSION,
     EncodedOffset,
+    decode_offset,
     encode_annotated,
     encode_offset,
     encode_plain,
@@ -34,6 +36,9 @@ from kafkapy.protocol.types import TopicPartition, Uuid
 
 CHECKED_AT_ONCE: Final = 100
 """The offsets that are looked at before other requests may be served: they take a tenth of a millisecond."""
+
+UNSET: Final = -1
+"""A time that a request does not give."""
 
 Offsets: TypeAlias = dict[TopicPartition, EncodedOffset]
 
@@ -96,6 +101,12 @@ def plain_offsets(
     return topic_ids, offsets
 
 
+def accept_partitions(check: CommitCheck, image: MetadataImage, keys: Iterable[TopicPartition]) -> None:
+    """Raise KafkaError if the check of a group refuses one of the partitions."""
+    for key in keys:
+        check(key.topic, image.topics[key.topic].id, key.partition)
+
+
 class Commit(Generic[R]):
     """The offsets of one request and their results, which change until the request is answered."""
 
@@ -104,12 +115,13 @@ class Commit(Generic[R]):
         result: Callable[..., R],
         now: int,
         max_metadata: int,
-        expire_timestamp: int = NO_EXPIRY,
+        keep_ms: int = UNSET,
         time_of: Callable[[Any], int] | None = None,
     ) -> None:
-        """`result` makes the result of a partition.
+        """`result` makes the result of a partition; offsets that are kept for `keep_ms` expire then.
 
-        `time_of` says when an offset was committed, if the request does; otherwise it is now.
+        `time_of` is the time at which the request says that an offset was committed, or UNSET; without it all
+        are committed now.
         """
         self.offsets: Offsets = {}
         """The acceptable offsets."""
@@ -120,7 +132,7 @@ class Commit(Generic[R]):
         self._result = result
         self._now = now
         self._max_metadata = max_metadata
-        self._expire_timestamp = expire_timestamp
+        self._expire_timestamp = NO_EXPIRY if keep_ms == UNSET else now + keep_ms
         self._time_of = time_of
 
     def read(self, topic: Topic | None, unknown: ErrorCode, asked: Sequence[AskedOffset]) -> Steps[list[R]]:
@@ -156,11 +168,12 @@ class Commit(Generic[R]):
                 self._too_large.append(new(partition_index=index, error_code=error))
                 answers.append(self._too_large[-1])
                 continue
+            time = UNSET if time_of is None else time_of(each)
             offsets[key] = encode_offset(
                 each.committed_offset,
                 each.committed_leader_epoch,
                 metadata,
-                now if time_of is None else time_of(each),
+                now if time == UNSET else time,
                 expire_timestamp,
                 topic_id,
             )
@@ -179,6 +192,20 @@ class Commit(Generic[R]):
         for result in chain(self._results.values(), self._too_large):
             yield
             result.error_code = error
+
+    def numbers(self) -> Steps[dict[TopicPartition, int]]:
+        """The acceptable offsets, for a store that keeps nothing else."""
+        numbers = {}
+        for key, offset in self.offsets.items():
+            yield
+            numbers[key] = decode_offset(offset).offset
+        return numbers
+
+    def end(self, errors: Mapping[TopicPartition, ErrorCode]) -> Steps[None]:
+        """Give each of the acceptable offsets its error, or NONE."""
+        for key, error in errors.items():
+            yield
+            self._results[key].error_code = error
 
     def fail(self, keys: Iterable[TopicPartition], error: ErrorCode) -> None:
         """Give some of the acceptable offsets an error."""
