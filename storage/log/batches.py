@@ -8,10 +8,12 @@ bytes that cannot be a batch. The caller decides whether that is a torn tail or 
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kafkapy.protocol.records import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, crc_is_valid
+from kafkapy.protocol.errors import DecodeError
+from kafkapy.protocol.records import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, crc_is_valid, read_header
 from kafkapy.storage.disk.files import Buffer, File, FileSystem
 from kafkapy.storage.log.offset_index import MAX_RELATIVE_OFFSET
 
@@ -143,3 +145,23 @@ def iter_batches(files: FileSystem, file: File, start: int, end: int) -> Iterato
             at += size
     finally:
         file.release()
+
+
+def is_unfinished(
+    files: FileSystem, file: File, position: int, size: int, looked_at: int = sys.maxsize
+) -> bool:
+    """Whether a write that has not ended, or a crash, may have left the bytes from `position` to `size`.
+
+    The file ends inside a batch there, or has only zeros. If the first `looked_at` bytes are zeros, all count
+    as zeros.
+    """
+    end = min(size, position + looked_at)
+    head = files.read_at(file, min(_HEADERS_CHUNK, end - position), position)
+    if not any(head):
+        starts = range(position, end, _CHUNK)
+        return not any(any(files.read_at(file, min(_CHUNK, end - start), start)) for start in starts)
+    try:
+        header = read_header(head)
+    except DecodeError:
+        return size - position < HEADER_SIZE
+    return 0 <= header.magic <= MAGIC and header.size > size - position

@@ -16,7 +16,7 @@ from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.records import HEADER_SIZE, MAGIC, read_header
 from kafkapy.storage.disk.file_names import DELETED_SUFFIX, SWAP_SUFFIX, TXN_INDEX_SUFFIX
 from kafkapy.storage.disk.files import File, FileSystem
-from kafkapy.storage.log.batches import BadBatchError, BatchPlace
+from kafkapy.storage.log.batches import BadBatchError, BatchPlace, is_unfinished
 from kafkapy.storage.log.index_file import CorruptIndexError
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.segment import Segment
@@ -84,7 +84,7 @@ class OfflineSegment(Segment):
             for place in self.places(end):
                 last, next_offset, end = place, place.last_offset + 1, place.position + place.size
         except BadBatchError as error:
-            unwritten = self._is_unwritten(error.position)
+            unwritten = is_unfinished(self._reader, self.file, error.position, self.size, _ZEROS_LOOKED_AT)
             if unwritten and self._reader.size_of(self.file) != self.size:
                 # It is being written. The checkpoint may be that of an earlier topic with the same name.
                 return self.find_end(promised)
@@ -99,20 +99,6 @@ class OfflineSegment(Segment):
         self._load_indexes()
         position = self.indexes.offset_index.last_position_up_to(self.size - 1)
         return position if self._begins_batch(position) else 0
-
-    def _is_unwritten(self, position: int) -> bool:
-        """Return whether a batch at `position` may be unfinished.
-
-        The file ends inside it, or only zeros follow.
-        """
-        head = self.read(position, _ZEROS_LOOKED_AT)
-        if not any(head):
-            return True
-        try:
-            header = read_header(head)
-        except DecodeError:
-            return len(head) < HEADER_SIZE
-        return header.magic in (0, 1, MAGIC) and header.size > self.size - position
 
     def _not_a_batch(self, error: BadBatchError, offset: int) -> LogSourceError:
         data = self.read(error.position, self.size - error.position)

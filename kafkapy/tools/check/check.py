@@ -9,13 +9,14 @@ from itertools import chain
 from typing import Any
 
 from kafkapy.storage.disk.checkpoints import MetaProperties
+from kafkapy.storage.disk.directory_names import DirectoryKind
 from kafkapy.storage.disk.file_names import find_logs
 from kafkapy.storage.offline.offline_error import LogSourceError
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
 from kafkapy.tools.check.directory_check import DirectoryCheck, compare_partitions
 from kafkapy.tools.check.finding import Finding, Severity
 from kafkapy.tools.check.kraft_check import check_kraft_files, check_metadata_file
-from kafkapy.tools.check.layout import DirectoryPlace, Role, find_directories
+from kafkapy.tools.check.layout import DirectoryPlace, find_directories
 from kafkapy.tools.check.owners import compare_owners
 from kafkapy.tools.check.partition_check import PartitionResult, check_partition
 from kafkapy.tools.check.segment_check import Progress
@@ -86,7 +87,7 @@ class Check:
         total = 0
         for directory in self.places:
             for place in directory.partitions:
-                if place.role is not Role.DELETED:
+                if place.kind is not DirectoryKind.DELETED:
                     total += self._bytes_of(place.path)
         return total
 
@@ -127,7 +128,7 @@ class Check:
         for partition, expected in directory.partitions():
             try:
                 result = check_partition(self._files, partition, expected, directory.start, progress)
-                if partition.role is Role.KRAFT:
+                if partition.is_kraft:
                     result.findings += check_kraft_files(self._files, partition.path)
             except FileNotFoundError as error:
                 if not directory.live:
@@ -138,7 +139,7 @@ class Check:
                 self._cannot_read(partition.path, error)
             else:
                 self._add(result)
-                if partition.role is Role.LOG:
+                if partition.is_log:
                     self._logs.append(result)
                 yield from result.findings
 

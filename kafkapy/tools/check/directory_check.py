@@ -19,22 +19,23 @@ from kafkapy.storage.disk.checkpoints import (
     read_clean_shutdown_epoch,
     read_meta_properties,
 )
+from kafkapy.storage.disk.directory_names import DirectoryKind
 from kafkapy.storage.disk.file_names import TEMPORARY_SUFFIX
 from kafkapy.storage.disk.log_directory import LOCK_FILE
 from kafkapy.storage.offline.next_start import NextStart
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
 from kafkapy.tools.check.checkpoint_check import read_checkpoints
 from kafkapy.tools.check.finding import Finding, Severity
-from kafkapy.tools.check.layout import DirectoryPlace, PartitionPlace, Role
+from kafkapy.tools.check.layout import DirectoryPlace, PartitionPlace
 from kafkapy.tools.check.partition_check import Expected, PartitionResult
 
 _KEPT = {
-    Role.FUTURE: (
+    DirectoryKind.FUTURE: (
         "is a future log, whose move to this directory has not ended",
         "The next start goes on with it, or removes it.",
     ),
-    Role.DELETED: ("is left from a partition that was deleted", "The next start removes it."),
-    Role.STRAY: ("was set aside by a start, since it is not its topic's log", "It may be removed."),
+    DirectoryKind.DELETED: ("is left from a partition that was deleted", "The next start removes it."),
+    DirectoryKind.STRAY: ("was set aside by a start, since it is not its topic's log", "It may be removed."),
 }
 
 
@@ -63,11 +64,11 @@ class DirectoryCheck:
     def partitions(self) -> Iterator[tuple[PartitionPlace, Expected]]:
         """Yield the partitions to check, and what the checkpoints say about each."""
         for place in self.place.partitions:
-            if place.role is not Role.DELETED:
+            if place.kind is not DirectoryKind.DELETED:
                 yield place, self._expected(place)
 
     def _expected(self, place: PartitionPlace) -> Expected:
-        if place.role is not Role.LOG:
+        if not place.is_log:
             return Expected(clean=False, live=self.live, deep=self._deep)
         offsets, each = self._checkpoints.offsets, place.topic_partition
         return Expected(
@@ -96,14 +97,14 @@ class DirectoryCheck:
         if self.clean:
             yield from self._marker()
         for place in partitions:
-            if place.role in _KEPT:
-                yield Finding(Severity.HARMLESS, place.path, *_KEPT[place.role])
+            if place.kind in _KEPT:
+                yield Finding(Severity.HARMLESS, place.path, *_KEPT[place.kind])
         for entry in self._files.scan(path):
             if entry.name.endswith(TEMPORARY_SUFFIX) and entry.is_file():
                 what = "is left from a write that was interrupted"
                 yield Finding(Severity.HARMLESS, entry.path, what, "It may be removed.")
         if self.clean:
-            existing = (place.topic_partition for place in partitions if place.role is Role.LOG)
+            existing = (place.topic_partition for place in partitions if place.is_log)
             yield from self._checkpoints.without_partition(path, existing)
 
     def _identity(self) -> Iterator[Finding]:

@@ -54,7 +54,7 @@ class KnownDamage:
                     yield Finding(Severity.DAMAGED, self.path, what, remedy, offset=known.first_offset)
                     continue
             elif any(
-                known.position < each.position + each.size and each.position < known.end_position
+                known.position < each.lost.end_position and each.lost.position < known.end_position
                 for each in bad
             ):
                 continue  # the check has a finding for it already

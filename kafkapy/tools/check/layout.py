@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import Enum
 
 from kafkapy.errors import UserError
 from kafkapy.protocol.topic_names import CLUSTER_METADATA_TOPIC
@@ -19,7 +18,7 @@ from kafkapy.storage.disk.checkpoints import (
     PARTITION_METADATA,
     RECOVERY_POINTS,
 )
-from kafkapy.storage.disk.directory_names import parse_directory_name
+from kafkapy.storage.disk.directory_names import DirectoryKind, parse_directory_name
 from kafkapy.storage.disk.file_names import find_logs
 from kafkapy.storage.disk.log_directory import LOCK_FILE
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
@@ -29,23 +28,23 @@ _SIGNS = frozenset(
 )
 
 
-class Role(Enum):
-    """Why a partition's directory exists."""
-
-    LOG = "log"
-    FUTURE = "future"
-    DELETED = "delete"
-    STRAY = "stray"
-    KRAFT = "kraft"
-
-
 @dataclass(frozen=True, slots=True)
 class PartitionPlace:
     """A partition's directory."""
 
     topic_partition: TopicPartition
     path: str
-    role: Role
+    kind: DirectoryKind
+
+    @property
+    def is_kraft(self) -> bool:
+        """Whether it is the metadata log of KRaft, which kafkapy does not open."""
+        return self.topic_partition.topic == CLUSTER_METADATA_TOPIC
+
+    @property
+    def is_log(self) -> bool:
+        """Whether it is a log that a broker serves."""
+        return self.kind is DirectoryKind.LOG and not self.is_kraft
 
 
 @dataclass(slots=True)
@@ -104,12 +103,7 @@ def _once(found: Iterable[DirectoryPlace]) -> list[DirectoryPlace]:
 def partition_place(path: str) -> PartitionPlace | None:
     """Return what the name says about a directory, or None if it is not a partition's."""
     name = parse_directory_name(os.path.basename(path))
-    if name is None:
-        return None
-    role = Role(name.kind.value)
-    if name.topic_partition.topic == CLUSTER_METADATA_TOPIC:
-        role = Role.KRAFT
-    return PartitionPlace(name.topic_partition, path, role)
+    return None if name is None else PartitionPlace(name.topic_partition, path, name.kind)
 
 
 def _log_directory(files: ReadOnlyFiles, path: str) -> DirectoryPlace:

@@ -19,6 +19,7 @@ from itertools import islice
 from kafkapy.protocol.types import TopicPartition, Uuid
 from kafkapy.storage.directories.future_log import REPLACES
 from kafkapy.storage.disk.checkpoints import LOG_START_OFFSETS
+from kafkapy.storage.disk.directory_names import DirectoryKind
 from kafkapy.storage.disk.file_names import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -37,7 +38,7 @@ from kafkapy.storage.offline.partition_listing import Listing, list_partition
 from kafkapy.tools.check.finding import READ_AGAIN, RESTORE, Finding, Severity
 from kafkapy.tools.check.index_check import IndexProblem, OffsetIndexCheck, TimeIndexCheck
 from kafkapy.tools.check.known_damage import KnownDamage
-from kafkapy.tools.check.layout import PartitionPlace, Role
+from kafkapy.tools.check.layout import PartitionPlace
 from kafkapy.tools.check.partition_files import EpochCheck, check_topic_id
 from kafkapy.tools.check.segment_check import Progress, SegmentCheck, torn_text
 from kafkapy.tools.check.segment_report import EpochStart, Gap, LogState, SegmentReport
@@ -98,13 +99,12 @@ def check_partition(
         LogSourceError: the directory cannot be listed.
         OSError: the disk failed.
     """
-    if start is not None:
-        try:
-            return _PartitionCheck(files, place, expected, start, progress).run()
-        finally:
+    try:
+        result = _PartitionCheck(files, place, expected, start, progress).run()
+    finally:
+        if start is not None:
             start.forget(place.path)
-    result = _PartitionCheck(files, place, expected, None, progress).run()
-    for _ in range(_CONFIRMATIONS):
+    for _ in range(_CONFIRMATIONS if expected.live else 0):
         if all(finding.severity is Severity.HARMLESS for finding in result.findings):
             break
         before = {(finding.path, finding.what) for finding in result.findings}
@@ -287,22 +287,23 @@ class _PartitionCheck:
 
     def _bad_places(self, segment: OfflineSegment, report: SegmentReport, *, last: bool) -> Iterator[Finding]:
         path = segment.path + segment.suffix
-        for number, bad in enumerate(sorted(report.bad, key=lambda each: each.position)):
+        for number, bad in enumerate(sorted(report.bad, key=lambda each: each.lost.position)):
+            lost, size = bad.lost, bad.lost.end_position - bad.lost.position
             severity, remedy = Severity.DAMAGED, f"{RESTORE}: consumers get CORRUPT_MESSAGE for what is lost."
             if last and bad.at_end:
                 self._broken_end = True
                 if self._expected.live and bad.torn:
                     return  # the broker is writing it
-                if self._place.role is Role.KRAFT and bad.torn:
+                if self._place.is_kraft and bad.torn:
                     severity = Severity.REPAIRED
-                    remedy = f"Apache Kafka truncates the log there, which removes {bad.size} bytes."
+                    remedy = f"Apache Kafka truncates the log there, which removes {size} bytes."
             what = bad.reason
             if bad.at_end and bad.torn:
-                what = torn_text(bad.size, bad.reason)
-            elif bad.end_offset > bad.offset:
-                what = f"{bad.reason}: {bad.size} bytes, offsets {bad.offset} to {bad.end_offset - 1}"
-            elif bad.size:
-                what = f"{bad.reason}: {bad.size} bytes"
+                what = torn_text(size, bad.reason)
+            elif lost.end_offset > lost.first_offset:
+                what = f"{bad.reason}: {size} bytes, offsets {lost.first_offset} to {lost.end_offset - 1}"
+            elif size:
+                what = f"{bad.reason}: {size} bytes"
             if segment.suffix:
                 # A compacted segment that replaces others has the only copy of their records.
                 remedy = f"{RESTORE}: the partition stays offline."
@@ -310,7 +311,7 @@ class _PartitionCheck:
                 what = f"{len(report.bad) - _MOST} more like this"
                 yield Finding(severity, path, what, remedy)
                 return
-            yield Finding(severity, path, what, remedy, bad.position, bad.offset)
+            yield Finding(severity, path, what, remedy, lost.position, lost.first_offset)
 
     def _index_finding(self, path: str, problems: list[IndexProblem]) -> Finding:
         severity, remedy = Severity.DAMAGED, _DELETE_INDEX
@@ -330,7 +331,7 @@ class _PartitionCheck:
 
     def _against_checkpoints(self, end: int) -> Iterator[Finding]:
         """Compare the end of the log with the checkpoints."""
-        if self._place.role is not Role.LOG or self._broken_end:
+        if not self._place.is_log or self._broken_end:
             return
         if self._expected.live and self._state.next_offset is None:
             return  # the broker deleted all segments during the check
@@ -370,7 +371,7 @@ class _PartitionCheck:
         """Yield findings for gaps between offsets, unless compaction made them."""
         if self._state.compacted:
             return
-        if self._place.role is Role.FUTURE:
+        if self._place.kind is DirectoryKind.FUTURE:
             return  # the cleaner's offset is in the directory that the log moves from
         cleaned = self._expected.cleaner_offset or 0
         lost = (

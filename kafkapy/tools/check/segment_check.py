@@ -9,7 +9,7 @@ batches between them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 from kafkapy.protocol.compression import DecompressedSizeError
@@ -18,7 +18,6 @@ from kafkapy.protocol.legacy_records import decode_message_set
 from kafkapy.protocol.record_walker import walk_batch
 from kafkapy.protocol.records import (
     CONTROL,
-    HEADER_SIZE,
     MAGIC,
     TRANSACTIONAL,
     BatchHeader,
@@ -29,10 +28,11 @@ from kafkapy.storage.damage.damage import DamagedRange, good_runs
 from kafkapy.storage.damage.survey import survey
 from kafkapy.storage.disk.files import File, FileSystem
 from kafkapy.storage.log.batch_walk import has_old_crc, walk
-from kafkapy.storage.log.batches import BadBatchError, iter_batches, reason_against
+from kafkapy.storage.log.batches import BadBatchError, is_unfinished, iter_batches, reason_against
 from kafkapy.storage.log.markers import read_marker
+from kafkapy.storage.log.txn_index import AbortedTxn
 from kafkapy.tools.check.index_check import OffsetIndexCheck, TimeIndexCheck
-from kafkapy.tools.check.segment_report import BadPlace, EpochStart, Gap, LogState, Marker, SegmentReport
+from kafkapy.tools.check.segment_report import BadPlace, EpochStart, Gap, LogState, SegmentReport
 
 _MAX_BATCH = 1 << 30
 _PROGRESS = 1 << 22
@@ -145,17 +145,8 @@ class SegmentCheck:
             if not lost.position <= wrong.position < lost.end_position:
                 reason = self._reason_at(lost)
             at_end = lost.end_position >= size
-            self.report.bad.append(
-                BadPlace(
-                    lost.position,
-                    lost.end_position - lost.position,
-                    lost.first_offset,
-                    lost.end_offset,
-                    reason,
-                    at_end=at_end,
-                    torn=at_end and is_torn(self._files, self._file, lost.position, size),
-                )
-            )
+            torn = at_end and is_unfinished(self._files, self._file, lost.position, size)
+            self.report.bad.append(BadPlace(lost, reason, at_end=at_end, torn=torn))
             self._offset_index.hole(lost.position, lost.end_position)
             self._time_index.bad_batch()
             self._progress(lost.end_position - lost.position)
@@ -213,9 +204,8 @@ class SegmentCheck:
 
     def _unreadable(self, position: int, header: BatchHeader, reason: str) -> None:
         """Report a batch that has its original bytes but cannot be read."""
-        self.report.bad.append(
-            BadPlace(position, header.size, header.base_offset, header.next_offset, reason)
-        )
+        lost = DamagedRange(position, position + header.size, header.base_offset, header.next_offset)
+        self.report.bad.append(BadPlace(lost, reason))
 
     def _follow_transaction(self, position: int, header: BatchHeader, batch: memoryview) -> None:
         transactions = self._state.open_transactions
@@ -236,7 +226,7 @@ class SegmentCheck:
                 stable = header.base_offset + 1
                 if not self._state.compacted:
                     stable = min([stable, *transactions.values()])
-                self.report.aborted.append(Marker(header.producer_id, first, header.base_offset, stable))
+                self.report.aborted.append(AbortedTxn(header.producer_id, first, header.base_offset, stable))
 
     def other_format(self, position: int, header: BatchHeader, batch: memoryview, expected: int) -> int:
         """Check a message of format 0 or 1, or a wrapper, whose offset is its last message's.
@@ -263,7 +253,8 @@ class SegmentCheck:
         state.legacy = header.magic
         state.batches += 1
         if reason is not None:
-            self.report.bad.append(BadPlace(position, header.size, expected, last + 1, reason))
+            lost = DamagedRange(position, position + header.size, expected, last + 1)
+            self.report.bad.append(BadPlace(lost, reason))
             self._offset_index.hole(position, position + 1)
         else:
             self._offset_index.batch(position, expected)
@@ -297,24 +288,6 @@ def _wrong_records(header: BatchHeader, batch: memoryview) -> str | None:
     return None
 
 
-def is_torn(files: FileSystem, file: File, position: int, size: int) -> bool:
-    """Return whether a crash may have left this end of a segment: a torn batch or only zeros."""
-    rest = files.read_at(file, min(4096, size - position), position)
-    if not any(rest):
-        return not any(map(any, _chunks(files, file, position, size)))
-    try:
-        header = read_header(rest)
-    except DecodeError:
-        return size - position < HEADER_SIZE
-    return 0 <= header.magic <= MAGIC and header.size > size - position
-
-
 def torn_text(nbytes: int, reason: str) -> str:
-    """Describe the last bytes of a file that `is_torn`; `reason` says why they are no batch."""
+    """Describe the last bytes of a file that are unfinished; `reason` says why they are no batch."""
     return f"the file ends inside a batch, or in zeros: {nbytes} bytes ({reason})"
-
-
-def _chunks(files: FileSystem, file: File, position: int, size: int) -> Iterator[bytes]:
-    while position < size and (chunk := files.read_at(file, min(1 << 20, size - position), position)):
-        yield chunk
-        position += len(chunk)

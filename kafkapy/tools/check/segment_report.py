@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from kafkapy.storage.damage.damage import DamagedRange
+from kafkapy.storage.log.txn_index import AbortedTxn
+
 
 @dataclass(frozen=True, slots=True)
 class BadPlace:
-    """Bytes that cannot be read, and the offsets lost with them, `end_offset` exclusive."""
+    """Bytes that cannot be read, and the offsets lost with them."""
 
-    position: int
-    size: int
-    offset: int
-    end_offset: int
+    lost: DamagedRange
     reason: str
     at_end: bool = False
     """Whether no batch follows in this file."""
@@ -27,17 +27,6 @@ class Gap:
     position: int
     first: int
     last: int
-
-
-@dataclass(frozen=True, slots=True)
-class Marker:
-    """An abort marker that ended a transaction with records."""
-
-    producer_id: int
-    first_offset: int
-    offset: int
-    last_stable_offset: int
-    """An upper bound: compaction or retention may have removed records of open transactions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +64,12 @@ class SegmentReport:
 
     bad: list[BadPlace] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
-    aborted: list[Marker] = field(default_factory=list)
-    """The aborted transactions that end here and whose records were read."""
+    aborted: list[AbortedTxn] = field(default_factory=list)
+    """The aborted transactions that end here and whose records were read.
+
+    Their last stable offsets are upper bounds: compaction or retention may have removed records of open
+    transactions.
+    """
     abort_markers: set[tuple[int, int]] = field(default_factory=set)
     """The producer id and the offset of every abort marker."""
     epochs: list[EpochStart] = field(default_factory=list)

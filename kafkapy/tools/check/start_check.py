@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 
+from kafkapy.storage.disk.directory_names import DirectoryKind
 from kafkapy.storage.disk.file_names import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -21,12 +22,13 @@ from kafkapy.storage.disk.file_names import (
     snapshot_offset,
 )
 from kafkapy.storage.disk.files import FileSystem
+from kafkapy.storage.log.batches import is_unfinished
 from kafkapy.storage.log.producer_snapshots import CorruptSnapshotError, decode_snapshot
 from kafkapy.storage.offline.next_start import NextStart
 from kafkapy.storage.recovery.repairs import Gap, Truncated
 from kafkapy.tools.check.finding import RESTORE, Finding, Severity
-from kafkapy.tools.check.layout import PartitionPlace, Role
-from kafkapy.tools.check.segment_check import is_torn, torn_text
+from kafkapy.tools.check.layout import PartitionPlace
+from kafkapy.tools.check.segment_check import torn_text
 
 _REMOVED = "The next start removes it."
 _LEFTOVERS = {
@@ -95,7 +97,7 @@ class StartCheck:
         path = self._place.path
         if not any(name.endswith(LOG_SUFFIX) for name in self._names):
             return Finding(Severity.DAMAGED, path, "there is no segment", f"{RESTORE}.")
-        if self._place.role is Role.FUTURE:
+        if self._place.kind is DirectoryKind.FUTURE:
             remedy = "The next start removes the copy, and it is made anew."
             return Finding(Severity.REPAIRED, path, "the copy is damaged", remedy)
         what, _, remedy = refusal.partition(". ")
@@ -105,7 +107,7 @@ class StartCheck:
         what = f"{repair.reason}: {repair.nbytes} bytes"
         file = self._before.open(repair.path)
         try:
-            if is_torn(self._before, file, repair.position, repair.position + repair.nbytes):
+            if is_unfinished(self._before, file, repair.position, repair.position + repair.nbytes):
                 what = torn_text(repair.nbytes, repair.reason)
         finally:
             file.release()

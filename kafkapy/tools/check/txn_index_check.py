@@ -45,16 +45,16 @@ _EXPOSED = "is missing: read_committed consumers would see its records"
 
 def _contradictions(entries: list[AbortedTxn], report: SegmentReport) -> Iterator[tuple[str, int]]:
     known = {(entry.producer_id, entry.last_offset): entry for entry in entries}
-    for marker in report.aborted:
-        entry = known.get((marker.producer_id, marker.offset))
+    for txn in report.aborted:
+        entry = known.get((txn.producer_id, txn.last_offset))
         if entry is None:
-            what = f"producer {marker.producer_id}'s aborted transaction from offset {marker.first_offset}"
-            yield f"{what} {_EXPOSED}", marker.offset
-        elif entry.first_offset > marker.first_offset:
-            what = f"producer {marker.producer_id}'s transaction begins at offset {marker.first_offset}"
-            yield f"{what}, not {entry.first_offset}", marker.offset
-        elif entry.last_stable_offset > marker.last_stable_offset:
-            what = f"the last stable offset after it was {marker.last_stable_offset}"
-            yield f"{what}, not {entry.last_stable_offset}", marker.offset
+            what = f"producer {txn.producer_id}'s aborted transaction from offset {txn.first_offset}"
+            yield f"{what} {_EXPOSED}", txn.last_offset
+        elif entry.first_offset > txn.first_offset:
+            what = f"producer {txn.producer_id}'s transaction begins at offset {txn.first_offset}"
+            yield f"{what}, not {entry.first_offset}", txn.last_offset
+        elif entry.last_stable_offset > txn.last_stable_offset:
+            what = f"the last stable offset after it was {txn.last_stable_offset}"
+            yield f"{what}, not {entry.last_stable_offset}", txn.last_offset
     for producer_id, offset in known.keys() - report.abort_markers:
         yield f"there is no abort marker of producer {producer_id} at offset {offset}", offset
