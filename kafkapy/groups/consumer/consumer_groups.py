@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
 from kafkapy.coordination.answer import Answer
@@ -31,8 +31,9 @@ from kafkapy.groups.consumer.conversion import classic_group_of, consumer_group_
 from kafkapy.groups.consumer.departures import leaving_member, may_downgrade, remove_members
 from kafkapy.groups.consumer.group import ConsumerGroup, Transition
 from kafkapy.groups.consumer.heartbeat import Heartbeats
+from kafkapy.groups.consumer.member import ConsumerMember
 from kafkapy.groups.consumer.progress import Progress
-from kafkapy.groups.consumer.records import ConsumerChange, ConsumerGroupKey, Target
+from kafkapy.groups.consumer.records import ConsumerGroupKey, Target
 from kafkapy.groups.consumer.regex import RegexTopics
 from kafkapy.groups.consumer.regex_refresh import RegexRefresh
 from kafkapy.groups.consumer.target import TargetRequest, load_assignors
@@ -65,7 +66,7 @@ def _random_member_id() -> str:
     return uuid_to_text(random_uuid())
 
 
-class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
+class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey, ConsumerGroupHeartbeatResponse]):
     """Those groups of a coordinator that are consumer groups, among all its groups."""
 
     group_class = ConsumerGroup
@@ -130,13 +131,8 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
             self._refresh.new_topics_version = self._clock.now_ms()
         self._changes.add(changed)
 
-    def install(self, group_id: str, changes: Iterable[ConsumerChange]) -> None:
-        """Add a group whose records were loaded, and expect its members' heartbeats."""
-        group = self._add(group_id, changes)
-        for member in group.members.values():
-            self._progress.expect_heartbeat(group, member)
-            if member.classic is None and member.is_revoking:
-                self._deadlines.expect_revocation(group, member.member_id)
+    def _must_revoke(self, member: ConsumerMember) -> bool:
+        return member.classic is None and member.is_revoking
 
     # --- members that use the consumer protocol -------------------------------------------------------
 
@@ -165,24 +161,22 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
             KafkaError: it is refused.
         """
         if request.member_epoch < JOIN_EPOCH:
-            return self._leave(request)
+            group = self.require_group(request.group_id)
+            member = self._heartbeats.leaving(group, request)
+            if request.member_epoch == STATIC_LEAVE_EPOCH:
+                return self._leave_for_now(group, member, request)
+            return self._leave(group, member.member_id, request)
         request.member_id = request.member_id or self._new_id()
         found = self._groups.get(request.group_id)
         group, first = self._group_to_join(found, request)
-        self._notice_topics(group)
-        transition = Transition(group)
-        try:
-            response = self._heartbeats.heartbeat(transition, request, client, invalid_regex)
-        except BaseException:
-            transition.undo()
-            raise
-        answer: Answer[ConsumerGroupHeartbeatResponse] = Answer()
 
-        def done(error: ErrorCode) -> None:
-            answer(ConsumerGroupHeartbeatResponse(error_code=error) if error else response)
+        def event(transition: Transition) -> ConsumerGroupHeartbeatResponse:
+            return self._heartbeats.heartbeat(transition, request, client, invalid_regex)
 
-        self._commit(transition, done, first=first, replaced=found)
-        return answer.result()
+        return self._handle(group, event, first=first, replaced=found)
+
+    def _answer(self, **fields: Any) -> ConsumerGroupHeartbeatResponse:
+        return ConsumerGroupHeartbeatResponse(**fields)
 
     def _group_to_join(
         self, found: Group | None, request: ConsumerGroupHeartbeatRequest
@@ -210,32 +204,17 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
         group, changes = consumer_group_of(found, self.topics)
         return group, (*tombstones, *map(encode_change, changes))
 
-    def _leave(
-        self, request: ConsumerGroupHeartbeatRequest
+    def _leave_for_now(
+        self, group: ConsumerGroup, member: ConsumerMember, request: ConsumerGroupHeartbeatRequest
     ) -> ConsumerGroupHeartbeatResponse | asyncio.Future[ConsumerGroupHeartbeatResponse]:
-        group = self.require_group(request.group_id)
-        member = self._heartbeats.leaving(group, request)
-        answer: Answer[ConsumerGroupHeartbeatResponse] = Answer()
-
-        def done(error: ErrorCode) -> None:
-            answer(
-                ConsumerGroupHeartbeatResponse(error_code=error)
-                if error
-                else ConsumerGroupHeartbeatResponse(
-                    member_id=request.member_id, member_epoch=request.member_epoch
-                )
-            )
-
         who = shortened(member.member_id)
-        if request.member_epoch == STATIC_LEAVE_EPOCH:
-            logger.info("Group %s: static member %s leaves for now", shortened(group.group_id), who)
-            transition = Transition(group)
+        logger.info("Group %s: static member %s leaves for now", shortened(group.group_id), who)
+
+        def event(transition: Transition) -> ConsumerGroupHeartbeatResponse:
             self._heartbeats.leave_for_now(transition, member)
-            self._commit(transition, done)
-        else:
-            logger.info("Group %s: member %s leaves", shortened(group.group_id), who)
-            self._remove(group, (member.member_id,), done)
-        return answer.result()
+            return self._answer(member_id=request.member_id, member_epoch=request.member_epoch)
+
+        return self._handle(group, event)
 
     # --- members that use the classic protocol --------------------------------------------------------
 
@@ -331,8 +310,8 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
         Where a classic group cannot be made of the others, they remain a consumer group. (Apache Kafka
         refuses that a member leaves, and never removes one that is late.)
         """
-        self._notice_topics(group)
         if may_downgrade(group, self._settings.config, without=member_ids):
+            self._notice_topics(group)
             now = self._clock.now_ms()
             try:
                 classic = classic_group_of(group, self.topics, without=member_ids, now_ms=now)
@@ -342,9 +321,10 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey]):
                 reason = "its last member with the consumer protocol went"
                 self._downgrade(group, classic, done, None, reason)
                 return
-        transition = Transition(group)
+        super()._remove(group, member_ids, done)
+
+    def _remove_members(self, transition: Transition, member_ids: Collection[str]) -> None:
         remove_members(transition, self._progress, member_ids)
-        self._commit(transition, done)
 
     def _downgrade(
         self,

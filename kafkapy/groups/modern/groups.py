@@ -10,8 +10,10 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from functools import partial
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
+from kafkapy.coordination.answer import Answer
 from kafkapy.coordination.commit_deadlines import CommitDeadlines
 from kafkapy.coordination.errors import describe
 from kafkapy.coordination.event_writes import EventWrites
@@ -40,10 +42,19 @@ logger = logging.getLogger(__name__)
 
 G = TypeVar("G", bound=ModernGroup[Any, Any])
 K = TypeVar("K")
+A = TypeVar("A")
 
 
-class ModernGroups(ABC, Generic[G, K]):
-    """The groups of type G, whose records have keys of type K."""
+class HeartbeatRequest(Protocol):
+    """The fields that the heartbeats of all types have."""
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+
+
+class ModernGroups(ABC, Generic[G, K, A]):
+    """The groups of type G, whose records have keys of type K; a heartbeat's answer is of type A."""
 
     group_class: type[G]
     group_type: ClassVar[str]
@@ -117,6 +128,19 @@ class ModernGroups(ABC, Generic[G, K]):
         if changed is None or any(map(group.is_concerned_by, changed)):
             group.topics_changed(changed)
 
+    def install(self, group_id: str, changes: Iterable[Change[K]]) -> G:
+        """Add a group whose records were loaded, and expect its members' heartbeats."""
+        group = self._add(group_id, changes)
+        for member in group.members.values():
+            self._expect_heartbeat(group, member.member_id)
+            if self._must_revoke(member):
+                self._deadlines.expect_revocation(group, member.member_id)
+        return group
+
+    def _must_revoke(self, member: Any) -> bool:
+        """Whether a member that was loaded must give something up in time."""
+        return bool(member.is_revoking)
+
     def _add(self, group_id: str, changes: Iterable[Change[K]]) -> G:
         """Add a group whose records were loaded, without those that make no sense."""
         group = self.group_class(group_id)
@@ -134,6 +158,57 @@ class ModernGroups(ABC, Generic[G, K]):
                 )
         self._groups[group_id] = group
         return group
+
+    # --- events ---------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _answer(self, **fields: Any) -> A:
+        """The answer to a heartbeat with these fields."""
+
+    def _handle(
+        self,
+        group: G,
+        event: Callable[[EventRecords[G, K]], A],
+        *,
+        first: Sequence[KeyValue] = (),
+        replaced: Group | None = None,
+        committed: Callable[[], object] | None = None,
+    ) -> A | asyncio.Future[A]:
+        """Give a heartbeat to the state machine by `event`, and write its records, as `_commit` does.
+
+        `committed` is called after that.
+
+        Raises:
+            KafkaError: it is refused, and the group is as it was.
+        """
+        self._notice_topics(group)
+        transition: EventRecords[G, K] = EventRecords(group)
+        try:
+            answer = event(transition)
+        except BaseException:
+            transition.undo()
+            raise
+        given: Answer[A] = Answer()
+
+        def done(error: ErrorCode) -> None:
+            self._give(given, answer, error)
+            if not error and committed is not None:
+                committed()
+
+        self._commit(transition, done, first=first, replaced=replaced)
+        return given.result()
+
+    def _give(self, given: Answer[A], answer: A, error: ErrorCode) -> None:
+        """Give the answer to a heartbeat, when its records are written or refused."""
+        given(self._answer(error_code=error) if error else answer)
+
+    def _leave(self, group: G, member_id: str, request: HeartbeatRequest) -> A | asyncio.Future[A]:
+        """Remove a member that leaves by its heartbeat."""
+        logger.info("Group %s: member %s leaves", shortened(group.group_id), shortened(member_id))
+        answer = self._answer(member_id=request.member_id, member_epoch=request.member_epoch)
+        given: Answer[A] = Answer()
+        self._remove(group, (member_id,), partial(self._give, given, answer))
+        return given.result()
 
     def _commit(
         self,
@@ -198,9 +273,16 @@ class ModernGroups(ABC, Generic[G, K]):
         """Expect a member's next heartbeat."""
         self._deadlines.expect_heartbeat(group, member_id)
 
-    @abstractmethod
     def _remove(self, group: G, member_ids: Collection[str], done: Done) -> None:
         """Remove members, at least one."""
+        self._notice_topics(group)
+        transition: EventRecords[G, K] = EventRecords(group)
+        self._remove_members(transition, member_ids)
+        self._commit(transition, done)
+
+    @abstractmethod
+    def _remove_members(self, transition: EventRecords[G, K], member_ids: Collection[str]) -> None:
+        """Change the group by the records of members that go."""
 
     # --- the background -------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import ClassVar, Final
 
 from kafkapy.protocol.types import Uuid
 
@@ -33,6 +33,8 @@ class ShareMember:
     nbytes: int = field(default=0, compare=False)
     """About how many bytes of memory the member's metadata takes."""
     assigned: Partitions = field(default_factory=dict)
+    is_revoking: ClassVar[bool] = False
+    """A member gives up at once what it loses."""
 
     def at_epoch(self, epoch: int) -> ShareMember:
         """The member at another epoch."""

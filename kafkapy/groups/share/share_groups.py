@@ -15,7 +15,6 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from kafkapy.coordination.answer import Answer
 from kafkapy.coordination.commit_deadlines import CommitDeadlines
 from kafkapy.coordination.runtime import CoordinatorRuntime
 from kafkapy.coordination.timers import Timers
@@ -48,7 +47,7 @@ from kafkapy.protocol.types import Uuid
 logger = logging.getLogger(__name__)
 
 
-class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
+class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey, ShareGroupHeartbeatResponse]):
     """Those groups of a coordinator that are share groups, among all its groups."""
 
     group_class = ShareGroup
@@ -123,12 +122,10 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
             if is_idle:
                 self._start(self._forget_deleted())
 
-    def install(self, group_id: str, changes: Iterable[ShareChange]) -> None:
+    def install(self, group_id: str, changes: Iterable[ShareChange]) -> ShareGroup:
         """Add a group whose records were loaded, and expect its members' heartbeats."""
-        group = self._add(group_id, changes)
+        group = super().install(group_id, changes)
         group.may_have_unassigned = group.has_unassigned()
-        for member_id in group.members:
-            self._deadlines.expect_heartbeat(group, member_id)
         gone = {
             topic
             for topics in (group.state_partitions.initializing, group.state_partitions.initialized)
@@ -137,6 +134,7 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
         }
         if gone:  # deleted while nobody coordinated the group; written when the partition is active
             self._start(self._forget(group, gone))
+        return group
 
     async def _forget_deleted(self) -> None:
         """Have all groups forget the deleted topics, and then those that were deleted meanwhile."""
@@ -179,24 +177,21 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
         """
         state = self.state
         if request.member_epoch < JOIN_EPOCH:
-            return self._leave(request)
+            group = self.require_group(request.group_id)
+            return self._leave(group, group.member(request.member_id).member_id, request)
         group = self._group_to_join(request)
-        self._notice_topics(group)
-        transition = Transition(group)
-        try:
-            response = self._heartbeats.heartbeat(transition, request, client)
-        except BaseException:
-            transition.undo()
-            raise
-        answer = Answer[ShareGroupHeartbeatResponse]()
 
-        def done(error: ErrorCode) -> None:
-            answer(ShareGroupHeartbeatResponse(error_code=error) if error else response)
-            if not error and not group.is_complete:
-                self._start(self._initialize(state, group))
+        def event(transition: Transition) -> ShareGroupHeartbeatResponse:
+            return self._heartbeats.heartbeat(transition, request, client)
 
-        self._commit(transition, done)
-        return answer.result()
+        return self._handle(group, event, committed=lambda: self._begin_initialization(state, group))
+
+    def _answer(self, **fields: Any) -> ShareGroupHeartbeatResponse:
+        return ShareGroupHeartbeatResponse(**fields)
+
+    def _begin_initialization(self, state: StateKeeper, group: ShareGroup) -> None:
+        if not group.is_complete:
+            self._start(self._initialize(state, group))
 
     def _assign(
         self, transition: Transition, request: TargetRequest, target: ComputedTarget[Partitions]
@@ -224,32 +219,9 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey]):
         group.validate_delete()
         return group
 
-    def _leave(
-        self, request: ShareGroupHeartbeatRequest
-    ) -> ShareGroupHeartbeatResponse | asyncio.Future[ShareGroupHeartbeatResponse]:
-        group = self.require_group(request.group_id)
-        member = group.member(request.member_id)
-        answer = Answer[ShareGroupHeartbeatResponse]()
-
-        def done(error: ErrorCode) -> None:
-            answer(
-                ShareGroupHeartbeatResponse(error_code=error)
-                if error
-                else ShareGroupHeartbeatResponse(
-                    member_id=request.member_id, member_epoch=request.member_epoch
-                )
-            )
-
-        logger.info("Group %s: member %s leaves", shortened(group.group_id), shortened(member.member_id))
-        self._remove(group, (member.member_id,), done)
-        return answer.result()
-
-    def _remove(self, group: ShareGroup, member_ids: Collection[str], done: Done) -> None:
-        self._notice_topics(group)
-        transition = Transition(group)
+    def _remove_members(self, transition: Transition, member_ids: Collection[str]) -> None:
         for member_id in member_ids:
             self._heartbeats.remove(transition, member_id)
-        self._commit(transition, done)
 
     # --- share partitions -----------------------------------------------------------------------------
 

@@ -131,13 +131,11 @@ class Heartbeats:
             )
         return HeartbeatAnswer(response, configured.missing)
 
-    def leave(self, transition: Transition, request: StreamsGroupHeartbeatRequest) -> None:
-        """Let a member go; raises KafkaError UNKNOWN_MEMBER_ID."""
-        group = transition.group
+    def leaving(self, group: StreamsGroup, request: StreamsGroupHeartbeatRequest) -> None:
+        """Note that a member leaves; raises KafkaError UNKNOWN_MEMBER_ID."""
         if request.shutdown_application and group.shutdown_member is None:
             group.shutdown_member = request.member_id
         group.member(request.member_id)
-        self._progress.remove_member(transition, request.member_id)
 
     def _find(
         self, group: StreamsGroup, request: StreamsGroupHeartbeatRequest, owned: TaskSet | None

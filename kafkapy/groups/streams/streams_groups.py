@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
-from kafkapy.coordination.answer import Answer
 from kafkapy.coordination.commit_deadlines import CommitDeadlines
 from kafkapy.coordination.runtime import CoordinatorRuntime
 from kafkapy.coordination.timers import Timers
-from kafkapy.coordination.topic_log import Done
 from kafkapy.groups.classic.group import ClassicGroup, GroupState
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.group import Group
@@ -30,10 +28,9 @@ from kafkapy.groups.modern.topics import TopicsView
 from kafkapy.groups.streams.group import StreamsGroup, Transition
 from kafkapy.groups.streams.heartbeat import HeartbeatAnswer, Heartbeats
 from kafkapy.groups.streams.progress import Progress
-from kafkapy.groups.streams.records import StreamsChange, StreamsGroupKey
+from kafkapy.groups.streams.records import StreamsGroupKey
 from kafkapy.groups.streams.target import TargetRequest
 from kafkapy.groups.streams.tasks import TaskSet
-from kafkapy.logs.text import shortened
 from kafkapy.loop.clock import Clock
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -46,7 +43,7 @@ from kafkapy.protocol.plain_batch import KeyValue
 logger = logging.getLogger(__name__)
 
 
-class StreamsGroups(ModernGroups[StreamsGroup, StreamsGroupKey]):
+class StreamsGroups(ModernGroups[StreamsGroup, StreamsGroupKey, HeartbeatAnswer]):
     """Those groups of a coordinator that are streams groups, among all its groups."""
 
     group_class = StreamsGroup
@@ -97,14 +94,6 @@ class StreamsGroups(ModernGroups[StreamsGroup, StreamsGroupKey]):
         self._progress.topics = topics
         self._changes.add(topics.image.changed_topics(old))
 
-    def install(self, group_id: str, changes: Iterable[StreamsChange]) -> None:
-        """Add a group whose records were loaded, and expect its members' heartbeats."""
-        group = self._add(group_id, changes)
-        for member in group.members.values():
-            self._deadlines.expect_heartbeat(group, member.member_id)
-            if member.is_revoking:
-                self._deadlines.expect_revocation(group, member.member_id)
-
     # --- requests -------------------------------------------------------------------------------------
 
     def require_valid(self, request: StreamsGroupHeartbeatRequest) -> None:
@@ -121,31 +110,17 @@ class StreamsGroups(ModernGroups[StreamsGroup, StreamsGroupKey]):
         """
         found = self._groups.get(request.group_id)
         group, first = self._group_of(found, request)
-        self._notice_topics(group)
-        transition = Transition(group)
-        try:
-            if request.member_epoch < JOIN_EPOCH:
-                self._heartbeats.leave(transition, request)
-                logger.info(
-                    "Group %s: member %s leaves", shortened(group.group_id), shortened(request.member_id)
-                )
-                heard = HeartbeatAnswer(
-                    StreamsGroupHeartbeatResponse(
-                        member_id=request.member_id, member_epoch=request.member_epoch
-                    )
-                )
-            else:
-                heard = self._heartbeats.heartbeat(transition, request, client)
-        except BaseException:
-            transition.undo()
-            raise
-        answer = Answer[HeartbeatAnswer]()
+        if request.member_epoch < JOIN_EPOCH:
+            self._heartbeats.leaving(group, request)
+            return self._leave(group, request.member_id, request)
 
-        def done(error: ErrorCode) -> None:
-            answer(HeartbeatAnswer(StreamsGroupHeartbeatResponse(error_code=error)) if error else heard)
+        def event(transition: Transition) -> HeartbeatAnswer:
+            return self._heartbeats.heartbeat(transition, request, client)
 
-        self._commit(transition, done, first=first, replaced=found)
-        return answer.result()
+        return self._handle(group, event, first=first, replaced=found)
+
+    def _answer(self, **fields: Any) -> HeartbeatAnswer:
+        return HeartbeatAnswer(StreamsGroupHeartbeatResponse(**fields))
 
     def _group_of(
         self, found: Group | None, request: StreamsGroupHeartbeatRequest
@@ -170,11 +145,9 @@ class StreamsGroups(ModernGroups[StreamsGroup, StreamsGroupKey]):
 
     # --- timers ---------------------------------------------------------------------------------------
 
-    def _remove(self, group: StreamsGroup, member_ids: Collection[str], done: Done) -> None:
-        transition = Transition(group)
+    def _remove_members(self, transition: Transition, member_ids: Collection[str]) -> None:
         for member_id in member_ids:
             self._progress.remove_member(transition, member_id)
-        self._commit(transition, done)
 
     def _first_assignment(self, group: StreamsGroup) -> None:
         """Compute the first target assignment: the initial rebalance delay is over."""
