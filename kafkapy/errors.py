@@ -6,7 +6,3 @@ class UserError(Exception):
 
     The command line prints the message and exits with status 1.
     """
-
-
-class UnusableAssignorError(Exception):
-    """An assignor cannot be used; the message is one line for the operator."""

@@ -67,7 +67,7 @@ class Coordination:
         """Make the coordinators at once, unless a broker with these metadata can do without.
 
         Raises:
-            UnusableAssignorError: group.consumer.assignors names one that cannot be used.
+            UnusableClassError: group.consumer.assignors names one that cannot be used.
         """
         config = self._parts[0].config
         has_assignors = "group.consumer.assignors" in config.originals

@@ -157,7 +157,7 @@ def make_coordinators(
     """Make the coordinators.
 
     Raises:
-        UnusableAssignorError: group.consumer.assignors names one that cannot be used.
+        UnusableClassError: group.consumer.assignors names one that cannot be used.
     """
     make = _Maker(start, workers, data, replication, administration)
     shares = make.shares()

@@ -41,7 +41,6 @@ from kafkapy.configs import start_warnings
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.configs.keys import ConfigError
 from kafkapy.controller.adoption import found_logs
-from kafkapy.errors import UnusableAssignorError
 from kafkapy.fetch.sessions import FetchSessionCache
 from kafkapy.handlers.context import BrokerParts
 from kafkapy.handlers.dispatch import Dispatcher
@@ -51,6 +50,7 @@ from kafkapy.metadata.encoded_answers import EncodedAnswers
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.metadata.store import MetadataStore, MetadataStoreError
 from kafkapy.network.server import ListenError, Server
+from kafkapy.operator_class import UnusableClassError
 from kafkapy.policies.calls import Policies, PolicyError
 from kafkapy.protocol.types import Uuid
 from kafkapy.replicas.group_commit import GroupCommit
@@ -84,7 +84,7 @@ logger = logging.getLogger(__name__)
 
 START_ERRORS: Final = (
     ConfigError,
-    UnusableAssignorError,
+    UnusableClassError,
     ListenError,
     LogDirectoryError,
     MetadataStoreError,

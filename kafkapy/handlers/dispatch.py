@@ -107,8 +107,8 @@ class Dispatcher:
         await self._broker.make_coordinators()
         response = handlers.endpoint(context.api_key).handle(context, request)
         if type(response) is GeneratorType:
-            response = await self._broker.turns.finish(response)
-        return await response if isinstance(response, Awaitable) else response
+            response = self._broker.turns.finish(response)
+        return await _finish(response)
 
     def failed(
         self, connection: Requester, header: RequestHeader, endpoint: handlers.Endpoint, error: Exception
@@ -143,7 +143,8 @@ class Dispatcher:
         return response
 
 
-async def _finish(response: Awaitable[Any]) -> Any:
-    """Await the result of a generator that took turns; it may itself be awaitable."""
-    found = await response
-    return await found if isinstance(found, Awaitable) else found
+async def _finish(response: Any) -> Any:
+    """The answer of a handler, which may be awaitable, and so may be what it returns."""
+    while isinstance(response, Awaitable):
+        response = await response
+    return response

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from kafkapy.assignors import GroupSpec, MemberSpec, TopicSpec
-from kafkapy.errors import UnusableAssignorError
 from kafkapy.groups.consumer.target import load_assignors
+from kafkapy.operator_class import UnusableClassError
 from kafkapy.policies import (
     AlterConfigPolicy,
     ConfigRequest,
@@ -68,7 +68,7 @@ def test_the_assignor_on_its_page_prefers_members_in_the_rack_of_a_replica(
 
 def test_the_answer_to_a_java_class_is_the_one_on_the_page_of_assignors() -> None:
     page = " ".join((ROOT / "docs/assignors.md").read_text().split())
-    with pytest.raises(UnusableAssignorError) as refused:
+    with pytest.raises(UnusableClassError) as refused:
         load_assignors(["org.example.OurAssignor"])
     assert f"`{refused.value}`" in page
 

@@ -11,11 +11,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from typing import Final
 
 from kafkapy.assignors import Assignor, AssignorError, GroupSpec, MemberSpec, Topics, TopicSpec
-from kafkapy.errors import UnusableAssignorError
 from kafkapy.groups.consumer import records
 from kafkapy.groups.consumer.group import ConsumerGroup
 from kafkapy.groups.consumer.member import ConsumerMember
@@ -26,6 +24,7 @@ from kafkapy.groups.modern.subscriptions import NO_TOPICS
 from kafkapy.groups.modern.target_computations import ComputedTarget, computed_target
 from kafkapy.groups.modern.topics import TopicsView
 from kafkapy.metadata.image import Topic
+from kafkapy.operator_class import PYTHON_CLASS, UnusableClassError, find_class, one_line
 from kafkapy.protocol.types import Uuid, uuid_to_text
 
 BUILT_IN: Final[Mapping[str, type[Assignor]]] = {"uniform": UniformAssignor, "range": RangeAssignor}
@@ -38,38 +37,37 @@ def load_assignors(names: Sequence[str]) -> dict[str, Assignor]:
     """The assignors of group.consumer.assignors, by name, the default one first.
 
     Raises:
-        UnusableAssignorError: one of them cannot be used.
+        UnusableClassError: one of them cannot be used.
     """
     loaded: dict[str, Assignor] = {}
     for name in dict.fromkeys(names):
         assignor = BUILT_IN[name]() if name in BUILT_IN else _import(name)
         if assignor.name in loaded:
-            raise UnusableAssignorError(
-                f"{_SETTING}: {name!r} has the name {assignor.name!r} of another one. Members ask for"
-                " assignors by name: give it a name of its own, or leave one of the two out."
+            raise UnusableClassError(
+                f"{_SETTING}={name}: it has the name {assignor.name} of another one; members ask for"
+                " assignors by name: give it one of its own, or leave one of the two out"
             )
         loaded[assignor.name] = assignor
     if not loaded:
-        raise UnusableAssignorError(f"{_SETTING} names no assignor. Give uniform, range or module:Class.")
+        raise UnusableClassError(f"{_SETTING}: it names no assignor; give uniform, range or module:Class")
     return loaded
 
 
 def _import(name: str) -> Assignor:
-    what = f"{_SETTING}: {name!r}"
-    module, _, attribute = name.partition(":")
-    try:
-        assignor = getattr(import_module(module), attribute)()
-    except Exception as error:
-        raise UnusableAssignorError(
-            f"{what} cannot be loaded: {error!r}. Give uniform, range or module:Class, where the class has no"
-            " arguments and its module is on the path of Python."
-        ) from error
-    if not isinstance(assignor, Assignor):
-        raise UnusableAssignorError(
-            f"{what} is not a subclass of kafkapy.assignors.Assignor. Derive it from that class."
+    if PYTHON_CLASS.fullmatch(name) is None:
+        raise UnusableClassError(
+            f"{_SETTING}={name}: it is neither uniform nor range, nor the module:Class of a Python class;"
+            " correct it, or leave it out"
         )
-    if not isinstance(getattr(assignor, "name", None), str):
-        raise UnusableAssignorError(f"{what} has no name: set the attribute name of its class")
+    found = find_class(_SETTING, name, Assignor)
+    if not isinstance(getattr(found, "name", None), str):
+        raise UnusableClassError(f"{_SETTING}={name}: it has no name; set the attribute name of the class")
+    try:
+        assignor: Assignor = found()
+    except BaseException as error:  # SystemExit too: it is the operator's code
+        raise UnusableClassError(
+            f"{_SETTING}={name}: no object of it can be made: {one_line(error)}; mend it, or leave it out"
+        ) from None
     return assignor
 
 

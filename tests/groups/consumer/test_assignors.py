@@ -12,12 +12,12 @@ import pytest
 import kafkapy
 from kafkapy.assignors import Assignment, Assignor, AssignorError, GroupSpec, MemberSpec, Topics, TopicSpec
 from kafkapy.broker.core import StartError
-from kafkapy.errors import UnusableAssignorError
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.consumer.range_assignor import RangeAssignor
 from kafkapy.groups.consumer.target import compute_targets, load_assignors
 from kafkapy.groups.consumer.uniform_assignor import UniformAssignor
 from kafkapy.metadata.image import Broker, PartitionState, Topic
+from kafkapy.operator_class import UnusableClassError
 from kafkapy.protocol.types import Uuid
 from tests.groups.consumer.consumer_world import ConsumerWorld, join
 
@@ -160,6 +160,10 @@ class AllToTheFirst(Assignor):
         return {min(group.members): {each.id: range(each.num_partitions) for each in topics.values()}}
 
 
+class Abstract(Assignor):
+    name = "abstract"
+
+
 class Nameless(Assignor):
     def assign(self, group: GroupSpec, topics: Topics) -> Assignment:
         return {}
@@ -237,27 +241,32 @@ async def test_an_assignor_gets_the_racks_of_members_and_of_the_replicas_of_part
 
 @pytest.mark.parametrize(
     "name",
-    ["uniformly", "no.such.module:X", f"{__name__}:Missing", "os:getcwd", f"{__name__}:Nameless"],
+    [
+        "uniformly",
+        "no.such.module:X",
+        "os:getcwd",
+        *(f"{__name__}:{name}" for name in ("Missing", "Nameless", "Abstract", "ConsumerWorld")),
+    ],
 )
 def test_what_is_no_assignor_ends_the_start_with_one_line(name: str) -> None:
     setting = "group.consumer.assignors"
     with pytest.raises(StartError) as failure, kafkapy.Broker(config={setting: f"uniform,{name}"}):
         pass
     message = str(failure.value)
-    assert message.startswith(f"{setting}: {name!r} ")
+    assert message.startswith(f"{setting}={name}: ")
     assert "\n" not in message
 
 
 def test_a_broker_without_an_assignor_does_not_start() -> None:
     with (
-        pytest.raises(StartError, match=r"^group\.consumer\.assignors names no assignor\. Give uniform,"),
+        pytest.raises(StartError, match=r"^group\.consumer\.assignors: it names no assignor; give uniform,"),
         kafkapy.Broker(config={"group.consumer.assignors": ""}),
     ):
         pass
 
 
 def test_two_assignors_of_one_name_are_refused() -> None:
-    with pytest.raises(UnusableAssignorError, match=r"SecondUniform' has the name 'uniform' of another one"):
+    with pytest.raises(UnusableClassError, match="SecondUniform: it has the name uniform of another one"):
         load_assignors(["uniform", f"{__name__}:SecondUniform"])
     assert list(load_assignors(["range", "uniform", "range"])) == ["range", "uniform"]
 
