@@ -135,7 +135,7 @@ class ClusterAdmin:
             policy=policies.alter_config,
         )
         self._entity_nodes = EntityNodes(self._writer, self._notices)
-        self.quotas = ClientQuotaAdmin(self._writer, self._entity_nodes)
+        self.quotas = ClientQuotaAdmin(self._entity_nodes)
         self.producer_ids = ProducerIds(store, node_id)
         cache.follow(self.configs.follow)
 
@@ -144,7 +144,7 @@ class ClusterAdmin:
         """Changes the credentials of users; its code is imported when it is first needed."""
         from kafkapy.controller.user_credentials import UserCredentialAdmin
 
-        return UserCredentialAdmin(self._writer, self._entity_nodes)
+        return UserCredentialAdmin(self._entity_nodes)
 
     @cached_property
     def describer(self) -> ConfigDescriber:

@@ -6,7 +6,6 @@ Source: Kafka's ClientQuotaControlManager, QuotaConfig (KIP-546, KIP-612).
 from __future__ import annotations
 
 import asyncio
-import functools
 import ipaddress
 import logging
 import sys
@@ -15,16 +14,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kafkapy.configs.quotas import OF_ADDRESSES, OF_USERS_AND_CLIENTS, quota_text, quotas
-from kafkapy.controller.entity_nodes import EntityNodes
+from kafkapy.controller.entity_nodes import ENTITIES_AT_ONCE, EntityNodes
 from kafkapy.logs.text import listed
 from kafkapy.metadata.quotas import CLIENT_ID, IP, USER, QuotaEntity, quota_entity
-from kafkapy.metadata.writer import MetadataWriter
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
-
-ENTITIES_AT_ONCE: Final = 200
-"""How many entities one transaction changes. Other changes wait for its end."""
 
 _HIGHEST: Final = {"INT": 2**31 - 1, "LONG": 2**63 - 1}
 _TOLERANCE: Final = 1e-6
@@ -48,8 +43,7 @@ class Alteration(NamedTuple):
 class ClientQuotaAdmin:
     """Changes quotas."""
 
-    def __init__(self, writer: MetadataWriter, nodes: EntityNodes) -> None:
-        self._writer = writer
+    def __init__(self, nodes: EntityNodes) -> None:
         self._nodes = nodes
 
     async def alter(
@@ -69,22 +63,22 @@ class ClientQuotaAdmin:
             await asyncio.sleep(0)
             counts.update(_entity(each) for each in alterations[start : start + ENTITIES_AT_ONCE])
         refusals: list[KafkaError | None] = []
+        accepted: list[tuple[QuotaEntity, Sequence[QuotaChange]]] = []
         for start in range(0, len(alterations), ENTITIES_AT_ONCE):
             await asyncio.sleep(0)
-            async with self._writer.turn:
-                accepted: dict[QuotaEntity, Sequence[QuotaChange]] = {}
-                for alteration in alterations[start : start + ENTITIES_AT_ONCE]:
-                    entity = _entity(alteration)
-                    try:
-                        _check(alteration)
-                        if counts[entity] > 1:
-                            raise _refused("An entity must appear at most once.")
-                        accepted[entity] = alteration.changes
-                        refusals.append(None)
-                    except KafkaError as error:
-                        refusals.append(error)
-                if not validate_only:
-                    await self._writer.until_current(functools.partial(self._commit, accepted))
+            for alteration in alterations[start : start + ENTITIES_AT_ONCE]:
+                entity = _entity(alteration)
+                try:
+                    _check(alteration)
+                    if counts[entity] > 1:
+                        raise _refused("An entity must appear at most once.")
+                except KafkaError as error:
+                    refusals.append(error)
+                else:
+                    refusals.append(None)
+                    accepted.append((entity, alteration.changes))
+        if not validate_only:
+            await self._nodes.change(accepted, self._commit)
         return refusals
 
     def _configs(self, entity: QuotaEntity, changes: Iterable[QuotaChange]) -> dict[str, str]:
@@ -98,8 +92,8 @@ class ClientQuotaAdmin:
                 configs[name] = quota_text(name, value) or ""
         return configs
 
-    async def _commit(self, accepted: Mapping[QuotaEntity, Sequence[QuotaChange]]) -> None:
-        wanted = {entity: self._configs(entity, changes) for entity, changes in accepted.items()}
+    async def _commit(self, accepted: Sequence[tuple[QuotaEntity, Sequence[QuotaChange]]]) -> None:
+        wanted = {entity: self._configs(entity, changes) for entity, changes in accepted}
         changed = await self._nodes.commit(wanted)
         if raised := [_shown(entity) for entity, configs in changed.items() if quotas(configs)]:
             logger.warning("Quotas are kept and not enforced yet: %s", listed(raised))

@@ -7,7 +7,10 @@ a user whose clients have quotas. Source: Kafka's AdminZkClient.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Final, TypeVar
 
 from kafkapy.metadata.change_notices import ChangeNotices
 from kafkapy.metadata.image import NO_NODE, MetadataImage
@@ -23,6 +26,11 @@ from kafkapy.metadata.store import Create, Delete, SetData
 from kafkapy.metadata.writer import MetadataWriter
 from kafkapy.metadata.znodes import encode_config
 
+ENTITIES_AT_ONCE: Final = 200
+"""How many entities one transaction changes. Other changes wait for its end."""
+
+T = TypeVar("T")
+
 
 class EntityNodes:
     """The nodes of one cluster."""
@@ -34,6 +42,20 @@ class EntityNodes:
     def content(self, entity: QuotaEntity) -> Mapping[str, str]:
         """What the node of an entity holds; empty if it has none."""
         return self._writer.image.client_quotas.configs.get(entity, {})
+
+    async def change(self, wanted: Sequence[T], change: Callable[[Sequence[T]], Awaitable[object]]) -> None:
+        """Call `change` with some of what is wanted at a time, with the turn of the writer.
+
+        Other changes have their turns in between. It is called again if others have changed its nodes first.
+
+        Raises:
+            KafkaError: the metadata cannot be changed. The first entities may have been changed.
+        """
+        for start in range(0, len(wanted), ENTITIES_AT_ONCE):
+            await asyncio.sleep(0)
+            async with self._writer.turn:
+                some = wanted[start : start + ENTITIES_AT_ONCE]
+                await self._writer.until_current(partial(change, some))
 
     async def commit(
         self, wanted: Mapping[QuotaEntity, Mapping[str, str]]

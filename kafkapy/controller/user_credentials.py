@@ -5,14 +5,12 @@ Source: Kafka's ScramControlManager.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
 from kafkapy.controller.entity_nodes import EntityNodes
 from kafkapy.metadata.quotas import USER, QuotaEntity, quota_entity
-from kafkapy.metadata.writer import MetadataWriter
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.security.sasl.scram_credential import (
     MAX_ITERATIONS,
@@ -24,9 +22,6 @@ from kafkapy.security.sasl.scram_credential import (
 
 MOST_BYTES: Final = 1024
 """The longest salt and salted password: many times what a hash has."""
-
-USERS_AT_ONCE: Final = 200
-"""How many users one transaction changes. Other changes wait for its end."""
 
 
 class CredentialChange(NamedTuple):
@@ -43,8 +38,7 @@ class CredentialChange(NamedTuple):
 class UserCredentialAdmin:
     """Changes credentials."""
 
-    def __init__(self, writer: MetadataWriter, nodes: EntityNodes) -> None:
-        self._writer = writer
+    def __init__(self, nodes: EntityNodes) -> None:
         self._nodes = nodes
 
     async def alter(self, by_user: Mapping[str, CredentialChange | None]) -> dict[str, KafkaError | None]:
@@ -56,19 +50,16 @@ class UserCredentialAdmin:
             KafkaError: the metadata cannot be changed. Credentials of the first users may have been changed.
         """
         errors: dict[str, KafkaError | None] = {}
-        users = list(by_user)
-        for start in range(0, len(users), USERS_AT_ONCE):
-            await asyncio.sleep(0)
-            part = {user: by_user[user] for user in users[start : start + USERS_AT_ONCE]}
-            async with self._writer.turn:
-                await self._writer.until_current(partial(self._commit, part, errors))
+        await self._nodes.change(tuple(by_user.items()), partial(self._commit, errors))
         return errors
 
     async def _commit(
-        self, by_user: Mapping[str, CredentialChange | None], errors: dict[str, KafkaError | None]
+        self,
+        errors: dict[str, KafkaError | None],
+        changes: Sequence[tuple[str, CredentialChange | None]],
     ) -> None:
         wanted = {}
-        for user, change in by_user.items():
+        for user, change in changes:
             errors[user] = self._error(user, change)
             if change is not None and errors[user] is None:
                 name, text = _entry(change)
