@@ -124,12 +124,6 @@ def test_broker_settings_of_any_name_are_set_and_shown_without_their_values(boot
 
 
 @pytest.mark.capability("configs")
-def test_a_thousand_threads_at_once_are_refused(bootstrap_servers: str) -> None:
-    with pytest.raises(ToolError, match=r"num\.io\.threads=1000, value should not be greater than double"):
-        configs(bootstrap_servers, *NODE, "--alter", "--add-config", "num.io.threads=1000")
-
-
-@pytest.mark.capability("configs")
 def test_min_insync_replicas_is_a_default_of_all_brokers(
     bootstrap_servers: str, make_topic: MakeTopic, eligible_leader_replicas: bool
 ) -> None:

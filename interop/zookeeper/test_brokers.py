@@ -21,7 +21,7 @@ from interop.zookeeper.test_sessions import expire, until
 from kafkapy.controller.topic_plans import NewTopic
 from kafkapy.metadata import znodes
 from kafkapy.metadata.image import MetadataImage, read_image, read_tree
-from kafkapy.metadata.store import EventType, MetadataStore, MetadataStoreError, WatchEvent
+from kafkapy.metadata.store import EventType, MetadataStore, WatchEvent
 from kafkapy.metadata.zookeeper import ZooKeeperStore
 from kafkapy.protocol.errors import KafkaError
 from tests.controller.cluster_world import Cluster
@@ -159,12 +159,6 @@ async def test_the_registration_of_a_killed_broker_is_waited_for(
     await start_broker(1)
     await broker.until(lambda image: 1 in image.brokers and image.brokers[1].epoch > before)
     await dead.close()
-
-
-async def test_the_id_of_a_running_broker_is_refused(start_broker: StartBroker) -> None:
-    await start_broker(1)
-    with pytest.raises(MetadataStoreError, match="broker id 1 is in use by another broker of this cluster"):
-        await start_broker(1)
 
 
 async def test_settings_and_marks_written_by_hand_are_obeyed(

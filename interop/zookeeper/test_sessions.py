@@ -19,13 +19,11 @@ from kafkapy.metadata import zookeeper
 from kafkapy.metadata.store import (
     EventType,
     MetadataStore,
-    MetadataStoreError,
     OutcomeUnknownError,
     WatchEvent,
 )
 from kafkapy.metadata.zookeeper import ZooKeeperStore
 from tests.metadata.test_metadata_store import Heard, OpenSession
-from tests.ports import free_ports
 
 
 async def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
@@ -51,14 +49,6 @@ async def unanswered(store: MetadataStore, path: str) -> asyncio.Future[int]:
         answered, _ = await asyncio.wait([writing], timeout=1.0)
         if not answered:
             return writing
-
-
-async def test_no_server_is_one_line_that_says_what_to_do() -> None:
-    address = f"127.0.0.1:{free_ports(1)[0]}"
-    with pytest.raises(
-        MetadataStoreError, match=rf"No ZooKeeper answers at {address}/kafka within 0.5 s\. Start"
-    ):
-        await ZooKeeperStore.open(f"{address}/kafka", session_timeout=4, connection_timeout=0.5)
 
 
 async def test_a_session_outlives_a_restart_of_the_server(tmp_path: Path) -> None:
