@@ -1,4 +1,4 @@
-"""kafkapy and Apache Kafka reach each other by TLS with logins, and ZooKeeper by TLS with certificates."""
+"""kafkapy and Apache Kafka reach each other by TLS with logins, and ZooKeeper by TLS."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ def iter_batches(files: FileSystem, file: File, start: int, end: int) -> Iterato
 def is_unfinished(
     files: FileSystem, file: File, position: int, size: int, looked_at: int = sys.maxsize
 ) -> bool:
-    """Whether a write that has not ended, or a crash, may have left the bytes from `position` to `size`.
+    """Whether a write or a crash may have left the bytes from `position` to `size` unfinished.
 
     The file ends inside a batch there, or has only zeros. If the first `looked_at` bytes are zeros, all count
     as zeros.

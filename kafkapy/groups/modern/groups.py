@@ -54,7 +54,10 @@ class HeartbeatRequest(Protocol):
 
 
 class ModernGroups(ABC, Generic[G, K, A]):
-    """The groups of type G, whose records have keys of type K; a heartbeat's answer is of type A."""
+    """The groups of one type.
+
+    Type variables: G is their class, K that of the keys of their records, A that of a heartbeat's answer.
+    """
 
     group_class: type[G]
     group_type: ClassVar[str]
@@ -174,7 +177,7 @@ class ModernGroups(ABC, Generic[G, K, A]):
         replaced: Group | None = None,
         committed: Callable[[], object] | None = None,
     ) -> A | asyncio.Future[A]:
-        """Give a heartbeat to the state machine by `event`, and write its records, as `_commit` does.
+        """Change a group by `event`, and write the records of that, as `_commit` does.
 
         `committed` is called after that.
 

@@ -108,7 +108,7 @@ def accept_partitions(check: CommitCheck, image: MetadataImage, keys: Iterable[T
 
 
 class Commit(Generic[R]):
-    """The offsets of one request and their results, which change until the request is answered."""
+    """The offsets of one request, and their results, until it is answered."""
 
     def __init__(
         self,
@@ -118,10 +118,11 @@ class Commit(Generic[R]):
         keep_ms: int = UNSET,
         time_of: Callable[[Any], int] | None = None,
     ) -> None:
-        """`result` makes the result of a partition; offsets that are kept for `keep_ms` expire then.
+        """Take what is the same for all offsets of the request.
 
-        `time_of` is the time at which the request says that an offset was committed, or UNSET; without it all
-        are committed now.
+        `result` makes the result of a partition. Offsets that are kept for `keep_ms` expire then. `time_of`
+        is the time at which the request says that an offset was committed, or UNSET; without it all are
+        committed now.
         """
         self.offsets: Offsets = {}
         """The acceptable offsets."""

@@ -289,5 +289,5 @@ def _wrong_records(header: BatchHeader, batch: memoryview) -> str | None:
 
 
 def torn_text(nbytes: int, reason: str) -> str:
-    """Describe the last bytes of a file that are unfinished; `reason` says why they are no batch."""
+    """Describe the unfinished last bytes of a file, which are no batch for this reason."""
     return f"the file ends inside a batch, or in zeros: {nbytes} bytes ({reason})"
