@@ -25,10 +25,15 @@ from kafkapy.protocol.types import ApiKey, Part
 
 MAX_HEADER_TAGS = 32
 
+MAX_PATCHED_BYTES = 16 << 10
+"""The largest response that is decoded to set its throttle time."""
+
 _HEADER = struct.Struct(">hhi")
 _HEADER_AND_LENGTH = struct.Struct(">hhih")
 _SIZE_AND_CORRELATION_ID = struct.Struct(">ii")
 _SIZE_CORRELATION_ID_AND_NO_TAGS = struct.Struct(">iix")
+_HEAD = _SIZE_AND_CORRELATION_ID.size
+_HEAD_WITH_TAGS = _SIZE_CORRELATION_ID_AND_NO_TAGS.size
 
 _CONTROLLED_SHUTDOWN = int(ApiKey.CONTROLLED_SHUTDOWN)
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
@@ -54,6 +59,18 @@ class RequestHeader:
     """When the request had arrived, by `time.monotonic`; set by its connection."""
     nbytes: int = 0
     """The size of the request without its size field; set by its connection."""
+    spent: float = 0.0
+    """The seconds of the event loop that it took until it waited last; kept while there are quotas."""
+    resumed_at: float = 0.0
+    """When its present step began, after it has waited; 0.0 between its steps."""
+    is_exempt: bool = False
+    """Whether quotas do not count it: another broker sent it."""
+
+    def busy_seconds(self, now: float) -> float:
+        """The seconds of the event loop that it has taken."""
+        if not self.spent:
+            return now - self.arrived_at
+        return self.spent + (now - self.resumed_at if self.resumed_at else 0.0)
 
 
 def parse_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
@@ -117,9 +134,43 @@ def shared_response(api_key: int, api_version: int, correlation_id: int, body: b
     return [_response_head(api_key, api_version, correlation_id, len(body)), body]
 
 
+def with_throttle_time(
+    parts: list[Part], api_key: int, api_version: int, throttle_time_ms: int
+) -> list[Part]:
+    """Return the parts of an encoded response with another throttle time, if its version has one.
+
+    A large response whose throttle time is not its first field is left as it is: it would have to be decoded.
+    """
+    schema = codec.schema_of(response_class(api_key))
+    fields = [field for field in schema.root.fields if api_version in field.versions]
+    if not any(field.name == "throttle_time_ms" for field in fields):
+        return parts
+    first, head = parts[0], _HEAD_WITH_TAGS if _has_tags(api_key, api_version) else _HEAD
+    assert isinstance(first, bytes)
+    if fields[0].name == "throttle_time_ms":
+        if len(first) > head:
+            return [_patched(first, head, throttle_time_ms), *parts[1:]]
+        body = parts[1]
+        assert isinstance(body, bytes)
+        return [first, _patched(body, 0, throttle_time_ms), *parts[2:]]
+    if len(first) > MAX_PATCHED_BYTES:
+        return parts
+    correlation_id, response = decode_response(api_key, api_version, first[4:])
+    response.throttle_time_ms = throttle_time_ms  # type: ignore[attr-defined]
+    return response_parts(api_key, api_version, correlation_id, response)
+
+
+def _patched(data: bytes, position: int, number: int) -> bytes:
+    return data[:position] + struct.pack(">i", number) + data[position + 4 :]
+
+
+def _has_tags(api_key: int, api_version: int) -> bool:
+    return api_version >= _FLEXIBLE_FROM[api_key] and api_key != _API_VERSIONS
+
+
 def _response_head(api_key: int, api_version: int, correlation_id: int, nbytes: int) -> bytes:
     """The size and the header of a response whose body has so many bytes."""
-    if api_version >= _FLEXIBLE_FROM[api_key] and api_key != _API_VERSIONS:
+    if _has_tags(api_key, api_version):
         return _SIZE_CORRELATION_ID_AND_NO_TAGS.pack(nbytes + 5, correlation_id)
     return _SIZE_AND_CORRELATION_ID.pack(nbytes + 4, correlation_id)
 
@@ -151,7 +202,7 @@ def decode_response(
         raise DecodeError("response header: ends too early")
     correlation_id: int = struct.unpack_from(">i", frame)[0]
     position = 4
-    if api_version >= _FLEXIBLE_FROM[api_key] and api_key != _API_VERSIONS:
+    if _has_tags(api_key, api_version):
         tags, _ = read_uvarint(frame[:9], position)
         if tags > MAX_HEADER_TAGS:
             raise DecodeError("response header: too many tagged fields")

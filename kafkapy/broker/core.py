@@ -34,6 +34,7 @@ from kafkapy.broker.data import Data, new_logs, open_data
 from kafkapy.broker.links import link_security, zookeeper_of
 from kafkapy.broker.listeners import endpoints, listen
 from kafkapy.broker.machine import Machine
+from kafkapy.broker.quotas import BrokerQuotas, load_callback
 from kafkapy.broker.replication import Replication, make_replication, start_upkeep
 from kafkapy.broker.start import Start
 from kafkapy.broker.workers import Threads, Workers, start_workers
@@ -68,6 +69,7 @@ from kafkapy.transactions.verifier import Verifier
 if TYPE_CHECKING:
     from kafkapy.broker.cluster_member import ClusterMember
     from kafkapy.broker.coordinators import Coordinators
+    from kafkapy.quotas.managers import QuotaManagers
     from kafkapy.security.links import LinkSecurity
 
 DRAIN_SECONDS: Final = 5.0
@@ -219,6 +221,7 @@ class BrokerCore(BrokerParts):
         security = link_security(config)
         policies = await workers.threads.blocking(Policies.load, config.originals)
         self._started.push_async_callback(policies.close)
+        quota_callback = await workers.threads.blocking(load_callback, config)
         start_warnings.before_the_start(config)
         self.logs = new_logs(start)
         self._started.push_async_callback(self._close_logs)
@@ -229,6 +232,9 @@ class BrokerCore(BrokerParts):
         self._offer_replication(replication)
         member = self._member = _cluster_member(start, data, replication, security)
         self.zookeeper_offsets = None if member is None else member.zookeeper_offsets
+        quotas = BrokerQuotas(config, self.server, quota_callback, data.node_id)
+        self.metadata.follow(quotas.follow)
+        self._started.callback(quotas.close)
         dispatcher = Dispatcher(self)
         administration = make_administration(start, data, member, dispatcher, policies)
         self.loopback, self.inter_broker = administration.loopback, administration.inter_broker
@@ -313,6 +319,11 @@ class BrokerCore(BrokerParts):
     async def make_coordinators(self) -> None:
         """Make the coordinators, unless they are made (see `Coordination.make`)."""
         await self._coordination.make()
+
+    @property
+    def quotas(self) -> QuotaManagers | None:
+        """The quotas of clients; None while there are none."""
+        return self.server.shared.quotas
 
     @property
     def offline_replicas(self) -> Mapping[tuple[str, int], tuple[int, ...]]:

@@ -5,6 +5,7 @@ Source: Kafka's QuotaConfig (KIP-546, KIP-612).
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Final
 
@@ -17,7 +18,8 @@ OF_USERS_AND_CLIENTS: Final = {
     "controller_mutation_rate": "DOUBLE",
 }
 """Names of quotas, and the types of their values."""
-OF_ADDRESSES: Final = {"connection_creation_rate": "INT"}
+CONNECTION_RATE: Final = "connection_creation_rate"
+OF_ADDRESSES: Final = {CONNECTION_RATE: "INT"}
 
 
 def quota_text(name: str, value: float) -> str | None:
@@ -33,3 +35,14 @@ def quotas(configs: Mapping[str, str]) -> dict[str, float]:
         for name, text in configs.items()
         if name in OF_USERS_AND_CLIENTS or name in OF_ADDRESSES
     }
+
+
+def limit_of(text: str | None) -> float | None:
+    """The number in a node; None without one.
+
+    Whoever writes to ZooKeeper may write anything.
+    """
+    with contextlib.suppress(ValueError):
+        if text is not None and (limit := float(text)) >= 0:
+            return limit
+    return None

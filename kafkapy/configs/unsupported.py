@@ -26,10 +26,11 @@ RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSe
 
 PYTHON_CLASSES: Final = (
     "alter.config.policy.class.name",
+    "client.quota.callback.class",
     "create.topic.policy.class.name",
     "sasl.server.callback.handler.class",
 )
-"""The settings that name a Python class (kafkapy.policies, kafkapy.logins)."""
+"""The settings that name a Python class (kafkapy.policies, kafkapy.quotas, kafkapy.logins)."""
 
 _QUORUM: Final = ("controller.quorum.voters", "controller.quorum.bootstrap.servers")
 """The settings that name the members of a KRaft quorum."""
@@ -60,7 +61,8 @@ REFUSED: Final = {
     "security.providers": _NO_CLASSES,
     "*.policy.class.name": "expected a Python class, as module:Class (docs/policies.md); name one, or remove"
     " the setting",
-    "client.quota.callback.class": _NO_CLASSES,
+    "client.quota.callback.class": "expected a Python class, as module:Class (docs/quotas.md); name one, or"
+    " remove the setting",
     "principal.builder.class": _NO_CLASSES,
     "sasl.oauthbearer.jwt.validator.class": _NO_CLASSES,
     "sasl.server.callback.handler.class": "expected a Python class, as module:Class (docs/security.md)",
@@ -110,7 +112,6 @@ NO_EFFECT: Final = (
     "broker.heartbeat.interval.ms",
     "broker.session.timeout.ms",
     "controller.quorum.*",
-    "controller.quota.*",
     "early.start.listeners",
     "initial.broker.registration.timeout.ms",
     "metadata.*",
@@ -133,7 +134,7 @@ NO_EFFECT: Final = (
     "follower.fetch.last.tiered.offset.enable",
     "log.dir.failure.timeout.ms",
     "replica.socket.receive.buffer.bytes",
-    "*.replication.quota.*",
+    "alter.log.dirs.replication.quota.*",
     # Metrics.
     "auto.include.jmx.reporter",
     "kafka.metrics.*",
@@ -147,7 +148,6 @@ NO_EFFECT: Final = (
     "log.message.format.version",
     "log.message.timestamp.difference.max.ms",
     "password.encoder.*",
-    "quota.window.*",
     "remote.*",
     # Clients' settings, and those of logins that this broker does not do.
     "sasl.client.*",

@@ -26,7 +26,7 @@ import asyncio
 import functools
 import logging
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -66,6 +66,14 @@ WAIT_SECONDS: Final = 30.0
 """How long a change of topics waits for the brokers, if nobody says how long."""
 
 
+TakePartitions = Callable[[int], None]
+"""Takes so many partitions from the quota of a client (KIP-599); raises KafkaError if it is exceeded."""
+
+
+def no_quota(partitions: int) -> None:
+    """Allow any number of partitions."""
+
+
 class TopicAdmin:
     """Creates and deletes topics, and adds partitions.
 
@@ -100,11 +108,17 @@ class TopicAdmin:
     # --- creation -----------------------------------------------------------------------------------------
 
     async def create_topics(
-        self, wanted: Sequence[NewTopic], *, validate_only: bool = False, seconds: float = WAIT_SECONDS
+        self,
+        wanted: Sequence[NewTopic],
+        *,
+        validate_only: bool = False,
+        seconds: float = WAIT_SECONDS,
+        take: TakePartitions = no_quota,
     ) -> dict[str, Topic | KafkaError]:
         """Create topics, whose names differ; return each topic or its error.
 
-        With `validate_only`, nothing is created. `seconds` is how long to wait for the leaders: a topic whose
+        With `validate_only`, nothing is created, though the partitions are taken from the client's quota with
+        `take`, as in Apache Kafka. `seconds` is how long to wait for the leaders: a topic whose
         leaders have not answered by then is REQUEST_TIMED_OUT, though it is created.
 
         Raises:
@@ -123,7 +137,7 @@ class TopicAdmin:
             async with asyncio.TaskGroup() as commits:
                 committing = []
                 for group in groups:
-                    planned = self._plan(group, collisions, results)
+                    planned = _within_quota(self._plan(group, collisions, results), take, results)
                     results.update((topic.name, topic) for topic in planned)
                     if planned and not validate_only:
                         # The groups are committed concurrently, to share the store's next sync.
@@ -319,17 +333,23 @@ class TopicAdmin:
     # --- more partitions ----------------------------------------------------------------------------------
 
     async def create_partitions(
-        self, wanted: Sequence[MorePartitions], *, validate_only: bool = False, seconds: float = WAIT_SECONDS
+        self,
+        wanted: Sequence[MorePartitions],
+        *,
+        validate_only: bool = False,
+        seconds: float = WAIT_SECONDS,
+        take: TakePartitions = no_quota,
     ) -> dict[str, KafkaError | None]:
         """Add partitions to topics, whose names differ; return the error of each, or None.
 
-        `seconds` is that of `create_topics`.
+        `seconds` and `take` are those of `create_topics`.
 
         Raises:
             KafkaError: NOT_CONTROLLER.
         """
         results: dict[str, KafkaError | None] = {}
         expected: list[Expectation[TopicPartition]] = []
+        taken: set[str] = set()
         async with self._writer.turn:
             self._require_controller()
             for more in wanted:
@@ -337,6 +357,9 @@ class TopicAdmin:
                 async def grow(more: MorePartitions = more) -> None:
                     image, epoch = self._writer.image, self._writer.controller_epoch
                     topic = self._planner.grown_topic(more, image, epoch, self._live())
+                    if more.topic not in taken:  # this may be a second attempt
+                        take(len(topic.partitions) - len(image.topics[topic.name].partitions))
+                        taken.add(more.topic)
                     if not validate_only:
                         await self._commit_more(topic)
                         if self._controller is not None:
@@ -374,10 +397,15 @@ class TopicAdmin:
     # --- deletion -----------------------------------------------------------------------------------------
 
     async def delete_topics(
-        self, topic_ids: Collection[Uuid], *, seconds: float = WAIT_SECONDS
+        self,
+        topic_ids: Collection[Uuid],
+        *,
+        seconds: float = WAIT_SECONDS,
+        take: TakePartitions = no_quota,
     ) -> dict[Uuid, KafkaError | None]:
         """Delete topics by id; return the error of each, or None.
 
+        The partitions of each topic are taken from the client's quota with `take`.
         `seconds` is how long to wait for the brokers of a cluster. A broker that is down is not waited for,
         and deletes its replicas when it is back.
 
@@ -390,7 +418,7 @@ class TopicAdmin:
             self._require_controller()
             rest = iter(topic_ids)
             while some := list(islice(rest, DELETED_AT_ONCE)):
-                topics = await self._mark(some, results)
+                topics = await self._mark(self._within_quota(some, take, results), results)
                 try:
                     if self._controller is None:
                         await self._delete_marked(topics)
@@ -404,6 +432,21 @@ class TopicAdmin:
             expected = self._controller.term.deletions.expect(marked)
         await self._controller.term.deletions.wait(expected, seconds)
         return results
+
+    def _within_quota(
+        self, topic_ids: Sequence[Uuid], take: TakePartitions, results: dict[Uuid, KafkaError | None]
+    ) -> list[Uuid]:
+        """The topics that the quota of the client lets it delete; the errors of others go to `results`."""
+        allowed = []
+        for topic_id in topic_ids:
+            topic = self._writer.image.topics_by_id.get(topic_id)
+            try:
+                if topic is not None:
+                    take(len(topic.partitions))
+                allowed.append(topic_id)
+            except KafkaError as error:
+                results[topic_id] = error
+        return allowed
 
     async def delete_marked_topics(self) -> None:
         """Delete topics that are marked for deletion.
@@ -527,6 +570,20 @@ class TopicAdmin:
         if operations:
             await self._write([Check(path, node.stat.version), *operations])
             await self._writer.catch_up_with([path])
+
+
+def _within_quota(
+    planned: Sequence[Topic], take: TakePartitions, results: dict[str, Topic | KafkaError]
+) -> list[Topic]:
+    """The topics that the quota of the client allows; the errors of others go to `results`."""
+    allowed = []
+    for topic in planned:
+        try:
+            take(len(topic.partitions))
+            allowed.append(topic)
+        except KafkaError as error:
+            results[topic.name] = error
+    return allowed
 
 
 def _unknown_topic_id() -> KafkaError:

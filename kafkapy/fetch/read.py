@@ -21,7 +21,13 @@ from typing import Final, ParamSpec, Protocol, TypeVar
 
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.fetch.nearest_replica import is_rack_aware, nearest_replica
-from kafkapy.fetch.sessions import NO_SUCH_PARTITION, FetchContext, FetchSessionCache, FetchTarget
+from kafkapy.fetch.sessions import (
+    NO_SESSION,
+    NO_SUCH_PARTITION,
+    FetchContext,
+    FetchSessionCache,
+    FetchTarget,
+)
 from kafkapy.loop.cold_reads import ColdReads
 from kafkapy.loop.turns import Steps, Turns
 from kafkapy.loop.waiters import Waiters
@@ -104,6 +110,7 @@ class FetchRead:
         "_rack",
         "_read_committed",
         "_request",
+        "_throttle",
         "end_offsets",
         "enough_bytes",
         "failed",
@@ -127,6 +134,8 @@ class FetchRead:
         """The number of bytes with which the client is answered at once."""
         self._of_leader = api_version < FIRST_VERSION_FROM_FOLLOWERS
         """Whether only the leader may serve this client."""
+        self._throttle: Callable[[int], int] | None = None
+        """Records the bytes of the answer, and returns for how many milliseconds its client is throttled."""
         selector = broker.config["replica.selector.class"]
         self._rack: str = request.rack_id if selector and is_rack_aware(selector) else ""
         """The rack whose replicas should serve the client; "" for any."""
@@ -149,6 +158,13 @@ class FetchRead:
 
         It has an error or a diverging epoch, or another replica should be asked.
         """
+
+    def throttle_by(self, throttle: Callable[[int], int], most: float | None) -> None:
+        """Answer without records if `throttle` of their bytes is not 0; never have more than `most` bytes."""
+        self._throttle = throttle
+        if most is not None:
+            self._max_bytes = min(self._max_bytes, int(most))
+            self.enough_bytes = min(self.enough_bytes, self._max_bytes)
 
     def run(self) -> Steps[None]:
         """Read every partition that may have changed since the last pass, in the session's order."""
@@ -312,7 +328,13 @@ class FetchRead:
         return partition.readable_end(read_committed=self._read_committed)
 
     def response(self) -> Steps[FetchResponse]:
-        """The answer, with its partitions grouped by topic."""
+        """The answer, with its partitions grouped by topic; without any if the client is throttled."""
+        if self._throttle is not None and (throttle_ms := self._throttle(self.nbytes)) > 0:
+            self.release()
+            session = self._fetch.session
+            return FetchResponse(
+                throttle_time_ms=throttle_ms, session_id=NO_SESSION if session is None else session.id
+            )
         session_id, included = yield from self._broker.fetch_sessions.finish(
             self._fetch, self.results, self.sizes
         )

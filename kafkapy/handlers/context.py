@@ -48,6 +48,7 @@ from kafkapy.metadata.image import MetadataImage
 from kafkapy.network.answer_budget import BYTES_OF_A_VALUE
 from kafkapy.network.requester import Requester
 from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.frames import RequestHeader
 from kafkapy.replicas.log_mover import LogMover
 from kafkapy.replicas.log_start_saves import LogStartSaves
 from kafkapy.replicas.refused_batches import RefusedBatches
@@ -57,6 +58,8 @@ from kafkapy.transactions.verifier import Verifier
 if TYPE_CHECKING:
     from kafkapy.groups.coordinator import GroupCoordinator
     from kafkapy.groups.offsets.zookeeper import ZooKeeperOffsets
+    from kafkapy.quotas.managers import QuotaManagers
+    from kafkapy.quotas.mutation_quotas import MutationQuota
     from kafkapy.replicas.controller_requests import ControllerRequests
     from kafkapy.share.share_parts import ShareParts
     from kafkapy.transactions.coordinator import TransactionCoordinator
@@ -98,6 +101,10 @@ class BrokerParts(FetchParts, Protocol):
     validation: Validation
     refused_batches: RefusedBatches
     write_gate: WriteGate
+
+    @property
+    def quotas(self) -> QuotaManagers | None:
+        """The quotas of clients; None while there are none."""
 
     async def costly(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `call`, whose cost clients choose, in one of the threads for such work."""
@@ -141,6 +148,7 @@ class RequestContext:
     api_version: int
     correlation_id: int
     client_id: str | None
+    header: RequestHeader
 
     @property
     def client_host(self) -> str:
@@ -156,6 +164,17 @@ class RequestContext:
     def principal(self) -> str:
         """The identity of the client."""
         return self.connection.principal
+
+    def mutation_quota(self, first_strict_version: int) -> MutationQuota | None:
+        """The quota of partitions that this request may create or delete; None: any number.
+
+        Clients of older versions than `first_strict_version` are delayed, and not refused.
+        """
+        quotas = self.broker.quotas
+        if quotas is None or self.connection.is_this_broker:
+            return None
+        is_strict = self.api_version >= first_strict_version
+        return quotas.mutations_of(self.principal, self.client_id or "", is_strict=is_strict)
 
     def charge(self, values: int, nbytes: int, refusal: ErrorCode) -> None:
         """Charge a part of the answer to the client before it is made.

@@ -7,14 +7,16 @@ Behaviour:
 - Only the controller adds partitions. Any other broker answers NOT_CONTROLLER for each topic.
 - `count` is how many partitions the topic is to have.
 - The new partitions are spread over the brokers, or get the replicas that the request assigns.
-- With `validate_only` nothing changes.
+- The quota `controller_mutation_rate` may refuse a topic (THROTTLING_QUOTA_EXCEEDED, v3), or delay the
+  client's next request (KIP-599).
+- With `validate_only` nothing changes, but the quota.
 - A topic that is named twice is refused.
 - When the answer comes, the new partitions can be written to.
 
 Version notes:
 
 - v2 is flexible.
-- v3 lets a quota refuse the request. There is none here.
+- v3 is the first version whose clients know THROTTLING_QUOTA_EXCEEDED.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kafkapy.controller.topic_plans import MorePartitions
+from kafkapy.controller.topics import no_quota
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.per_partition import answer_each
 from kafkapy.loop.turns import Steps, counted
@@ -33,6 +36,8 @@ from kafkapy.protocol.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 
+FIRST_VERSION_WITH_QUOTA = 3
+
 
 async def handle(context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     """Add what can be added."""
@@ -43,13 +48,19 @@ async def handle(context: RequestContext, request: CreatePartitionsRequest) -> C
         results = dict.fromkeys(names, KafkaError(ErrorCode.NOT_CONTROLLER))
         return await turns.finish(_response(dict.fromkeys(names, 1), results))
     wanted = await turns.finish(_wanted(request, names))
+    quota = context.mutation_quota(FIRST_VERSION_WITH_QUOTA)
     try:
         results = await context.broker.admin.topics.create_partitions(
-            wanted, validate_only=request.validate_only, seconds=request.timeout_ms / 1000
+            wanted,
+            validate_only=request.validate_only,
+            seconds=request.timeout_ms / 1000,
+            take=no_quota if quota is None else quota.take,
         )
     except KafkaError as error:
         results = {more.topic: error for more in wanted}
-    return await turns.finish(_response(names, results))
+    response = await turns.finish(_response(names, results))
+    response.throttle_time_ms = 0 if quota is None else quota.throttle_ms
+    return response
 
 
 def _wanted(request: CreatePartitionsRequest, names: Mapping[str, int]) -> Steps[list[MorePartitions]]:

@@ -11,13 +11,16 @@ Behaviour:
 - In a cluster the answer comes when the leaders know that they lead. If that takes longer than the timeout, a
   topic is REQUEST_TIMED_OUT, but is created. A sole broker never needs the timeout.
 - A policy of the operator may refuse a topic (POLICY_VIOLATION, `create.topic.policy.class.name`).
-- `validate_only` (v1+) checks and creates nothing.
+- The quota `controller_mutation_rate` may refuse a topic (THROTTLING_QUOTA_EXCEEDED, v6+), or delay the
+  client's next request (KIP-599).
+- `validate_only` (v1+) checks and creates nothing. It takes from the quota all the same, as in Apache Kafka.
 - The number of partitions and the replication factor may be left to the broker with -1 (v4+, KIP-464). They
   may also be given by an assignment of brokers to each partition.
 
 Version notes:
 
 - v5 answers with the topic's settings, partitions and replication factor (KIP-525).
+- v6 is the first version whose clients know THROTTLING_QUOTA_EXCEEDED.
 - v7 answers with the topic's id.
 """
 
@@ -28,6 +31,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from kafkapy.configs.entries import ConfigEntry
 from kafkapy.controller.topic_plans import NewTopic
+from kafkapy.controller.topics import no_quota
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.per_partition import answer_each, visit_each
 from kafkapy.loop.turns import Steps
@@ -43,6 +47,7 @@ from kafkapy.protocol.messages.create_topics import (
 from kafkapy.protocol.topic_names import CLUSTER_METADATA_TOPIC
 
 FIRST_VERSION_WITH_CONFIGS = 5
+FIRST_VERSION_WITH_QUOTA = 6
 
 
 async def handle(context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
@@ -54,16 +59,22 @@ async def handle(context: RequestContext, request: CreateTopicsRequest) -> Creat
         results = dict.fromkeys(names, KafkaError(ErrorCode.NOT_CONTROLLER))
         return await turns.finish(_response(names, results, _no_entries))
     wanted, refused = await turns.finish(_wanted(request, names))
+    quota = context.mutation_quota(FIRST_VERSION_WITH_QUOTA)
     try:
         results = await context.broker.admin.topics.create_topics(
-            wanted, validate_only=request.validate_only, seconds=request.timeout_ms / 1000
+            wanted,
+            validate_only=request.validate_only,
+            seconds=request.timeout_ms / 1000,
+            take=no_quota if quota is None else quota.take,
         )
     except KafkaError as error:
         results = {topic.name: error for topic in wanted}
     results.update(refused)
     shows_configs = context.api_version >= FIRST_VERSION_WITH_CONFIGS
     entries = context.broker.admin.describer.topic_entries if shows_configs else _no_entries
-    return await turns.finish(_response(names, results, entries))
+    response = await turns.finish(_response(names, results, entries))
+    response.throttle_time_ms = 0 if quota is None else quota.throttle_ms
+    return response
 
 
 def _wanted(

@@ -11,16 +11,19 @@ Behaviour:
 - In a cluster the brokers delete their replicas first, for which the answer waits until the timeout. If a
   broker is down, the topic is not shown any more, but its name is free only after the broker is back.
 - A topic that is named twice, by both name and id, or by neither is refused.
+- The quota `controller_mutation_rate` may refuse a topic (THROTTLING_QUOTA_EXCEEDED, v5+), or delay the
+  client's next request (KIP-599).
 - With `delete.topic.enable=false` nothing is deleted.
 
 Version notes:
 
 - v3 is the first version whose clients know TOPIC_DELETION_DISABLED. Before it they get INVALID_REQUEST.
-- v5 adds messages to errors.
+- v5 adds messages to errors. It is the first version whose clients know THROTTLING_QUOTA_EXCEEDED.
 """
 
 from __future__ import annotations
 
+from kafkapy.controller.topics import no_quota
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.per_partition import answer_each, visit_each
 from kafkapy.loop.turns import Steps
@@ -34,6 +37,7 @@ from kafkapy.protocol.messages.delete_topics import (
 from kafkapy.protocol.types import ZERO_UUID, Uuid
 
 FIRST_VERSION_WITH_DELETION_DISABLED = 3
+FIRST_VERSION_WITH_QUOTA = 5
 
 _UNKNOWN_ID = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
 _UNKNOWN_NAME = KafkaError(
@@ -56,12 +60,16 @@ async def handle(context: RequestContext, request: DeleteTopicsRequest) -> Delet
         )
         return DeleteTopicsResponse(responses=await turns.finish(_refuse(request, error)))
     responses, topics = await turns.finish(_resolve(context, request))
+    quota = context.mutation_quota(FIRST_VERSION_WITH_QUOTA)
     try:
-        results = await context.broker.admin.topics.delete_topics(topics, seconds=request.timeout_ms / 1000)
+        results = await context.broker.admin.topics.delete_topics(
+            topics, seconds=request.timeout_ms / 1000, take=no_quota if quota is None else quota.take
+        )
     except KafkaError as error:
         results = dict.fromkeys(topics, error)
     responses += [_result(name, topic_id, results[topic_id]) for topic_id, name in topics.items()]
-    return DeleteTopicsResponse(responses=responses)
+    throttle_ms = 0 if quota is None else quota.throttle_ms
+    return DeleteTopicsResponse(throttle_time_ms=throttle_ms, responses=responses)
 
 
 def _states(request: DeleteTopicsRequest) -> Steps[list[DeleteTopicState]]:

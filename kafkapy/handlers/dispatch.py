@@ -84,6 +84,7 @@ class Dispatcher:
             header.api_version,
             header.correlation_id,
             header.client_id,
+            header,
         )
         try:
             response = endpoint.handle(context, request)

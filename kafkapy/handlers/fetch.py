@@ -17,6 +17,9 @@ Behaviour:
   (fetch/nearest_replica.py, KIP-392).
 - A replica id means a follower, which reads to the end of the log (fetch/follower_read.py). One that has no
   replica of the partition is refused, so that no client can pass for one (CVE-2018-1288).
+- A consumer that exceeds a quota is answered without records, and with the time for which it is throttled
+  (kafkapy/quotas). Its session stays as it was. An answer holds no more than its quota allows in all windows
+  but one, so that the pause is no longer than the windows. Followers are exempt.
 - fetch/sessions.py holds the fetch sessions (KIP-227), and fetch/read.py the pass over the partitions.
 
 Version notes:
@@ -38,6 +41,8 @@ Version notes:
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from functools import partial
+from typing import TYPE_CHECKING
 
 from kafkapy.fetch.follower_read import FollowerRead, replica_of
 from kafkapy.fetch.message_sets import MessageSetRead
@@ -48,6 +53,9 @@ from kafkapy.handlers.leader_hints import LeaderHints
 from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import KafkaError
 from kafkapy.protocol.messages.fetch import FetchRequest, FetchResponse, LeaderIdAndEpoch, NodeEndpoint
+
+if TYPE_CHECKING:
+    from kafkapy.quotas.managers import QuotaManagers
 
 FIRST_VERSION_WITH_BATCHES = 4
 FIRST_VERSION_WITH_LEADERS = 16
@@ -61,9 +69,14 @@ def handle(context: RequestContext, request: FetchRequest) -> Steps[FetchRespons
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
     if context.api_version < FIRST_VERSION_WITH_BATCHES:
-        return MessageSetRead(broker, context.api_version, request, fetch).answer()
+        messages = MessageSetRead(broker, context.api_version, request, fetch)
+        if broker.quotas is not None:
+            _apply_quotas(broker.quotas, context, request, messages)
+        return messages.answer()
     reader = FollowerRead if replica_of(request)[0] >= 0 else FetchRead
     read = reader(broker, context.api_version, request, fetch)
+    if broker.quotas is not None:
+        _apply_quotas(broker.quotas, context, request, read)
     try:
         yield from read.run()
         if read.is_complete and _is_enough(request, read, fetch):
@@ -74,6 +87,18 @@ def handle(context: RequestContext, request: FetchRequest) -> Steps[FetchRespons
     is_complete = read.is_complete
     read.release()  # what is cancelled before it begins releases nothing
     return _go_on(context, request, read, fetch, is_complete)
+
+
+def _apply_quotas(
+    quotas: QuotaManagers, context: RequestContext, request: FetchRequest, read: FetchRead
+) -> None:
+    """Limit what a consumer reads by its quotas; followers are exempt."""
+    header, principal = context.header, context.principal
+    if replica_of(request)[0] >= 0:
+        header.is_exempt = True
+        return
+    most = quotas.most_fetched(principal, header.client_id)
+    read.throttle_by(partial(quotas.throttle_fetch_ms, principal, header), most)
 
 
 def _is_enough(request: FetchRequest, read: FetchRead, fetch: FetchContext) -> bool:

@@ -10,7 +10,7 @@ without a task.
 The connection stops handling frames (is *muted*) while a request must be answered before the next one
 (network/in_flight.py), and while its client does not read: more than OUTBOUND_MARK bytes are unsent. A muted
 connection reads at most READ_AHEAD bytes, so that it notices a client that goes away. Thus neither slow
-readers nor fast writers use much memory.
+readers nor fast writers use much memory. One whose client is throttled reads nothing.
 
 After a client has half-closed the connection, its earlier requests are still answered. Broken input closes
 the connection with one log line.
@@ -488,6 +488,11 @@ class Connection:
         if self._reading:
             self._reading = False
             self._loop.remove_reader(self._fd)
+
+    def pause(self) -> None:
+        """Read nothing while the client is throttled, unless a request is partly received."""
+        if self._requests.is_throttled and not self.is_incomplete and not self.closed:
+            self._pause_reading()
 
     def resume_reading(self) -> None:
         """Continue reading after a pause, unless there is still no memory for a buffer."""

@@ -1,5 +1,7 @@
 """Limits of connections: in total, from one address, and new ones per second.
 
+Addresses may have rates of their own besides, which are quotas (network/connection_rates.py).
+
 The settings are `max.connections`, `max.connections.per.ip` (with `.overrides`) and
 `max.connection.creation.rate`. A connection beyond the first two is accepted and closed at once, so that its
 client notices; Apache Kafka leaves connections beyond max.connections in the accept queue. Beyond the rate,
@@ -13,10 +15,13 @@ The number of descriptors limits max.connections too: sockets must leave those t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkapy.configs.connection_overrides import parse_overrides
 from kafkapy.storage.disk.open_files import share_descriptors
+
+if TYPE_CHECKING:
+    from kafkapy.network.connection_rates import ConnectionRates
 
 BURST_SECONDS: Final = 2.0
 
@@ -30,6 +35,9 @@ class ConnectionLimits:
     def __init__(self, config: Mapping[str, Any], now: float) -> None:
         self._by_address: dict[str, int] = {}
         self._total = 0
+        self._rates: ConnectionRates | None = None
+        """The rates of addresses, if there are any."""
+        self._windows = config["quota.window.num"], config["quota.window.size.seconds"]
         self.configure(config)
         self._tokens = self._rate * BURST_SECONDS
         self._refilled = now
@@ -59,6 +67,27 @@ class ConnectionLimits:
             return (1 - self._tokens) / self._rate
         self._tokens -= 1
         return 0.0
+
+    def set_rates(self, limits: Mapping[str | None, float]) -> None:
+        """Set the connections that addresses may make in a second; None: all others."""
+        if not limits:
+            self._rates = None
+            return
+        if self._rates is None:
+            from kafkapy.network.connection_rates import ConnectionRates
+
+            self._rates = ConnectionRates(*self._windows)
+        self._rates.set_limits(limits)
+
+    def seconds_to_hold(self, address: str, now: float) -> float:
+        """How long a connection of `address` is held before it is closed, as its rate is exceeded; or 0.0.
+
+        It was counted by `seconds_to_wait`, which is taken back.
+        """
+        seconds = 0.0 if self._rates is None else self._rates.seconds_to_wait(address, now)
+        if seconds:
+            self._tokens += 1
+        return seconds
 
     def add(self, address: str) -> str | None:
         """Count a connection from `address` and return None, or return why it is refused."""

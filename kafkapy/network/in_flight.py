@@ -8,6 +8,9 @@ A request or an answer of more than VALUES_AT_ONCE values is decoded or encoded 
 take turns as for validation. The number of values is known only after decoding: decoding begins on the event
 loop, and begins again in a thread if the request turns out to be long.
 
+With quotas, the answer says for how long its client is throttled, and is sent at once. The connection handles
+its next request after that time, and reads nothing until then (KIP-219, kafkapy/quotas).
+
 A request that cannot be decoded, or that has no handler, closes the connection with one log line, as Apache
 Kafka's Processor does: such a client would understand no answer. The dispatcher finds the handler of a
 request (kafkapy/handlers/dispatch.py).
@@ -19,9 +22,9 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kafkapy.loop.turns import VALUES_AT_ONCE
 from kafkapy.loop.validation import Payer
@@ -32,8 +35,11 @@ from kafkapy.network.outbound import discard
 from kafkapy.network.shared import Shared
 from kafkapy.protocol.codec import decode_from, holds_more
 from kafkapy.protocol.errors import DecodeError, OverBudgetError
-from kafkapy.protocol.frames import RequestHeader, parse_request_header, response_parts
+from kafkapy.protocol.frames import RequestHeader, parse_request_header, response_parts, with_throttle_time
 from kafkapy.protocol.types import Part
+
+if TYPE_CHECKING:
+    from kafkapy.quotas.managers import QuotaManagers
 
 MAX_PIPELINED: Final = 256
 """The most unanswered requests of one connection."""
@@ -59,6 +65,13 @@ class Client(Payer, Protocol):
 
     def go_on(self) -> None:
         """Handle the requests that waited for an answer."""
+
+    def pause(self) -> None:
+        """Read no more bytes until it goes on, unless a request is partly received."""
+
+    @property
+    def principal(self) -> str:
+        """The identity of its client."""
 
     def release_read(self) -> None:
         """Give back the memory that answers were charged, once all are made and read."""
@@ -109,21 +122,38 @@ class _Request:
             self.future.cancel()
 
 
+class _Throttle:
+    """The time until which a client is throttled."""
+
+    __slots__ = ("timer", "until")
+
+    def __init__(self, until: float, timer: asyncio.TimerHandle) -> None:
+        self.until = until
+        self.timer = timer
+
+
 class RequestsInFlight:
     """The unanswered requests of a connection, oldest first."""
 
-    __slots__ = ("_connection", "_muting", "_pipelined_bytes", "_requests", "_shared")
+    __slots__ = ("_connection", "_muting", "_pipelined_bytes", "_requests", "_shared", "_throttle")
 
     def __init__(self, connection: Client, shared: Shared) -> None:
         self._connection = connection
         self._shared = shared
         self._requests: deque[_Request] = deque()
-        self._muting: _Request | None = None
-        """The request that must be answered before the next is handled."""
+        self._muting: _Request | _Throttle | None = None
+        """The request that must be answered, or the time that must pass, before the next is handled."""
+        self._throttle: _Throttle | None = None
+        """The time until which the client is throttled, if it is."""
         self._pipelined_bytes = 0
 
     def __len__(self) -> int:
         return len(self._requests)
+
+    @property
+    def is_throttled(self) -> bool:
+        """Whether the client is throttled now."""
+        return self._throttle is not None
 
     def may_handle(self) -> bool:
         """Whether another request may be handled now."""
@@ -146,6 +176,8 @@ class RequestsInFlight:
             else:
                 request.abandon()
         self._requests.clear()
+        if self._throttle is not None:
+            self._throttle.timer.cancel()
 
     # --- handling -----------------------------------------------------------------------------------------
 
@@ -175,7 +207,7 @@ class RequestsInFlight:
         elif type(response) is endpoint.response_class or type(response) is list:
             self._answer_now(header, endpoint, response)
         else:
-            waiting = _Request(header, endpoint)
+            waiting = self._new_request(header, endpoint)
             if connection.frame_is_kept:
                 waiting.kept_bytes = len(frame)
                 self._shared.buffered_bytes += len(frame)
@@ -200,12 +232,18 @@ class RequestsInFlight:
         if not self._requests and not is_long:
             self._end(header, response)
             return
-        request = _Request(header, endpoint)
+        request = self._new_request(header, endpoint)
         self._requests.append(request)
         if is_long:
             self._encode(request, response)
         else:
             request.response, request.ready = response, True
+
+    def _new_request(self, header: RequestHeader, endpoint: Endpoint) -> _Request:
+        """The state of a request that is not answered at once."""
+        if self._shared.quotas is not None:
+            header.spent = time.monotonic() - header.arrived_at
+        return _Request(header, endpoint)
 
     def _refuse(self, header: RequestHeader) -> None:
         """Answer a request without a handler, or close the connection."""
@@ -223,7 +261,7 @@ class RequestsInFlight:
             request.pipelined = True
             self._pipelined_bytes += request.header.nbytes
             self._watch(request, response.answer)
-            if response.expected is not None:
+            if response.expected is not None and self._shared.quotas is None:
                 self._shared.loop.call_soon(self._encode_ahead, request, response.expected)
         else:
             self._muting = request
@@ -231,6 +269,8 @@ class RequestsInFlight:
 
     def _watch(self, request: _Request, response: Awaitable[Any] | Watch) -> None:
         if not isinstance(response, Watch):
+            if self._shared.quotas is not None and isinstance(response, Coroutine):
+                response = self._shared.quotas.timed(response, request.header)
             response = asyncio.ensure_future(response, loop=self._shared.loop)
         request.future = response
         response.add_done_callback(partial(self._answered, request))
@@ -256,7 +296,7 @@ class RequestsInFlight:
     def _answered(self, request: _Request, future: asyncio.Future[Any] | Watch) -> None:
         """Take the result of a request that waited: its answer, or another awaitable."""
         if self._muting is request:
-            self._muting = None
+            self._muting = self._throttle
         request.future = None
         try:
             response = future.result()
@@ -300,6 +340,49 @@ class RequestsInFlight:
         All requests that were handled end here. `header` has the size of the request and when it arrived;
         `response` has its error, unless it was encoded ahead.
         """
+        quotas = self._shared.quotas
+        if quotas is None:
+            self._send(header, response)
+        else:
+            response = self._apply_quotas(quotas, header, response)
+            began = time.monotonic()
+            self._send(header, response)
+            quotas.note_time(self._connection.principal, header, time.monotonic() - began)
+
+    def _apply_quotas(self, quotas: QuotaManagers, header: RequestHeader, response: Any) -> Any:
+        """Throttle the client if it exceeds a quota; return the response, which says for how long."""
+        throttle_ms = quotas.throttle_ms(self._connection.principal, header, response)
+        if throttle_ms <= 0 or self._connection.closed:
+            return response
+        self._begin_throttle(throttle_ms / 1000)
+        if type(response) is list:
+            return with_throttle_time(response, header.api_key, header.api_version, throttle_ms)
+        if hasattr(response, "throttle_time_ms"):
+            response.throttle_time_ms = throttle_ms
+        return response
+
+    def _begin_throttle(self, seconds: float) -> None:
+        """Handle no request for so long; of several times, the last to end counts."""
+        loop, throttle = self._shared.loop, self._throttle
+        until = loop.time() + seconds
+        if throttle is not None:
+            if until <= throttle.until:
+                return
+            throttle.timer.cancel()
+        self._throttle = _Throttle(until, loop.call_later(seconds, self._end_throttle))
+        if self._muting is throttle:
+            self._muting = self._throttle
+        if throttle is None:
+            loop.call_soon(self._connection.pause)  # when it is known whether a request is partly received
+
+    def _end_throttle(self) -> None:
+        if self._muting is self._throttle:
+            self._muting = None
+        self._throttle = None
+        self._connection.go_on()
+
+    def _send(self, header: RequestHeader, response: Any) -> None:
+        """Encode the answer and send it."""
         if response is None:
             if self._connection.charged:
                 self._connection.release_read()

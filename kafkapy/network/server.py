@@ -23,6 +23,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import heapq
 import logging
 import socket
 from collections.abc import Callable, Iterable
@@ -46,6 +47,8 @@ from kafkapy.storage.disk.errors import is_exhausted, what_is_lacking
 SWEEP_SECONDS: Final = 0.5
 RECEIVE_RATE: Final = 16 << 10
 ACCEPTS_AT_ONCE: Final = 64
+MOST_HELD: Final = 256
+"""The most connections beyond the rate of their address that are held; more are closed at once."""
 _PAUSE_SECONDS: Final = 0.1
 """How long clients wait when a connection could not be accepted."""
 
@@ -82,7 +85,10 @@ class Server:
         self._sockets: list[socket.socket] = []
         self._entrances: dict[str, Entrance] = {}
         """By the name of the listener."""
-        self._limits = ConnectionLimits(config, self.shared.now)
+        self.limits = ConnectionLimits(config, self.shared.now)
+        self._held: list[tuple[float, int, socket.socket]] = []
+        """Connections that are beyond the rate of their address: when each is closed; a heap."""
+        self._hold_timer: asyncio.TimerHandle | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._accept_timer: asyncio.TimerHandle | None = None
         self._refused = 0
@@ -99,7 +105,7 @@ class Server:
     def configure(self) -> None:
         """Apply the settings, at the start and after each change."""
         config = self._config
-        self._limits.configure(config)
+        self.limits.configure(config)
         self.shared.max_frame_bytes = config["socket.request.max.bytes"]
         limit: int = config["queued.max.request.bytes"]
         self.shared.max_buffered = limit if limit > 0 else 1 << 62
@@ -157,7 +163,7 @@ class Server:
     def _accept(self, listening: socket.socket, listener: Listener) -> None:
         now = self.loop.time()
         for _ in range(ACCEPTS_AT_ONCE):
-            if (seconds := self._limits.seconds_to_wait(now)) > 0:
+            if (seconds := self.limits.seconds_to_wait(now)) > 0:
                 self._pause_accepting(seconds)
                 return
             try:
@@ -176,7 +182,10 @@ class Server:
                 self._cannot_accept = False
                 logger.info("Connections are accepted again")
             host = address[0].removeprefix("::ffff:")
-            why_not = self._limits.add(host)
+            if (seconds := self.limits.seconds_to_hold(host, now)) > 0:
+                self._hold(sock, now + seconds)
+                continue
+            why_not = self.limits.add(host)
             if why_not is not None:
                 if not self._refused:
                     self._refusing_since = self.loop.time()
@@ -191,12 +200,30 @@ class Server:
                 made = Connection(self.shared, listener, entrance, channel, host, address[1], self._forget)
                 self.connections[made] = None
             except OSError:  # the client is gone, or the kernel cannot watch another descriptor
-                self._limits.remove(host)
+                self.limits.remove(host)
                 sock.close()
+
+    def _hold(self, sock: socket.socket, until: float) -> None:
+        """Close a connection that is beyond the rate of its address, after a while."""
+        if len(self._held) >= MOST_HELD:
+            sock.close()
+            return
+        heapq.heappush(self._held, (until, sock.fileno(), sock))
+        if self._hold_timer is None or until < self._hold_timer.when():
+            if self._hold_timer is not None:
+                self._hold_timer.cancel()
+            self._hold_timer = self.loop.call_at(until, self._let_go)
+
+    def _let_go(self) -> None:
+        """Close the connections that were held for long enough."""
+        now = self.loop.time()
+        while self._held and self._held[0][0] <= now:
+            heapq.heappop(self._held)[2].close()
+        self._hold_timer = self.loop.call_at(self._held[0][0], self._let_go) if self._held else None
 
     def _forget(self, connection: Connection) -> None:
         self.connections.pop(connection, None)
-        self._limits.remove(connection.peer_host)
+        self.limits.remove(connection.peer_host)
         if self._gone is not None and not self.connections:
             self._gone.set()
 
@@ -280,8 +307,12 @@ class Server:
     def close(self) -> None:
         """Close everything at once."""
         self.stop_accepting()
-        if self._sweep_timer is not None:
-            self._sweep_timer.cancel()
+        for timer in (self._sweep_timer, self._hold_timer):
+            if timer is not None:
+                timer.cancel()
+        for _, _, sock in self._held:
+            sock.close()
+        self._held.clear()
         for connection in tuple(self.connections):
             connection.close()
 

@@ -8,7 +8,7 @@ Small requests are still handled in the shared buffer.
 from __future__ import annotations
 
 import asyncio
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkapy.loop.cold_reads import ColdReads
 from kafkapy.loop.validation import Validation
@@ -17,6 +17,9 @@ from kafkapy.network.dispatcher import Dispatcher
 from kafkapy.network.handshakes import Handshakes
 from kafkapy.network.rounds import Rounds
 from kafkapy.network.unknown_protocols import Complaints
+
+if TYPE_CHECKING:
+    from kafkapy.quotas.managers import QuotaManagers
 
 SHARED_BUFFER: Final = 256 << 10
 _RETAINED_FRACTION: Final = 4
@@ -60,6 +63,8 @@ class Shared:
         """The memory of answers that are being made or are not read yet."""
         self.complaints = Complaints()
         """The clients that the log has named because they do not speak Kafka's protocol."""
+        self.quotas: QuotaManagers | None = None
+        """The quotas of clients; None while there are none."""
         self.max_frame_bytes = 0
         """The frame limit with which connections begin: socket.request.max.bytes."""
         self.max_buffered = 0

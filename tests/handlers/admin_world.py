@@ -28,9 +28,10 @@ from kafkapy.metadata.tree_changes import TreeChanges
 from kafkapy.metadata.znodes import Endpoint
 from kafkapy.protocol.codec import decode, encode
 from kafkapy.protocol.errors import ErrorCode, KafkaError
-from kafkapy.protocol.frames import decode_response
+from kafkapy.protocol.frames import RequestHeader, decode_response
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.types import TopicPartition
+from kafkapy.quotas.managers import QuotaManagers
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.log.log_config import LogConfig
 
@@ -116,6 +117,7 @@ class AdminWorld:
         self.encoded_metadata = EncodedAnswers()
         self.node_id = NODE_ID
         self.clustered = False
+        self.quotas: QuotaManagers | None = None
         self.offline_replicas: dict[tuple[str, int], tuple[int, ...]] = {}
         self.new_topics: list[Topic] = []
         """Those of which only the controller has told."""
@@ -127,6 +129,8 @@ class AdminWorld:
             listener=SimpleNamespace(name="PLAINTEXT"),
             local_host="10.1.2.3",
             charge=lambda values: True,
+            is_this_broker=False,
+            principal="User:ANONYMOUS",
         )
 
     async def start(self) -> None:
@@ -157,7 +161,8 @@ class AdminWorld:
         endpoint = handlers.endpoint(request.KEY)
         assert endpoint.api.min_version <= version <= endpoint.api.max_version
         received = decode(type(request), encode(request, version), version)
-        context = RequestContext(cast("Any", self), self.connection, request.KEY, version, 7, "tests")
+        header = RequestHeader(request.KEY, version, 7, "tests")
+        context = RequestContext(cast("Any", self), self.connection, request.KEY, version, 7, "tests", header)
         response = endpoint.handle(context, received)
         if isinstance(response, GeneratorType):
             response = await self.turns.finish(response)

@@ -34,7 +34,13 @@ from kafkapy.metadata.znodes import Endpoint
 from kafkapy.network.answers import Pipelined
 from kafkapy.protocol import codec
 from kafkapy.protocol.errors import ErrorCode
-from kafkapy.protocol.frames import decode_response, encode_request, parse_request_header, response_parts
+from kafkapy.protocol.frames import (
+    RequestHeader,
+    decode_response,
+    encode_request,
+    parse_request_header,
+    response_parts,
+)
 from kafkapy.protocol.messages import request_class
 from kafkapy.protocol.messages.alter_partition import (
     AlterPartitionRequest,
@@ -197,6 +203,8 @@ class RigSettings(ReplicationSettings):
 class Node:
     """One broker of the cluster."""
 
+    quotas = None
+
     def __init__(self, rig: Rig, node_id: int, root: Path, durability: Durability) -> None:
         self.rig, self.node_id = rig, node_id
         self.files = HeldFiles()
@@ -329,7 +337,8 @@ class Node:
             local_host="here",
             listener=SimpleNamespace(name=LISTENER),
         )
-        context = RequestContext(self, connection, request.KEY, version, 0, "test")  # type: ignore[arg-type]
+        header = RequestHeader(request.KEY, version, 0, "test")
+        context = RequestContext(self, connection, request.KEY, version, 0, "test", header)  # type: ignore[arg-type]
         response = handlers.endpoint(request.KEY).handle(context, request)
         if hasattr(response, "send") and hasattr(response, "gi_frame"):
             response = await self.turns.finish(response)

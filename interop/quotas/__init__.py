@@ -1,0 +1,1 @@
+"""Quotas, judged by Apache Kafka's own classes."""

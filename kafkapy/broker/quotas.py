@@ -1,0 +1,123 @@
+"""The quotas of a broker follow the metadata.
+
+Their parts are loaded when the first quota is set, and dropped with the last one: a broker without quotas
+only tests whether there are some. An operator's callback is there from the start, and stays.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from kafkapy.configs.config import BrokerConfig
+from kafkapy.configs.keys import ConfigError
+from kafkapy.configs.quotas import CONNECTION_RATE, OF_USERS_AND_CLIENTS, limit_of
+from kafkapy.metadata.image import MetadataImage
+from kafkapy.metadata.quotas import IP, ClientQuotas
+from kafkapy.network.server import Server
+from kafkapy.operator_class import UnusableClassError, find_class, one_line
+
+if TYPE_CHECKING:
+    from kafkapy.quotas import ClientQuotaCallback
+
+CALLBACK: Final = "client.quota.callback.class"
+
+logger = logging.getLogger(__name__)
+
+
+class BrokerQuotas:
+    """Makes the quotas of clients while there are some, and keeps them as the metadata has them."""
+
+    def __init__(
+        self, config: BrokerConfig, server: Server, callback: ClientQuotaCallback | None, node_id: int
+    ) -> None:
+        """`callback` is the operator's, if there is one."""
+        self._config = config
+        self._node_id = node_id
+        self._shared = server.shared
+        self._limits = server.limits
+        self._callback = callback
+        self._applied = ClientQuotas()
+        """What the managers have."""
+
+    def follow(self, _old: MetadataImage, new: MetadataImage) -> None:
+        """Take the quotas of a new image."""
+        if new.client_quotas is not self._applied:
+            self._apply(new.client_quotas)
+        if self._callback is not None:
+            self._follow_cluster(new)
+
+    def _apply(self, quotas: ClientQuotas) -> None:
+        shared = self._shared
+        if self._callback is not None or _has_quotas(quotas):
+            if shared.quotas is None:
+                from kafkapy.quotas.managers import QuotaManagers, Windows
+
+                shared.quotas = QuotaManagers(Windows.of(self._config), self._callback)
+                self._applied = ClientQuotas()
+            shared.quotas.follow(self._applied, quotas)
+        else:
+            shared.quotas = None
+        self._applied = quotas
+        self._limits.set_rates(_connection_rates(quotas))
+
+    def close(self) -> None:
+        """Close the operator's callback."""
+        if self._callback is not None:
+            try:
+                self._callback.close()
+            except Exception:
+                logger.exception("The class of %s cannot be closed", CALLBACK)
+
+    def _follow_cluster(self, image: MetadataImage) -> None:
+        from kafkapy.quotas import Cluster
+
+        assert self._shared.quotas is not None
+        leaders = {
+            topic.name: {index: partition.leader for index, partition in enumerate(topic.partitions)}
+            for topic in image.topics.values()
+        }
+        self._shared.quotas.follow_cluster(Cluster(leaders, self._node_id))
+
+
+def _has_quotas(quotas: ClientQuotas) -> bool:
+    return any(
+        name in configs
+        for entity, configs in quotas.configs.items()
+        if configs and entity[0][0] != IP
+        for name in OF_USERS_AND_CLIENTS
+    )
+
+
+def _connection_rates(quotas: ClientQuotas) -> Mapping[str | None, float]:
+    """The connections that may be made in a second, by address; None: by all others."""
+    return {
+        entity[0][1]: rate
+        for entity, configs in quotas.configs.items()
+        if entity[0][0] == IP and (rate := limit_of(configs.get(CONNECTION_RATE))) is not None
+    }
+
+
+def load_callback(config: BrokerConfig) -> ClientQuotaCallback | None:
+    """The operator's callback, configured; None if there is none.
+
+    Raises:
+        ConfigError: it cannot be used.
+    """
+    name = (config[CALLBACK] or "").strip()
+    if not name:
+        return None
+    from kafkapy.quotas import ClientQuotaCallback
+
+    try:
+        callback: ClientQuotaCallback = find_class(CALLBACK, name, ClientQuotaCallback)()
+        callback.configure(dict(config.originals))
+    except UnusableClassError as error:
+        raise ConfigError(str(error)) from None
+    except BaseException as error:  # SystemExit too: it is the operator's code
+        raise ConfigError(
+            f"{CALLBACK}={name}: the class cannot be configured: {one_line(error)}; correct its settings, or"
+            " remove this one"
+        ) from None
+    return callback

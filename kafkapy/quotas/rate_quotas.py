@@ -1,0 +1,60 @@
+"""The quotas that limit a rate: of bytes produced, of bytes fetched, of time.
+
+What is recorded counts in full, and the client is throttled if the rate is above its quota then: for as long
+as the rate takes to fall to it, if nothing else is recorded.
+
+Source: ClientQuotaManager, ClientRequestQuotaManager.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from kafkapy.quotas import ClientQuotaCallback, ClientQuotaType
+from kafkapy.quotas.rate import Rate
+from kafkapy.quotas.sensors import Sensors
+
+
+class RateQuotas:
+    """The quotas of one type."""
+
+    def __init__(
+        self,
+        quota_type: ClientQuotaType,
+        callback: ClientQuotaCallback,
+        windows: int,
+        seconds: int,
+        *,
+        keeps_tags: bool,
+        is_bounded: bool = False,
+    ) -> None:
+        """Measure over `windows` windows of `seconds` each.
+
+        `keeps_tags` is that of `Sensors`. With `is_bounded`, nobody is throttled for longer than a window.
+        """
+        self.sensors = Sensors(
+            quota_type, callback, partial(Rate, windows, seconds * 1000), keeps_tags=keeps_tags
+        )
+        self._most_ms = seconds * 1000 if is_bounded else None
+        self._most_seconds = (windows - 1) * seconds
+
+    def record(self, principal: str, client_id: str, value: float, now_ms: int) -> int:
+        """Record `value` of a client; return for how many milliseconds it is throttled."""
+        sensor = self.sensors.of(principal, client_id, now_ms)
+        if sensor is None:
+            return 0
+        assert sensor.limit is not None
+        sensor.measured.record(value, now_ms)
+        throttle_ms = sensor.measured.throttle_ms(sensor.limit, now_ms)
+        return throttle_ms if self._most_ms is None else min(throttle_ms, self._most_ms)
+
+    def note(self, principal: str, client_id: str, value: float, now_ms: int) -> None:
+        """Record `value`, which is negative to take something back, without an effect on this request."""
+        sensor = self.sensors.of(principal, client_id, now_ms)
+        if sensor is not None:
+            sensor.measured.record(value, now_ms)
+
+    def most_at_once(self, principal: str, client_id: str, now_ms: int) -> float | None:
+        """The largest value for which a client is not throttled after a pause; None: any."""
+        sensor = self.sensors.of(principal, client_id, now_ms)
+        return None if sensor is None or sensor.limit is None else sensor.limit * self._most_seconds

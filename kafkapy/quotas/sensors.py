@@ -1,0 +1,158 @@
+"""What is measured of the clients that share a quota, and the quota itself.
+
+Clients choose their client ids, so the number of sensors is bounded: beyond MOST, the one that was used the
+longest time ago is forgotten, as is one that was not used for an hour. A client that is forgotten begins
+anew, with nothing recorded. Of an id that is longer than LONGEST, a digest is kept.
+
+Source: Kafka's ClientQuotaManager.getOrCreateQuotaSensors.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Final, Generic, TypeVar
+
+from kafkapy.quotas import ClientQuotaCallback, ClientQuotaType
+
+MOST: Final = 10_000
+"""The most sensors of one type of quota."""
+
+IDLE_MS: Final = 3_600_000
+"""After so long without use, a sensor is forgotten (InactiveSensorExpirationTimeSeconds)."""
+
+LONGEST: Final = 256
+"""The most characters of a name that are kept as they are."""
+
+_LEAST: Final = 1e-9
+"""A quota of nothing, by which can be divided."""
+
+_QUIET_MS: Final = 60_000
+"""How long the log is silent after the failure of a callback."""
+
+_Key = tuple[tuple[str, str], ...]
+S = TypeVar("S")
+
+logger = logging.getLogger(__name__)
+
+
+class Sensor(Generic[S]):
+    """What is measured of the clients that share one quota."""
+
+    __slots__ = ("limit", "measured", "tags", "used_ms")
+
+    def __init__(self, tags: Mapping[str, str], measured: S) -> None:
+        self.tags = tags
+        self.measured = measured
+        self.limit: float | None = None
+        """Their quota; None: they are not limited."""
+        self.used_ms = 0
+        """When it was used last."""
+
+
+class Sensors(Generic[S]):
+    """The sensors of one type of quota."""
+
+    def __init__(
+        self,
+        quota_type: ClientQuotaType,
+        callback: ClientQuotaCallback,
+        measure: Callable[[], S],
+        *,
+        keeps_tags: bool,
+    ) -> None:
+        """`measure` makes what measures.
+
+        With `keeps_tags`, the tags of a client change only with `update`; otherwise the callback is asked for
+        them each time.
+        """
+        self._quota_type = quota_type
+        self._callback = callback
+        self._measure = measure
+        self._keeps_tags = keeps_tags
+        self._sensors: OrderedDict[_Key, Sensor[S]] = OrderedDict()
+        """Those that were used last are last."""
+        self._keys: dict[tuple[str, str], _Key] = {}
+        """The keys of principals and client ids, where tags are kept."""
+        self._failed_ms: int | None = None
+        """When the log last had a failure of the callback."""
+
+    def __len__(self) -> int:
+        return len(self._sensors)
+
+    def of(self, principal: str, client_id: str, now_ms: int) -> Sensor[S] | None:
+        """The sensor of a client that is limited; None if it is not."""
+        key = self._keys.get((principal, client_id))
+        sensor = None if key is None else self._sensors.get(key)
+        if sensor is None:
+            sensor = self._find(principal, client_id, now_ms)
+        else:
+            assert key is not None
+            self._sensors.move_to_end(key)
+        if sensor is None or sensor.limit is None:
+            return None
+        sensor.used_ms = now_ms
+        return sensor
+
+    def update(self, now_ms: int) -> None:
+        """Ask for the limits again: quotas have changed."""
+        self._keys.clear()
+        for sensor in self._sensors.values():
+            sensor.limit = self._limit(sensor.tags, now_ms)
+
+    def _find(self, principal: str, client_id: str, now_ms: int) -> Sensor[S] | None:
+        try:
+            if self._callback.quota_reset_required(self._quota_type):
+                self.update(now_ms)
+            tags = self._callback.quota_metric_tags(self._quota_type, principal, client_id)
+            key = tuple(sorted((name, _short(value)) for name, value in tags.items()))
+        except Exception as error:
+            self._log_failure(error, now_ms)
+            return None
+        if self._keeps_tags and len(principal) <= LONGEST and len(client_id) <= LONGEST:
+            if len(self._keys) >= MOST:
+                self._keys.clear()
+            self._keys[principal, client_id] = key
+        sensor = self._sensors.get(key)
+        if sensor is not None:
+            self._sensors.move_to_end(key)
+            return sensor
+        limit = self._limit(tags, now_ms)
+        self._make_room(now_ms)
+        kept = {name: _short(value) for name, value in tags.items()}
+        sensor = self._sensors[key] = Sensor(kept, self._measure())
+        sensor.limit, sensor.used_ms = limit, now_ms
+        return sensor
+
+    def _make_room(self, now_ms: int) -> None:
+        """Forget the sensors that are not used, and the oldest if there are too many."""
+        while self._sensors:
+            key, oldest = next(iter(self._sensors.items()))
+            if len(self._sensors) < MOST and now_ms - oldest.used_ms < IDLE_MS:
+                return
+            del self._sensors[key]
+
+    def _limit(self, tags: Mapping[str, str], now_ms: int) -> float | None:
+        try:
+            limit = self._callback.quota_limit(self._quota_type, tags)
+            return None if limit is None else max(float(limit), _LEAST)
+        except Exception as error:
+            self._log_failure(error, now_ms)
+            return None
+
+    def _log_failure(self, error: Exception, now_ms: int) -> None:
+        if self._failed_ms is None or now_ms - self._failed_ms >= _QUIET_MS:
+            self._failed_ms = now_ms
+            logger.error(
+                "The class of client.quota.callback.class failed; its clients are not throttled",
+                exc_info=error,
+            )
+
+
+def _short(name: str) -> str:
+    """A name, or the digest of a long one."""
+    if len(name) <= LONGEST:
+        return name
+    return "sha256:" + hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
