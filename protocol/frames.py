@@ -137,9 +137,10 @@ def shared_response(api_key: int, api_version: int, correlation_id: int, body: b
 def with_throttle_time(
     parts: list[Part], api_key: int, api_version: int, throttle_time_ms: int
 ) -> list[Part]:
-    """Return the parts of an encoded response with another throttle time, if its version has one.
+    """Return the parts of an encoded response with another throttle time.
 
-    A large response whose throttle time is not its first field is left as it is: it would have to be decoded.
+    If its version has none, it is left as it is. So is a large response whose throttle time is
+    not its first field: it would have to be decoded.
     """
     schema = codec.schema_of(response_class(api_key))
     fields = [field for field in schema.root.fields if api_version in field.versions]

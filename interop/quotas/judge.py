@@ -25,6 +25,4 @@ def answers(questions: Sequence[str]) -> list[str]:
 
 def table(questions: Sequence[str], answered: Sequence[str]) -> str:
     """The text of the kept figures."""
-    return "".join(
-        f"{question}\t{answer}\n" for question, answer in zip(questions, answered, strict=True)
-    )
+    return "".join(f"{question}\t{answer}\n" for question, answer in zip(questions, answered, strict=True))

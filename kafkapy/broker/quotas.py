@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 class BrokerQuotas:
-    """Makes the quotas of clients while there are some, and keeps them as the metadata has them."""
+    """Has the quotas of clients while there are some, as the metadata has them."""
 
     def __init__(
         self, config: BrokerConfig, server: Server, callback: ClientQuotaCallback | None, node_id: int

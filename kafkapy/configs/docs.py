@@ -75,6 +75,9 @@ _BROKER: Final = {
     "broker.id": "The id of this broker; node.id by its former name.",
     "broker.rack": "Where this broker is, so that replicas can be spread.",
     "connections.max.idle.ms": "How long a connection may be idle before it is closed, in milliseconds.",
+    "client.quota.callback.class": "The Python class, as module:Class, that decides on quotas of clients.",
+    "controller.quota.window.num": "How many windows a rate of changes of topics may save up for.",
+    "controller.quota.window.size.seconds": "How long each of these windows is, in seconds.",
     "default.replication.factor": "The replication factor of topics created without one.",
     "delete.topic.enable": "Whether topics can be deleted.",
     "durability": "What acks=all means: on disk (fsync), or in the page cache as with Apache Kafka (os).",
@@ -93,6 +96,8 @@ _BROKER: Final = {
     "offsets.retention.minutes": "How long a group's offsets are kept after its last member has left.",
     "offsets.topic.num.partitions": "The number of partitions of __consumer_offsets.",
     "queued.max.request.bytes": "Bytes of requests that may be received and not yet handled; -1 is no limit.",
+    "quota.window.num": "Over how many windows the rates of quotas are measured.",
+    "quota.window.size.seconds": "How long each of these windows is, in seconds.",
     "request.receive.timeout.ms": "How long a request may take to arrive, in milliseconds.",
     "socket.request.max.bytes": "The largest request.",
 }

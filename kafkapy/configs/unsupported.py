@@ -134,7 +134,7 @@ NO_EFFECT: Final = (
     "follower.fetch.last.tiered.offset.enable",
     "log.dir.failure.timeout.ms",
     "replica.socket.receive.buffer.bytes",
-    "alter.log.dirs.replication.quota.*",
+    "*.replication.quota.*",
     # Metrics.
     "auto.include.jmx.reporter",
     "kafka.metrics.*",

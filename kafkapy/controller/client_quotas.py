@@ -1,4 +1,4 @@
-"""Changes quotas of users, clients and addresses, which are stored but not enforced yet.
+"""Changes quotas of users, clients and addresses.
 
 Source: Kafka's ClientQuotaControlManager, QuotaConfig (KIP-546, KIP-612).
 """
@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import logging
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from kafkapy.configs.quotas import OF_ADDRESSES, OF_USERS_AND_CLIENTS, quota_text, quotas
+from kafkapy.configs.quotas import OF_ADDRESSES, OF_USERS_AND_CLIENTS, quota_text
 from kafkapy.controller.entity_nodes import ENTITIES_AT_ONCE, EntityNodes
-from kafkapy.logs.text import listed
 from kafkapy.metadata.quotas import CLIENT_ID, IP, USER, QuotaEntity, quota_entity
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 
-logger = logging.getLogger(__name__)
 
 _HIGHEST: Final = {"INT": 2**31 - 1, "LONG": 2**63 - 1}
 _TOLERANCE: Final = 1e-6
@@ -93,10 +90,7 @@ class ClientQuotaAdmin:
         return configs
 
     async def _commit(self, accepted: Sequence[tuple[QuotaEntity, Sequence[QuotaChange]]]) -> None:
-        wanted = {entity: self._configs(entity, changes) for entity, changes in accepted}
-        changed = await self._nodes.commit(wanted)
-        if raised := [_shown(entity) for entity, configs in changed.items() if quotas(configs)]:
-            logger.warning("Quotas are kept and not enforced yet: %s", listed(raised))
+        await self._nodes.commit({entity: self._configs(entity, changes) for entity, changes in accepted})
 
 
 def _entity(alteration: Alteration) -> QuotaEntity:
@@ -158,10 +152,6 @@ def _is_address(text: str | None) -> bool:
         return text is None or bool(ipaddress.ip_address(text))
     except ValueError:
         return False
-
-
-def _shown(entity: QuotaEntity) -> str:
-    return ", ".join(f"{kind} {'<default>' if name is None else name}" for kind, name in entity)
 
 
 def _refused(message: str) -> KafkaError:

@@ -57,10 +57,8 @@ class EntityNodes:
                 some = wanted[start : start + ENTITIES_AT_ONCE]
                 await self._writer.until_current(partial(change, some))
 
-    async def commit(
-        self, wanted: Mapping[QuotaEntity, Mapping[str, str]]
-    ) -> dict[QuotaEntity, Mapping[str, str]]:
-        """Give the nodes these contents; return those that have changed.
+    async def commit(self, wanted: Mapping[QuotaEntity, Mapping[str, str]]) -> None:
+        """Give the nodes these contents.
 
         The caller has the turn of the writer.
 
@@ -75,7 +73,7 @@ class EntityNodes:
             if content != before.configs.get(entity, {})
         }
         if not changes:
-            return {}
+            return
         after = before.with_changes(changes)
         # A user has a node while the user or one of the user's clients has quotas.
         users = {user_above(entity) for entity in changes if len(entity) > 1}
@@ -88,7 +86,6 @@ class EntityNodes:
         await self._notices.commit(operations, paths)
         versions = {operation.path: _version_after(operation) for operation in operations}
         self._writer.publish(image.with_client_quotas(after).with_settings_versions(versions))
-        return {entity: content or {} for entity, content in changes.items()}
 
 
 def _operations(

@@ -436,7 +436,7 @@ class TopicAdmin:
     def _within_quota(
         self, topic_ids: Sequence[Uuid], take: TakePartitions, results: dict[Uuid, KafkaError | None]
     ) -> list[Uuid]:
-        """The topics that the quota of the client lets it delete; the errors of others go to `results`."""
+        """The topics that the client's quota allows to delete; errors go to `results`."""
         allowed = []
         for topic_id in topic_ids:
             topic = self._writer.image.topics_by_id.get(topic_id)

@@ -160,7 +160,10 @@ class FetchRead:
         """
 
     def throttle_by(self, throttle: Callable[[int], int], most: float | None) -> None:
-        """Answer without records if `throttle` of their bytes is not 0; never have more than `most` bytes."""
+        """Answer without records if `throttle` of their bytes is not 0.
+
+        An answer has no more than `most` bytes, if that is given.
+        """
         self._throttle = throttle
         if most is not None:
             self._max_bytes = min(self._max_bytes, int(most))

@@ -7,7 +7,7 @@ Behaviour:
 - Any broker changes them.
 - All changes of an entity are made, or none. Entities are answered in the order asked.
 - An entity that is named twice is refused.
-- Quotas are kept and shown, and not enforced yet. The log says so.
+- Quotas take effect on each broker with its next request (docs/quotas.md).
 - An address is given as such, never as the name of a host.
 - With `validate_only` nothing changes.
 

@@ -7,7 +7,6 @@ Behaviour:
 - Components say what an entity must have: a name, the default, or any of a type. With `strict` it has
   nothing else.
 - Addresses cannot be combined with another type.
-- Quotas are kept and shown, and not enforced yet.
 
 Version notes:
 

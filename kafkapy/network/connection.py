@@ -426,7 +426,7 @@ class Connection:
             return
         if self._stalled or self._waits_for_turn:
             self.is_incomplete = False
-            if unhandled >= READ_AHEAD:
+            if unhandled >= READ_AHEAD or self._requests.is_throttled:
                 self._pause_reading()
                 return
             wanted = READ_AHEAD
@@ -490,8 +490,10 @@ class Connection:
             self._loop.remove_reader(self._fd)
 
     def pause(self) -> None:
-        """Read nothing while the client is throttled, unless a request is partly received."""
-        if self._requests.is_throttled and not self.is_incomplete and not self.closed:
+        """Read nothing while the client is throttled, not even the rest of a request."""
+        if self._requests.is_throttled and not self.closed and self.paused_since is None:
+            self._stalled = self._unhandled > 0
+            self.is_incomplete = False
             self._pause_reading()
 
     def resume_reading(self) -> None:

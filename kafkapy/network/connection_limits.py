@@ -80,9 +80,9 @@ class ConnectionLimits:
         self._rates.set_limits(limits)
 
     def seconds_to_hold(self, address: str, now: float) -> float:
-        """How long a connection of `address` is held before it is closed, as its rate is exceeded; or 0.0.
+        """Return for how long a connection is held and then closed; 0.0: the rate allows it.
 
-        It was counted by `seconds_to_wait`, which is taken back.
+        Otherwise it does not count any more, though `seconds_to_wait` has counted it.
         """
         seconds = 0.0 if self._rates is None else self._rates.seconds_to_wait(address, now)
         if seconds:

@@ -67,7 +67,7 @@ class Client(Payer, Protocol):
         """Handle the requests that waited for an answer."""
 
     def pause(self) -> None:
-        """Read no more bytes until it goes on, unless a request is partly received."""
+        """Read no more bytes until the client is not throttled any more."""
 
     @property
     def principal(self) -> str:
@@ -373,7 +373,7 @@ class RequestsInFlight:
         if self._muting is throttle:
             self._muting = self._throttle
         if throttle is None:
-            loop.call_soon(self._connection.pause)  # when it is known whether a request is partly received
+            loop.call_soon(self._connection.pause)  # after the bytes that are being handled
 
     def _end_throttle(self) -> None:
         if self._muting is self._throttle:

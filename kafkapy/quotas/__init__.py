@@ -41,7 +41,7 @@ class ClientQuotaType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The partitions of a cluster and their leaders, as a callback may use them (Kafka's Cluster)."""
+    """The partitions of a cluster and their leaders, as a callback may use them."""
 
     leaders: Mapping[str, Mapping[int, int]]
     """By topic and partition: the id of the broker that leads it, -1 without one."""

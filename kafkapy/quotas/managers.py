@@ -124,7 +124,7 @@ class QuotaManagers:
     # --- requests -----------------------------------------------------------------------------------------
 
     def throttle_ms(self, principal: str, header: RequestHeader, response: Any) -> int:
-        """Record a request that is answered; return for how many milliseconds its client is throttled.
+        """Record a request that is answered; return how long its client is throttled.
 
         `response` is None without an answer, and a list if it is encoded already. What its handler has
         measured is in it.

@@ -39,7 +39,7 @@ class RateQuotas:
         self._most_seconds = (windows - 1) * seconds
 
     def record(self, principal: str, client_id: str, value: float, now_ms: int) -> int:
-        """Record `value` of a client; return for how many milliseconds it is throttled."""
+        """Record `value` of a client; return for how long it is throttled."""
         sensor = self.sensors.of(principal, client_id, now_ms)
         if sensor is None:
             return 0

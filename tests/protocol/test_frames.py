@@ -10,6 +10,8 @@ import pytest
 
 from kafkapy.protocol import codec, frames
 from kafkapy.protocol.errors import DecodeError
+from kafkapy.protocol.messages import response_class
+from kafkapy.protocol.messages.api_table import API_SCHEMAS
 from kafkapy.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafkapy.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from kafkapy.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
@@ -162,3 +164,22 @@ def test_a_header_of_20_million_tagged_fields_is_refused_at_once() -> None:
 def test_a_broken_response_header_is_a_decode_error(frame: bytes) -> None:
     with pytest.raises(DecodeError):
         frames.decode_response(ApiKey.METADATA, 9, frame)
+
+
+@pytest.mark.parametrize("key", [ApiKey.METADATA, ApiKey.API_VERSIONS, ApiKey.PRODUCE, ApiKey.OFFSET_COMMIT])
+def test_an_encoded_response_gets_another_throttle_time(key: ApiKey) -> None:
+    told = 0
+    for version in range(API_SCHEMAS[key].first_version, API_SCHEMAS[key].last_version + 1):
+        parts = frames.response_parts(key, version, 7, response_class(key)())
+        (whole,) = parts
+        assert isinstance(whole, bytes)
+        head = len(frames.response_frame(key, version, 7, b""))
+        shared = frames.shared_response(key, version, 7, whole[head:])
+        for form in (parts, shared) if key == ApiKey.METADATA else (parts,):
+            patched = frames.with_throttle_time(form, key, version, 1234)
+            frame = b"".join(part for part in patched if isinstance(part, bytes))
+            correlation_id, decoded = frames.decode_response(key, version, frame[4:])
+            assert (correlation_id, len(frame)) == (7, len(whole))
+            told += decoded.throttle_time_ms == 1234  # type: ignore[attr-defined]
+            assert (decoded.throttle_time_ms == 0) == (frame == whole)  # type: ignore[attr-defined]
+    assert told >= 4
