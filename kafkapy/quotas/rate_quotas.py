@@ -49,7 +49,7 @@ class RateQuotas:
         return throttle_ms if self._most_ms is None else min(throttle_ms, self._most_ms)
 
     def note(self, principal: str, client_id: str, value: float, now_ms: int) -> None:
-        """Record `value`, which is negative to take something back, without an effect on this request."""
+        """Record `value`, which may be negative, without an effect on this request."""
         sensor = self.sensors.of(principal, client_id, now_ms)
         if sensor is not None:
             sensor.measured.record(value, now_ms)

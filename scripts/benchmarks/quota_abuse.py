@@ -1,0 +1,188 @@
+"""A client that offers twenty times its quota, and what its neighbour notices of it.
+
+The abuser has four connections in a process of its own. Only the broker holds it back, as it does not
+heed throttle times. What it is answered counts from its first request on, with the burst that a quota allows
+after a pause.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from kafkapy.protocol.frames import decode_response, encode_request
+from kafkapy.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntryData,
+    EntityData,
+    OpData,
+)
+from kafkapy.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kafkapy.protocol.messages.metadata import MetadataRequest
+from kafkapy.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from kafkapy.protocol.records import Record, build_batch
+from kafkapy.protocol.types import ApiKey
+from scripts.benchmarks.latency import LoneRecords
+from scripts.benchmarks.load import Figures, Target
+from scripts.benchmarks.meter import percentiles
+from scripts.benchmarks.other_process import AtWork, running
+from scripts.benchmarks.wire import ask, exchange
+from tests.servers.probe import parse_address
+
+WINDOWS: Final = 30
+"""Of a second each."""
+TIMES: Final = 20
+"""How many times its quota the abuser offers."""
+BYTE_RATE: Final = 1_000_000
+PERCENTAGE: Final = 5
+
+_CONNECTIONS: Final = 4
+_BATCH: Final = 20_000
+_PRODUCE_VERSION: Final = 9
+_FETCH_VERSION: Final = 11
+_METADATA_VERSION: Final = 9
+
+_QUOTAS: Final = {
+    "produce": ("producer_byte_rate", BYTE_RATE),
+    "fetch": ("consumer_byte_rate", BYTE_RATE),
+    "request": ("request_percentage", PERCENTAGE),
+}
+
+
+def beside(kind: str) -> Callable[[Target, float], Figures]:
+    """Load: one producer, without the abuser and beside it."""
+
+    def run(target: Target, scale: float) -> Figures:
+        windows = max(int(WINDOWS * scale), 3)
+        topic = target.new_topic(1)
+        _fill(target, topic)
+        _set_quota(target, kind, _abuser(topic))
+        records = LoneRecords(target.bootstrap_servers, target.new_topic(1))
+        calm = records.produce_for(10 * scale)
+        idle = target.stopwatch()
+        time.sleep(2 * scale)
+        idle_share = idle.cost().cpu_seconds / (2 * scale)
+        with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+            told = Path(folder, "told.json")
+            with running(_abuse, target.bootstrap_servers, topic, kind, str(windows), str(told)) as process:
+                watch = target.stopwatch()
+                busy = records.produce_until(lambda: not process.is_alive())
+                cost = watch.cost()
+            answered = json.loads(told.read_text())
+        figures = {**percentiles(busy), **percentiles(calm, " without it")}
+        figures["times p99"] = figures["p99 ms"] / figures["p99 ms without it"]
+        figures["longest throttle time, s"] = answered["throttle_ms"] / 1000
+        if kind == "request":
+            figures["requests/s"] = answered["amount"] / windows
+            figures["CPU of the broker, %"] = (cost.cpu_seconds / cost.seconds - idle_share) * 100
+        else:
+            figures["share of the quota"] = answered["amount"] / windows / BYTE_RATE
+        return figures
+
+    return run
+
+
+def _fill(target: Target, topic: str) -> None:
+    with target.connect() as connection:
+        for _ in range(2 * BYTE_RATE // _BATCH):
+            ask(connection, _produce(topic, "bench"))
+
+
+def _abuser(topic: str) -> str:
+    """The client id of the abuser: a new one for each topic, so that it has used nothing."""
+    return f"abuser-of-{topic}"
+
+
+def _set_quota(target: Target, kind: str, client_id: str) -> None:
+    name, value = _QUOTAS[kind]
+    entity = [EntityData(entity_type="client-id", entity_name=client_id)]
+    operation = OpData(key=name, value=value, remove=False)
+    entry = AlterClientQuotasRequestEntryData(entity=entity, ops=[operation])
+    with target.connect() as connection:
+        (answer,) = exchange(connection, AlterClientQuotasRequest(entries=[entry]), 1).entries
+    if answer.error_code:
+        raise RuntimeError(answer.error_message)
+
+
+def _produce(topic: str, client_id: str) -> bytes:
+    batch = bytes(build_batch([Record(value=os.urandom(_BATCH))]))
+    data = [TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=batch)])]
+    request = ProduceRequest(acks=1, timeout_ms=30_000, topic_data=data)
+    return encode_request(request, _PRODUCE_VERSION, 7, client_id)
+
+
+def _fetch(topic: str) -> bytes:
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=_BATCH + 1000)
+    wanted = [FetchTopic(topic=topic, partitions=[partition])]
+    request = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=_BATCH + 1000, topics=wanted)
+    return encode_request(request, _FETCH_VERSION, 7, _abuser(topic))
+
+
+# --- in a process of its own --------------------------------------------------------------------------------
+
+
+def _abuse(at_work: AtWork, bootstrap_servers: str, topic: str, kind: str, windows: str, told: str) -> None:
+    """Offer TIMES the quota for so many windows; write what was answered."""
+    requests = {
+        "produce": _produce(topic, _abuser(topic)),
+        "fetch": _fetch(topic),
+        "request": encode_request(MetadataRequest(topics=None), _METADATA_VERSION, 7, _abuser(topic)),
+    }
+    counted: Counter[str] = Counter()
+    lock = threading.Lock()
+    connections = [socket.create_connection(parse_address(bootstrap_servers)) for _ in range(_CONNECTIONS)]
+    at_work.set()
+    end = time.monotonic() + int(windows)
+    pause = _CONNECTIONS * _BATCH / (TIMES * BYTE_RATE) if kind != "request" else 0.0
+
+    def offer(connection: socket.socket) -> None:
+        due = time.monotonic()
+        while (left := end - time.monotonic()) > 0:
+            connection.settimeout(left)
+            try:
+                amount, throttle_ms = _read(kind, ask(connection, requests[kind]), len(requests[kind]) - 4)
+            except TimeoutError:
+                return
+            with lock:
+                counted["amount"] += amount
+                counted["throttle_ms"] = max(counted["throttle_ms"], throttle_ms)
+            due = max(due + pause, time.monotonic() - pause)
+            time.sleep(max(due - time.monotonic(), 0))
+
+    threads = [threading.Thread(target=offer, args=(connection,)) for connection in connections]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    Path(told).write_text(json.dumps(counted))
+
+
+def _read(kind: str, frame: bytes, sent: int) -> tuple[int, int]:
+    """What an answer counts, and its throttle time."""
+    if kind == "produce":
+        _, produced = decode_response(ApiKey.PRODUCE, _PRODUCE_VERSION, frame)
+        assert isinstance(produced, ProduceResponse)
+        if produced.responses[0].partition_responses[0].error_code:
+            raise RuntimeError("a batch was refused")
+        return sent, produced.throttle_time_ms
+    if kind == "fetch":
+        _, fetched = decode_response(ApiKey.FETCH, _FETCH_VERSION, frame)
+        assert isinstance(fetched, FetchResponse)
+        data = [each for topic in fetched.responses for each in topic.partitions]
+        nbytes = sum(len(each.records) for each in data if isinstance(each.records, (bytes, memoryview)))
+        return nbytes, fetched.throttle_time_ms
+    _, described = decode_response(ApiKey.METADATA, _METADATA_VERSION, frame)
+    return 1, int(described.throttle_time_ms)  # type: ignore[attr-defined]

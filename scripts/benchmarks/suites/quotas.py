@@ -1,0 +1,27 @@
+"""What a client at twenty times its quota gets, and what its neighbour notices of it (R19).
+
+scripts/bench quotas                               all loads, kafkapy (durability=os) and Apache Kafka
+scripts/bench quotas --load produce --repeat 1 --scale 0.2 --server kafkapy            one load, shorter
+
+The abuser has four connections. The neighbour, with another client id, has each record of 100 bytes
+acknowledged before it sends the next. Complete, the abuser is at work for 30 windows of a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from scripts.benchmarks.comparison import compare_one_server
+from scripts.benchmarks.load import Load
+from scripts.benchmarks.quota_abuse import beside
+
+LOADS: Final = {
+    "produce": Load("a producer at twenty times its quota of 1 MB/s", beside("produce"), warm_up=0),
+    "fetch": Load("a consumer at twenty times its quota of 1 MB/s", beside("fetch"), warm_up=0),
+    "request": Load("requests without end, with a quota of 5 % of the time", beside("request"), warm_up=0),
+}
+
+
+def main(options: Sequence[str]) -> int:
+    return compare_one_server(__name__, __doc__, options, LOADS)
