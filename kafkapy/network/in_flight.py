@@ -341,12 +341,27 @@ class RequestsInFlight:
         `response` has its error, unless it was encoded ahead.
         """
         quotas = self._shared.quotas
-        if quotas is None:
-            self._send(header, response)
-        else:
+        if quotas is not None:
             response = self._apply_quotas(quotas, header, response)
             began = time.monotonic()
-            self._send(header, response)
+        if response is None:
+            if self._connection.charged:
+                self._connection.release_read()
+            return
+        parts = response
+        if type(response) is not list:
+            try:
+                parts = response_parts(header.api_key, header.api_version, header.correlation_id, response)
+            except Exception:
+                logger.exception(
+                    "The answer to %s (API key %d) could not be encoded", self._connection, header.api_key
+                )
+                self._connection.close()
+                return
+        self._connection.send(parts)
+        if self._connection.charged:
+            self._connection.release_read()
+        if quotas is not None:
             quotas.note_time(self._connection.principal, header, time.monotonic() - began)
 
     def _apply_quotas(self, quotas: QuotaManagers, header: RequestHeader, response: Any) -> Any:
@@ -380,26 +395,6 @@ class RequestsInFlight:
             self._muting = None
         self._throttle = None
         self._connection.go_on()
-
-    def _send(self, header: RequestHeader, response: Any) -> None:
-        """Encode the answer and send it."""
-        if response is None:
-            if self._connection.charged:
-                self._connection.release_read()
-            return
-        parts = response
-        if type(response) is not list:
-            try:
-                parts = response_parts(header.api_key, header.api_version, header.correlation_id, response)
-            except Exception:
-                logger.exception(
-                    "The answer to %s (API key %d) could not be encoded", self._connection, header.api_key
-                )
-                self._connection.close()
-                return
-        self._connection.send(parts)
-        if self._connection.charged:
-            self._connection.release_read()
 
 
 def _drop_answer(request: _Request) -> None:

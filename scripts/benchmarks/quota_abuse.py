@@ -1,8 +1,8 @@
 """A client that offers twenty times its quota, and what its neighbour notices of it.
 
 The abuser has four connections in a process of its own. Only the broker holds it back, as it does not
-heed throttle times. What it is answered counts from its first request on, with the burst that a quota allows
-after a pause.
+heed throttle times. What it is answered counts from its first request on, with the bursts that a quota
+allows: one in eleven windows. So the load takes a multiple of these.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ from scripts.benchmarks.other_process import AtWork, running
 from scripts.benchmarks.wire import ask, exchange
 from tests.servers.probe import parse_address
 
-WINDOWS: Final = 30
-"""Of a second each."""
+PERIODS: Final = 3
+WINDOWS: Final = 11
+"""Those of a quota, of a second each."""
 TIMES: Final = 20
 """How many times its quota the abuser offers."""
 BYTE_RATE: Final = 1_000_000
@@ -66,28 +67,22 @@ def beside(kind: str) -> Callable[[Target, float], Figures]:
     """Load: one producer, without the abuser and beside it."""
 
     def run(target: Target, scale: float) -> Figures:
-        windows = max(int(WINDOWS * scale), 3)
+        windows = max(round(PERIODS * scale), 1) * WINDOWS
         topic = target.new_topic(1)
         _fill(target, topic)
         _set_quota(target, kind, _abuser(topic))
         records = LoneRecords(target.bootstrap_servers, target.new_topic(1))
         calm = records.produce_for(10 * scale)
-        idle = target.stopwatch()
-        time.sleep(2 * scale)
-        idle_share = idle.cost().cpu_seconds / (2 * scale)
         with tempfile.TemporaryDirectory(prefix="bench-") as folder:
             told = Path(folder, "told.json")
             with running(_abuse, target.bootstrap_servers, topic, kind, str(windows), str(told)) as process:
-                watch = target.stopwatch()
                 busy = records.produce_until(lambda: not process.is_alive())
-                cost = watch.cost()
             answered = json.loads(told.read_text())
         figures = {**percentiles(busy), **percentiles(calm, " without it")}
         figures["times p99"] = figures["p99 ms"] / figures["p99 ms without it"]
         figures["longest throttle time, s"] = answered["throttle_ms"] / 1000
         if kind == "request":
             figures["requests/s"] = answered["amount"] / windows
-            figures["CPU of the broker, %"] = (cost.cpu_seconds / cost.seconds - idle_share) * 100
         else:
             figures["share of the quota"] = answered["amount"] / windows / BYTE_RATE
         return figures

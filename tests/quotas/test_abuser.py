@@ -14,11 +14,12 @@ from kafkapy.quotas.managers import QuotaManagers, Windows
 
 RATE = 1_000_000
 TIMES = 20
-SECONDS = 30
+PERIODS = 3
+"""How often all windows of a quota pass: it allows a burst in each, so that parts of one show little."""
 
 
 def accepted(windows: int, connections: int, nbytes: int) -> int:
-    """The bytes that the broker takes in SECONDS.
+    """The bytes that the broker takes in PERIODS of windows of a second.
 
     Each connection offers its part of TIMES the quota, and is muted for its throttle times.
     """
@@ -29,7 +30,7 @@ def accepted(windows: int, connections: int, nbytes: int) -> int:
     pause = connections * nbytes / (TIMES * RATE)
     due = [(now + number * pause / connections, number) for number in range(connections)]
     total = 0
-    while due[0][0] < 1000 + SECONDS:
+    while due[0][0] < 1000 + PERIODS * windows:
         now, number = heapq.heappop(due)
         header = RequestHeader(ApiKey.PRODUCE, 9, 7, "abuser", nbytes=nbytes, arrived_at=now)
         throttle_ms = managers.throttle_ms("User:ANONYMOUS", header, ProduceResponse())
@@ -38,9 +39,9 @@ def accepted(windows: int, connections: int, nbytes: int) -> int:
     return total
 
 
-@pytest.mark.parametrize("windows", [2, 5, 11])
+@pytest.mark.parametrize("windows", [5, 10, 11])
 @pytest.mark.parametrize(("connections", "nbytes"), [(1, 20_000), (4, 20_000), (1, 200_000)])
 def test_an_abuser_stays_within_a_tenth_of_its_quota(windows: int, connections: int, nbytes: int) -> None:
-    share = accepted(windows, connections, nbytes) / (RATE * SECONDS)
+    share = accepted(windows, connections, nbytes) / (RATE * PERIODS * windows)
     print(f"share of the quota: {share:.3f}")
     assert 0.9 < share < 1.1

@@ -4,7 +4,7 @@ scripts/bench quotas                               all loads, kafkapy (durabilit
 scripts/bench quotas --load produce --repeat 1 --scale 0.2 --server kafkapy            one load, shorter
 
 The abuser has four connections. The neighbour, with another client id, has each record of 100 bytes
-acknowledged before it sends the next. Complete, the abuser is at work for 30 windows of a second.
+acknowledged before it sends the next. Complete, the abuser is at work for 33 windows of a second.
 """
 
 from __future__ import annotations
