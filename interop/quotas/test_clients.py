@@ -65,7 +65,7 @@ def test_librdkafka_shows_the_throttle_times_of_a_producer_and_a_consumer(
     reader = {"client.id": f"{name}-reader", "group.id": name, "auto.offset.reset": "earliest"}
     consumer = Consumer({**common, **reader})
     consumer.assign([Position(topic, 0, 0)])
-    values = []
+    values: list[bytes | None] = []
     while len(values) < 25:
         message = consumer.poll(60)
         assert message is not None

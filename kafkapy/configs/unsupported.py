@@ -176,8 +176,14 @@ NO_EFFECT: Final = (
     "transaction.two.phase.commit.enable",
 )
 
-OF_LISTENERS: Final = ("connections.max.reauth.ms", "sasl.", "ssl.")
-"""The starts of the settings that one listener may have for itself."""
+OF_LISTENERS: Final = (
+    "connections.max.reauth.ms",
+    "max.connection.creation.rate",
+    "max.connections",
+    "sasl.*",
+    "ssl.*",
+)
+"""The settings that one listener may have for itself."""
 
 NO_EFFECT_ALONE: Final = (
     "auto.leader.rebalance.enable",
@@ -272,7 +278,7 @@ def without_effect(names: Iterable[str], *, clustered: bool = False) -> list[str
         name
         for name in names
         if _is_any_of(patterns, setting := listener_setting(name) or name)
-        or (setting != name and not setting.startswith(OF_LISTENERS))
+        or (setting != name and not _is_any_of(OF_LISTENERS, setting))
     ]
 
 

@@ -90,7 +90,8 @@ class Server:
         """Connections that are beyond the rate of their address: when each is closed; a heap."""
         self._hold_timer: asyncio.TimerHandle | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
-        self._accept_timer: asyncio.TimerHandle | None = None
+        self._accept_timers: dict[str, asyncio.TimerHandle] = {}
+        """By the name of a listener that accepts nobody for a while."""
         self._refused = 0
         """The connections refused since the log spoke of it last."""
         self._refusing_since = 0.0
@@ -139,32 +140,43 @@ class Server:
         """
         self.shared.dispatcher = dispatcher
         self._sweep()
-        self._watch_listeners()
+        for sock, listener in zip(self._sockets, self.listening, strict=True):
+            self._watch_listener(sock, listener)
 
     def stop_accepting(self) -> None:
         """Close the listeners, but not the connections."""
-        if self._accept_timer is not None:
-            self._accept_timer.cancel()
+        for timer in self._accept_timers.values():
+            timer.cancel()
+        self._accept_timers.clear()
         for sock in self._sockets:
             self.loop.remove_reader(sock.fileno())
             sock.close()
         self._sockets.clear()
 
-    def _watch_listeners(self) -> None:
-        self._accept_timer = None
-        for sock, listener in zip(self._sockets, self.listening, strict=True):
-            self.loop.add_reader(sock.fileno(), partial(self._accept, sock, listener))
+    def _watch_listener(self, sock: socket.socket, listener: Listener) -> None:
+        self._accept_timers.pop(listener.name, None)
+        self.loop.add_reader(sock.fileno(), partial(self._accept, sock, listener))
 
-    def _pause_accepting(self, seconds: float) -> None:
-        for sock in self._sockets:
-            self.loop.remove_reader(sock.fileno())
-        self._accept_timer = self.loop.call_later(seconds, self._watch_listeners)
+    def _pause_accepting(self, seconds: float, only: Listener | None = None) -> None:
+        """Accept nobody for so long: on all listeners, or on one."""
+        for sock, listener in zip(self._sockets, self.listening, strict=True):
+            if only is None or listener is only:
+                self.loop.remove_reader(sock.fileno())
+                if (timer := self._accept_timers.get(listener.name)) is not None:
+                    timer.cancel()
+                self._accept_timers[listener.name] = self.loop.call_later(
+                    seconds, self._watch_listener, sock, listener
+                )
 
     def _accept(self, listening: socket.socket, listener: Listener) -> None:
         now = self.loop.time()
         for _ in range(ACCEPTS_AT_ONCE):
-            if (seconds := self.limits.seconds_to_wait(now)) > 0:
-                self._pause_accepting(seconds)
+            of_broker, of_listener = self.limits.seconds_to_wait(listener.name, now)
+            if of_broker > 0 or of_listener > 0:
+                if of_broker > 0:
+                    self._pause_accepting(of_broker)
+                if of_listener > of_broker:
+                    self._pause_accepting(of_listener, listener)
                 return
             try:
                 sock, address = listening.accept()
@@ -182,10 +194,10 @@ class Server:
                 self._cannot_accept = False
                 logger.info("Connections are accepted again")
             host = address[0].removeprefix("::ffff:")
-            if (seconds := self.limits.seconds_to_hold(host, now)) > 0:
+            if (seconds := self.limits.seconds_to_hold(listener.name, host, now)) > 0:
                 self._hold(sock, now + seconds)
                 continue
-            why_not = self.limits.add(host)
+            why_not = self.limits.add(listener.name, host)
             if why_not is not None:
                 if not self._refused:
                     self._refusing_since = self.loop.time()
@@ -200,7 +212,7 @@ class Server:
                 made = Connection(self.shared, listener, entrance, channel, host, address[1], self._forget)
                 self.connections[made] = None
             except OSError:  # the client is gone, or the kernel cannot watch another descriptor
-                self.limits.remove(host)
+                self.limits.remove(listener.name, host)
                 sock.close()
 
     def _hold(self, sock: socket.socket, until: float) -> None:
@@ -223,7 +235,7 @@ class Server:
 
     def _forget(self, connection: Connection) -> None:
         self.connections.pop(connection, None)
-        self.limits.remove(connection.peer_host)
+        self.limits.remove(connection.listener.name, connection.peer_host)
         if self._gone is not None and not self.connections:
             self._gone.set()
 

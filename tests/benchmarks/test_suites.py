@@ -16,6 +16,7 @@ COMPARISONS = {
     "broker": "One broker",
     "groups": "Groups",
     "transactions": "Transactions",
+    "quotas": "Quotas",
     "cluster": "A cluster",
     "pipeline": "The pipeline on Spark",
     "compaction": "Compaction",

@@ -363,18 +363,24 @@ def test_the_nearest_known_name_is_found(name: str, near: str | None) -> None:
     assert nearest(name) == near
 
 
-def test_a_listener_may_have_its_own_keys_and_logins() -> None:
-    own = ("ssl.keystore.type", "plain.sasl.jaas.config", "connections.max.reauth.ms")
+def test_a_listener_may_have_its_own_keys_logins_and_limits() -> None:
+    own = (
+        "ssl.keystore.type",
+        "plain.sasl.jaas.config",
+        "connections.max.reauth.ms",
+        "max.connections",
+        "max.connection.creation.rate",
+    )
     settings = dict.fromkeys((f"listener.name.x.{name}" for name in own), "1")
     assert BrokerConfig(settings).without_effect() == []
 
 
 def test_other_settings_of_one_listener_have_their_type_and_no_effect() -> None:
-    name = "listener.name.plaintext.max.connections"
+    name = "listener.name.plaintext.max.connections.per.ip"
     config = BrokerConfig({name: "5"})
     assert config.without_effect() == [name]
     assert config.unknown() == []
-    assert config["max.connections"] == 10_000
+    assert config["max.connections.per.ip"] == 2_000
     with pytest.raises(ConfigError, match=f"^{name}=five: expected a whole number of 32 bits$"):
         BrokerConfig({name: "five"})
     with pytest.raises(ConfigError, match="loads no Java classes"):

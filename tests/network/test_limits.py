@@ -15,6 +15,7 @@ import pytest
 
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.configs.keys import ConfigError
+from kafkapy.configs.listeners import format_address
 from kafkapy.handlers.context import RequestContext
 from kafkapy.network.connection_limits import ConnectionLimits
 from kafkapy.protocol.frames import encode_request
@@ -90,11 +91,52 @@ def test_connections_beyond_the_creation_rate_wait_for_their_turn(monkeypatch: p
 
 def test_a_connection_beyond_the_creation_rate_waits_until_the_rate_allows_it() -> None:
     limits = ConnectionLimits(BrokerConfig({"max.connection.creation.rate": "100"}), 0.0)
-    assert [limits.seconds_to_wait(0.0) for _ in range(200)] == [0.0] * 200
-    assert limits.seconds_to_wait(0.0) == pytest.approx(0.01)
-    assert limits.seconds_to_wait(0.004) == pytest.approx(0.006)
-    assert limits.seconds_to_wait(0.0101) == 0.0
-    assert limits.seconds_to_wait(0.0101) == pytest.approx(0.0099)
+
+    def wait(now: float) -> float:
+        of_broker, of_listener = limits.seconds_to_wait("PLAINTEXT", now)
+        assert of_listener == 0.0
+        return of_broker
+
+    assert [wait(0.0) for _ in range(200)] == [0.0] * 200
+    assert wait(0.0) == pytest.approx(0.01)
+    assert wait(0.004) == pytest.approx(0.006)
+    assert wait(0.0101) == 0.0
+    assert wait(0.0101) == pytest.approx(0.0099)
+
+
+TWO_LISTENERS = {
+    "listeners": "PLAINTEXT://127.0.0.1:0,OTHER://127.0.0.1:0",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OTHER:PLAINTEXT",
+}
+
+
+def test_a_listener_has_limits_of_its_own_beside_the_brokers() -> None:
+    own = {"max.connection.creation.rate": "1", "max.connections": "2"}
+    settings = {f"listener.name.other.{name}": value for name, value in own.items()}
+    limits = ConnectionLimits(BrokerConfig({**TWO_LISTENERS, **settings, "max.connections": "3"}), 0.0)
+    assert [limits.seconds_to_wait("OTHER", 0.0) for _ in range(3)] == [(0.0, 0.0), (0.0, 0.0), (0.0, 1.0)]
+    assert limits.seconds_to_wait("PLAINTEXT", 0.0) == (0.0, 0.0)
+    assert [limits.add("OTHER", "here") for _ in range(3)] == [
+        None,
+        None,
+        "listener.name.other.max.connections is reached",
+    ]
+    assert [limits.add("PLAINTEXT", "here") for _ in range(2)] == [None, "max.connections is reached"]
+    limits.remove("OTHER", "here")
+    assert limits.add("OTHER", "here") is None
+
+
+def test_a_listener_beyond_its_rate_keeps_no_other_from_accepting() -> None:
+    settings = {**TWO_LISTENERS, "listener.name.other.max.connection.creation.rate": "1"}
+    with serving(settings) as harness, contextlib.ExitStack() as stack:
+        plain, other = (format_address(each.host, each.port) for each in harness.server.listening)
+        for _ in range(2):
+            assert is_served(stack.enter_context(RawClient(other)))
+        waits = stack.enter_context(RawClient(other))
+        waits.send(api_versions())
+        eventually(lambda: bool(harness.server._accept_timers), "it accepts nobody")
+        assert is_served(stack.enter_context(RawClient(plain)))
+        assert correlation_ids(waits, 1) == [7]
 
 
 def test_a_changed_limit_takes_effect_at_once() -> None:

@@ -1,4 +1,4 @@
-"""A client that offers twenty times its quota gets no more than it, in a time of the test's own."""
+"""A client that offers twenty times its quota gets no more than its quota."""
 
 from __future__ import annotations
 

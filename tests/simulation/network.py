@@ -275,7 +275,7 @@ class SimulatedServer(Server):
         assert isinstance(self.loop, VirtualLoop)
         end = End(network, fd, self._host, self.loop)
         end.other = other
-        assert self.limits.add(other.host) is None
+        assert self.limits.add(listener.name, other.host) is None
         asyncio._set_running_loop(self.loop)
         try:
             channel = SimulatedChannel(end)
