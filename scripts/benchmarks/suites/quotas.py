@@ -19,7 +19,9 @@ from scripts.benchmarks.quota_abuse import beside
 LOADS: Final = {
     "produce": Load("a producer at twenty times its quota of 1 MB/s", beside("produce"), warm_up=0),
     "fetch": Load("a consumer at twenty times its quota of 1 MB/s", beside("fetch"), warm_up=0),
-    "request": Load("requests without end, with a quota of 5 % of the time", beside("request"), warm_up=0),
+    "request": Load(
+        "requests without end, with a quota of a twentieth of the time", beside("request"), warm_up=0
+    ),
 }
 
 
