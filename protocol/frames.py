@@ -64,7 +64,7 @@ class RequestHeader:
     resumed_at: float = 0.0
     """When its present step began, after it has waited; 0.0 between its steps."""
     is_exempt: bool = False
-    """Whether quotas do not count it: another broker sent it."""
+    """Whether quotas do not count it: another broker sent it, or it is counted already."""
 
     def busy_seconds(self, now: float) -> float:
         """The seconds of the event loop that it has taken."""

@@ -94,7 +94,7 @@ def _apply_quotas(
 ) -> None:
     """Limit what a consumer reads by its quotas; followers are exempt."""
     header, principal = context.header, context.principal
-    if replica_of(request)[0] >= 0:
+    if context.broker.clustered and replica_of(request)[0] >= 0:
         header.is_exempt = True
         return
     most = quotas.most_fetched(principal, header.client_id)

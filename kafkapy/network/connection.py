@@ -546,7 +546,7 @@ class Connection:
         if (
             not self._requests
             and not self._outbound.nbytes
-            and not self._stalled
+            and (not self._stalled or self._requests.is_throttled)
             and not self._waits_for_turn
         ):
             self.close()

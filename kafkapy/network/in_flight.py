@@ -286,6 +286,9 @@ class RequestsInFlight:
 
     def _encode(self, request: _Request, response: Any) -> None:
         """Encode a long response in a thread."""
+        if (quotas := self._shared.quotas) is not None:
+            response = self._apply_quotas(quotas, request.header, response)
+            request.header.is_exempt = True
         request.encoding = True
         if not request.pipelined:
             self._muting = request

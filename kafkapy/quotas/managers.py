@@ -133,8 +133,8 @@ class QuotaManagers:
         if api_key in _EXEMPT or header.is_exempt:
             return 0
         throttle_ms: int = getattr(response, "throttle_time_ms", 0)
-        if api_key == _FETCH:
-            return throttle_ms
+        if api_key == _FETCH and not getattr(response, "error_code", 0):
+            return throttle_ms  # its time was recorded before it was made
         now = self._now()
         now_ms, client_id = int(now * 1000), header.client_id
         if api_key == _PRODUCE:

@@ -33,6 +33,7 @@ _QUIET_MS: Final = 60_000
 """How long the log is silent after the failure of a callback."""
 
 _Key = tuple[tuple[str, str], ...]
+_UNLIMITED: Final[_Key] = ()
 S = TypeVar("S")
 
 logger = logging.getLogger(__name__)
@@ -75,7 +76,7 @@ class Sensors(Generic[S]):
         self._sensors: OrderedDict[_Key, Sensor[S]] = OrderedDict()
         """Those that were used last are last."""
         self._keys: dict[tuple[str, str], _Key] = {}
-        """The keys of principals and client ids, where tags are kept."""
+        """The keys of principals and client ids, where tags are kept; _UNLIMITED: they have no quota."""
         self._failed_ms: int | None = None
         """When the log last had a failure of the callback."""
 
@@ -85,11 +86,12 @@ class Sensors(Generic[S]):
     def of(self, principal: str, client_id: str, now_ms: int) -> Sensor[S] | None:
         """The sensor of a client that is limited; None if it is not."""
         key = self._keys.get((principal, client_id))
+        if key == _UNLIMITED:
+            return None
         sensor = None if key is None else self._sensors.get(key)
-        if sensor is None:
+        if key is None or sensor is None:
             sensor = self._find(principal, client_id, now_ms)
         else:
-            assert key is not None
             self._sensors.move_to_end(key)
         if sensor is None or sensor.limit is None:
             return None
@@ -111,20 +113,28 @@ class Sensors(Generic[S]):
         except Exception as error:
             self._log_failure(error, now_ms)
             return None
-        if self._keeps_tags and len(principal) <= LONGEST and len(client_id) <= LONGEST:
-            if len(self._keys) >= MOST:
-                self._keys.clear()
-            self._keys[principal, client_id] = key
         sensor = self._sensors.get(key)
+        limit = self._limit(tags, now_ms) if sensor is None else sensor.limit
+        if self._keeps_tags:
+            is_limited = limit is not None
+            self._keep(principal, client_id, key if is_limited else _UNLIMITED)
+            if not is_limited:
+                return None
         if sensor is not None:
             self._sensors.move_to_end(key)
             return sensor
-        limit = self._limit(tags, now_ms)
         self._make_room(now_ms)
         kept = {name: _short(value) for name, value in tags.items()}
         sensor = self._sensors[key] = Sensor(kept, self._measure())
         sensor.limit, sensor.used_ms = limit, now_ms
         return sensor
+
+    def _keep(self, principal: str, client_id: str, key: _Key) -> None:
+        """Keep the key of a client, unless its names are long."""
+        if len(principal) <= LONGEST and len(client_id) <= LONGEST:
+            if len(self._keys) >= MOST:
+                self._keys.clear()
+            self._keys[principal, client_id] = key
 
     def _make_room(self, now_ms: int) -> None:
         """Forget the sensors that are not used, and the oldest if there are too many."""
