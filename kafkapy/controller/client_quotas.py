@@ -17,7 +17,6 @@ from kafkapy.controller.entity_nodes import ENTITIES_AT_ONCE, EntityNodes
 from kafkapy.metadata.quotas import CLIENT_ID, IP, USER, QuotaEntity, quota_entity
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 
-
 _HIGHEST: Final = {"INT": 2**31 - 1, "LONG": 2**63 - 1}
 _TOLERANCE: Final = 1e-6
 """The largest difference between an integer and a value that is accepted as that integer."""
