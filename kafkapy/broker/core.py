@@ -56,6 +56,7 @@ from kafkapy.protocol.types import Uuid
 from kafkapy.replicas.group_commit import GroupCommit
 from kafkapy.replicas.refused_batches import RefusedBatches
 from kafkapy.replicas.sole_roles import SoleRoles
+from kafkapy.security.acls.loading import load_authorizer
 from kafkapy.storage.disk.errors import (
     ExhaustedError,
     StorageError,
@@ -217,6 +218,9 @@ class BrokerCore(BrokerParts):
         self.server = listen(start, workers)
         policies = await workers.threads.blocking(Policies.load, config.originals)
         self._started.push_async_callback(policies.close)
+        self.authorizer = await workers.threads.blocking(load_authorizer, config.originals)
+        if self.authorizer is not None:
+            self._started.callback(self.authorizer.close)
         start_warnings.before_the_start(config)
         self.logs = new_logs(start)
         self._started.push_async_callback(self._close_logs)
@@ -228,7 +232,7 @@ class BrokerCore(BrokerParts):
         member = self._member = _cluster_member(start, data, replication)
         self.zookeeper_offsets = None if member is None else member.zookeeper_offsets
         dispatcher = Dispatcher(self)
-        administration = make_administration(start, data, member, dispatcher, policies)
+        administration = make_administration(start, data, member, dispatcher, policies, self.authorizer)
         self.loopback, self.inter_broker = administration.loopback, administration.inter_broker
         self.admin, self.automatic_topics = administration.admin, administration.automatic_topics
         self.producer_ids = self.admin.producer_ids

@@ -68,9 +68,11 @@ from kafkapy.metadata.znodes import BrokerInfo, Endpoint, LeaderAndIsr
 from kafkapy.policies.calls import NO_POLICIES, Policies
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import TopicPartition
+from kafkapy.security.acls import Authorizer, StandardAuthorizer
 
 if TYPE_CHECKING:
     from kafkapy.configs.entries import ConfigDescriber
+    from kafkapy.controller.acls import AclAdmin
     from kafkapy.controller.channels import OwnBroker
     from kafkapy.controller.controller import Controller
     from kafkapy.controller.user_credentials import UserCredentialAdmin
@@ -96,11 +98,12 @@ class ClusterAdmin:
         own_broker: OwnBroker | None = None,
         peers: Peers | None = None,
         policies: Policies = NO_POLICIES,
+        authorizer: Authorizer | None = None,
     ) -> None:
         """In a cluster, a controller needs `own_broker` and `peers`.
 
-        `own_broker` is what it asks of this broker, and `peers` reach the others. `policies` are the
-        operator's.
+        `own_broker` is what it asks of this broker, and `peers` reach the others. `policies` and `authorizer`
+        are the operator's.
         """
         self._store = store
         self._cache = cache
@@ -136,6 +139,13 @@ class ClusterAdmin:
         )
         self._entity_nodes = EntityNodes(self._writer, self._notices)
         self.quotas = ClientQuotaAdmin(self._writer, self._entity_nodes)
+        self.acls: AclAdmin | None = None
+        """Changes ACLs; None if no authorizer uses them."""
+        if isinstance(authorizer, StandardAuthorizer):
+            from kafkapy.controller.acls import AclAdmin  # most brokers do not need its code
+
+            self.acls = AclAdmin(self._writer, store, self._notices, authorizer)
+            cache.follow(authorizer.follow)
         self.producer_ids = ProducerIds(store, node_id)
         cache.follow(self.configs.follow)
 
@@ -359,9 +369,7 @@ class ClusterAdmin:
         old changes, and its min.insync.replicas becomes a setting of all brokers, which from then on has
         precedence over their files. In a cluster the controller begins the leader epochs.
         """
-        notices = [
-            f"{znodes.CONFIG_CHANGES}/{name}" for name in await self._store.children(znodes.CONFIG_CHANGES)
-        ]
+        notices = list(await self._store.subtree(*znodes.CHANGES))
         operations: list[Operation] = []
         if self._config.clustered:  # other brokers may not have read them yet
             self._notices.found(notices)

@@ -31,6 +31,7 @@ from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.frames import decode_response
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.types import TopicPartition
+from kafkapy.security.acls.loading import load_authorizer
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.log.log_config import LogConfig
 
@@ -113,6 +114,7 @@ class AdminWorld:
         self.host = host
         self.metadata = MetadataCache()
         self.config = BrokerConfig(settings)
+        self.authorizer = load_authorizer(settings)
         self.encoded_metadata = EncodedAnswers()
         self.node_id = NODE_ID
         self.clustered = False
@@ -126,6 +128,9 @@ class AdminWorld:
         self.connection: Any = SimpleNamespace(
             listener=SimpleNamespace(name="PLAINTEXT"),
             local_host="10.1.2.3",
+            peer_host="10.1.2.4",
+            principal="User:ANONYMOUS",
+            is_this_broker=False,
             charge=lambda values: True,
         )
 
@@ -137,7 +142,13 @@ class AdminWorld:
         image = await open_cluster(self.store, "kafkapy-tests-clusterX")
         self.metadata.follow(self.replicas.apply)
         self.admin = ClusterAdmin(
-            self.store, self.metadata, self.config, changes, node_id=NODE_ID, clock=Clock()
+            self.store,
+            self.metadata,
+            self.config,
+            changes,
+            node_id=NODE_ID,
+            clock=Clock(),
+            authorizer=self.authorizer,
         )
         self.automatic_topics = AutomaticTopics(
             self.admin.topics, self.metadata, self.config, node_id=NODE_ID, clock=Clock()
