@@ -21,6 +21,7 @@ Source: KafkaApis.handleFetchRequest, LazyDownConversionRecords; KIP-283.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from kafkapy.fetch.read import FetchParts, FetchRead
@@ -59,9 +60,14 @@ class MessageSetRead(FetchRead):
     __slots__ = ("_hard_limit", "_magic", "_share")
 
     def __init__(
-        self, broker: FetchParts, api_version: int, request: FetchRequest, fetch: FetchContext
+        self,
+        broker: FetchParts,
+        api_version: int,
+        request: FetchRequest,
+        fetch: FetchContext,
+        may_read: Callable[[str], bool] | None = None,
     ) -> None:
-        super().__init__(broker, api_version, request, fetch)
+        super().__init__(broker, api_version, request, fetch, may_read)
         self._magic = MAGIC_1 if api_version >= FIRST_VERSION_WITH_MAGIC_1 else MAGIC_0
         self._hard_limit = api_version < FIRST_VERSION_WITH_SOFT_LIMIT
         self._max_bytes = min(self._max_bytes, MOST_BYTES)

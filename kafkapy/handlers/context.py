@@ -54,7 +54,14 @@ from kafkapy.replicas.refused_batches import RefusedBatches
 from kafkapy.replicas.write_gate import WriteGate
 from kafkapy.security.acls.authorizer import Authorizer
 from kafkapy.security.acls.hosts import host_address
-from kafkapy.security.acls.model import CLUSTER_NAME, OPERATIONS, Operation, ResourceType
+from kafkapy.security.acls.model import (
+    CLUSTER_NAME,
+    OPERATIONS,
+    REFUSAL_TEXTS,
+    REFUSALS,
+    Operation,
+    ResourceType,
+)
 from kafkapy.transactions.verifier import Verifier
 
 if TYPE_CHECKING:
@@ -178,6 +185,12 @@ class RequestContext:
                 connection.principal, host_address(connection.peer_host), operation, resource_type, name
             )
         )
+
+    def require(self, operation: Operation, resource_type: ResourceType, name: str) -> None:
+        """Raise KafkaError, the authorization error of the resource, unless `may`."""
+        if not self.may(operation, resource_type, name):
+            refusal = REFUSALS[resource_type]
+            raise KafkaError(refusal, REFUSAL_TEXTS[refusal])
 
     def may_on_cluster(self, operation: Operation) -> bool:
         """Whether the client may do an operation on the cluster."""

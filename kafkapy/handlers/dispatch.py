@@ -2,7 +2,8 @@
 
 The first gate (`endpoint`) comes before the request is decoded. It has the connection and the header, and
 passes only requests in the table of APIs. The second gate (`call`) comes before the handler, and has the
-decoded request too.
+decoded request too. If there is an authorizer, it passes only what the client has the right to ask
+(rights.py).
 
 The failure of a handler is logged, and its client gets UNKNOWN_SERVER_ERROR if the response has an error
 field.
@@ -17,6 +18,7 @@ from types import GeneratorType
 from typing import Any
 
 from kafkapy import handlers
+from kafkapy.handlers import rights
 from kafkapy.handlers.api_versions import unsupported_version
 from kafkapy.handlers.context import BrokerParts, RequestContext
 from kafkapy.logs.text import shortened
@@ -86,7 +88,12 @@ class Dispatcher:
             header.client_id,
         )
         try:
-            response = endpoint.handle(context, request)
+            error = None
+            if self._broker.authorizer is not None and not connection.is_this_broker:
+                error = rights.refusal(context, request)
+            response = (
+                endpoint.handle(context, request) if error is None else _refused(context, request, error)
+            )
             if type(response) is GeneratorType:
                 turns = self._broker.turns
                 end = take_turn(response, turns.seconds)
@@ -141,6 +148,13 @@ class Dispatcher:
         response = endpoint.response_class()
         response.error_code = code
         return response
+
+
+def _refused(context: RequestContext, request: Any, error: ErrorCode) -> Any:
+    """The answer to a request without the right, whose module is imported when it is needed first."""
+    from kafkapy.handlers.refusals import answer
+
+    return answer(context, request, error)
 
 
 async def _finish(response: Awaitable[Any]) -> Any:

@@ -139,6 +139,15 @@ REFUSALS: Final = {
 }
 """The error for a client that may not do what it asked of a resource, by its type."""
 
+REFUSAL_TEXTS: Final = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
+    ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED: "Delegation Token authorization failed.",
+}
+"""The texts of Kafka's Errors: they name nothing that the client may not know."""
+
 
 class ResourcePattern(NamedTuple):
     resource_type: ResourceType
