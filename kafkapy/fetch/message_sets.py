@@ -173,7 +173,7 @@ class MessageSetRead(FetchRead):
             return gone.code
 
     def _partition(self, target: FetchTarget) -> Partition:
-        if self._request.replica_id >= 0:
+        if self._request.replica_id >= 0 and (self._may_read is None or self._may_read(target.topic or "")):
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "Followers need Fetch v4 or later.")
         return super()._partition(target)
 

@@ -151,7 +151,7 @@ class Dispatcher:
 
 
 def _refused(context: RequestContext, request: Any, error: ErrorCode) -> Any:
-    """The answer to a request without the right, whose module is imported when it is needed first."""
+    """The answer to a request without the right; its module is imported at the first one."""
     from kafkapy.handlers.refusals import answer
 
     return answer(context, request, error)

@@ -98,7 +98,7 @@ def _answer(context: RequestContext, request: MetadataRequest) -> Answer:
 
 
 def _answer_by_rights(context: RequestContext, request: MetadataRequest) -> AnswerInSteps:
-    """Answer about the topics that the client may describe; refuse others, whether they exist or not."""
+    """Answer about the topics that the client may describe, and refuse all others."""
     wanted, image = request.topics, context.broker.shown_image
 
     def may_describe(name: str) -> bool:
@@ -111,6 +111,8 @@ def _answer_by_rights(context: RequestContext, request: MetadataRequest) -> Answ
         is_all = len(shown) == len(image.topics)
         return (yield from _at_once(_about_existing(context, request, shown, is_all=is_all)))
     by_id = any(topic.topic_id != ZERO_UUID for topic in wanted)
+    if by_id and context.api_version < FIRST_VERSION_BY_TOPIC_ID:
+        return (yield from _Answer(context, request).refusing(wanted))
     may_create_all = context.may_on_cluster(Operation.CREATE)
     creates = request.allow_auto_topic_creation and context.broker.config["auto.create.topics.enable"]
     hidden: dict[str | Uuid, MetadataResponseTopic] = {}

@@ -173,7 +173,7 @@ def handle(context: RequestContext, request: ProduceRequest) -> Steps[Outcome | 
 def _require_transactional_id(
     context: RequestContext, request: ProduceRequest, writes: list[PartitionWrite]
 ) -> Steps[None]:
-    """Refuse all batches if one is transactional, and the client may not use the id (CVE-2018-17196)."""
+    """Refuse a transactional request of a client that may not use its id (CVE-2018-17196)."""
     if context.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id or ""):
         return
     if (yield from _has_transactional_records(request)):

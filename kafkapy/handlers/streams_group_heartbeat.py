@@ -119,7 +119,7 @@ def _answered(
 
 
 def _may_create(context: RequestContext, answer: HeartbeatAnswer) -> bool:
-    """Whether the client may create all topics that are missing; otherwise the response says which not."""
+    """Whether the client may create all missing topics; if not, the response names some."""
     if context.may_on_cluster(Operation.CREATE):
         return True
     missing = [topic.name for topic in answer.topics_to_create]
