@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from kafkapy.security.acls.model import (
@@ -53,6 +54,8 @@ class AclIndex:
         self._counts: dict[ResourceType, Counter[int]] = {each: Counter() for each in CONCRETE_TYPES}
         """How many prefixes have which length."""
         self._lengths: dict[ResourceType, tuple[int, ...]] = dict.fromkeys(CONCRETE_TYPES, ())
+        self._with_hosts = 0
+        """How many entries are for one host only: most operators have none."""
         self._of_principal: dict[str, dict[ResourcePattern, None]] = {}
         """The patterns with ACLs for a principal."""
 
@@ -62,14 +65,16 @@ class AclIndex:
         is_prefix = pattern.pattern_type is PatternType.PREFIXED
         patterns = (self._prefixed if is_prefix else self._literal)[kind]
         before = patterns.pop(pattern.name, None)
-        for principal, _ in before or ():
+        for principal, host in before or ():
+            self._with_hosts -= host != WILDCARD
             others = self._of_principal.get(principal, {})
             others.pop(pattern, None)
             if not others:
                 self._of_principal.pop(principal, None)
         if acls:
             entry = patterns[pattern.name] = _entry(acls)
-            for principal, _ in entry:
+            for principal, host in entry:
+                self._with_hosts += host != WILDCARD
                 self._of_principal.setdefault(principal, {})[pattern] = None
         if is_prefix and (before is None) == bool(acls):
             counts = self._counts[kind]
@@ -90,13 +95,13 @@ class AclIndex:
         if not covering:
             return self._default
         allowed = denied = 0
-        for caller in _callers(principal, host):
+        for caller in _callers(principal, host if self._with_hosts else WILDCARD):
             for entry in covering:
                 if caller in entry:
                     found = entry[caller]
                     allowed |= found[0]
                     denied |= found[1]
-        return with_implied(allowed) & ~denied
+        return with_implied(allowed) & ~denied if allowed else 0
 
     def allowed_on_some(self, principal: str, host: str, operation: Operation, kind: ResourceType) -> bool:
         """Whether a principal may do an operation on some resource of a type.
@@ -136,9 +141,11 @@ class AclIndex:
                 yield entry
 
 
+@lru_cache(maxsize=1_000)
 def _callers(principal: str, host: str) -> tuple[Caller, ...]:
     """The callers whose ACLs are for this principal and host."""
-    return (principal, host), (principal, WILDCARD), (ANY_PRINCIPAL, host), (ANY_PRINCIPAL, WILDCARD)
+    callers = (principal, host), (principal, WILDCARD), (ANY_PRINCIPAL, host), (ANY_PRINCIPAL, WILDCARD)
+    return tuple(dict.fromkeys(callers))
 
 
 def _entry(acls: Sequence[Acl]) -> Entry:
