@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from itertools import chain
 from typing import Any, Final
 
 from kafkapy.handlers.context import RequestContext
-from kafkapy.handlers.per_partition import answer_each, answer_partitions
+from kafkapy.handlers.per_partition import answer_each, answer_partitions, visit_each
 from kafkapy.loop.turns import Steps
 from kafkapy.protocol.codec import schema_of
 from kafkapy.protocol.errors import ErrorCode
@@ -20,6 +21,7 @@ from kafkapy.protocol.messages import (
     alter_client_quotas,
     alter_partition_reassignments,
     alter_replica_log_dirs,
+    alter_user_scram_credentials,
     create_acls,
     delete_acls,
     delete_share_group_state,
@@ -162,6 +164,20 @@ def _alter_client_quotas(request: Any, error: ErrorCode, _version: int) -> Steps
     return alter_client_quotas.AlterClientQuotasResponse(entries=entries)
 
 
+def _alter_user_scram_credentials(request: Any, error: ErrorCode, _version: int) -> Steps[Any]:
+    users: dict[str, None] = {}
+    yield from visit_each(
+        chain(request.deletions, request.upsertions), lambda asked: users.setdefault(asked.name)
+    )
+    results = yield from answer_each(
+        users,
+        lambda user: alter_user_scram_credentials.AlterUserScramCredentialsResult(
+            user=user, error_code=error, error_message=REFUSAL_TEXTS[error]
+        ),
+    )
+    return alter_user_scram_credentials.AlterUserScramCredentialsResponse(results=results)
+
+
 def _elect_leaders(request: Any, error: ErrorCode, version: int) -> Steps[Any]:
     results = yield from answer_partitions(
         request.topic_partitions or (),
@@ -229,6 +245,7 @@ _PARTWISE: Final[dict[int, Callable[[Any, ErrorCode, int], Steps[Any]]]] = {
     ApiKey.ADD_PARTITIONS_TO_TXN: _add_partitions_to_txn,
     ApiKey.WRITE_TXN_MARKERS: _write_txn_markers,
     ApiKey.ALTER_CLIENT_QUOTAS: _alter_client_quotas,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_user_scram_credentials,
     ApiKey.ELECT_LEADERS: _elect_leaders,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _alter_partition_reassignments,
     ApiKey.INITIALIZE_SHARE_GROUP_STATE: _share_states(

@@ -160,6 +160,7 @@ RULES: Final[dict[int, Rule]] = {
     ApiKey.DESCRIBE_CLIENT_QUOTAS: Rule(gate=(_cluster(Operation.DESCRIBE_CONFIGS),)),
     ApiKey.ALTER_CLIENT_QUOTAS: Rule(gate=(_cluster(Operation.ALTER_CONFIGS),)),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Rule(gate=(_cluster(Operation.DESCRIBE),)),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Rule(gate=(_cluster(Operation.ALTER),)),
     ApiKey.ALTER_PARTITION: _BETWEEN_BROKERS,
     ApiKey.UPDATE_FEATURES: Rule(gate=(_cluster(Operation.ALTER),)),
     # Everyone may see the brokers; the operations on the cluster need DESCRIBE.
