@@ -12,10 +12,10 @@ from kafkapy.inter_broker.inter_broker import InterBroker
 from kafkapy.inter_broker.loopback import LoopbackConnection, LoopbackPeer
 from kafkapy.network.dispatcher import Dispatcher
 from kafkapy.policies.calls import Policies
-from kafkapy.security.acls import Authorizer
 
 if TYPE_CHECKING:
     from kafkapy.broker.cluster_member import ClusterMember
+    from kafkapy.security.acls.authorizer import Authorizer
 
 
 class Administration(NamedTuple):

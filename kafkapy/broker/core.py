@@ -39,6 +39,7 @@ from kafkapy.broker.workers import Threads, Workers, start_workers
 from kafkapy.configs import start_warnings
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.configs.keys import ConfigError
+from kafkapy.configs.unsupported import AUTHORIZER
 from kafkapy.controller.adoption import found_logs
 from kafkapy.errors import UnusableAssignorError
 from kafkapy.fetch.sessions import FetchSessionCache
@@ -56,7 +57,6 @@ from kafkapy.protocol.types import Uuid
 from kafkapy.replicas.group_commit import GroupCommit
 from kafkapy.replicas.refused_batches import RefusedBatches
 from kafkapy.replicas.sole_roles import SoleRoles
-from kafkapy.security.acls.loading import load_authorizer
 from kafkapy.storage.disk.errors import (
     ExhaustedError,
     StorageError,
@@ -69,6 +69,7 @@ from kafkapy.transactions.verifier import Verifier
 if TYPE_CHECKING:
     from kafkapy.broker.cluster_member import ClusterMember
     from kafkapy.broker.coordinators import Coordinators
+    from kafkapy.security.acls.authorizer import Authorizer
 
 DRAIN_SECONDS: Final = 5.0
 """The seconds that a stop of the broker waits for requests in flight."""
@@ -218,7 +219,7 @@ class BrokerCore(BrokerParts):
         self.server = listen(start, workers)
         policies = await workers.threads.blocking(Policies.load, config.originals)
         self._started.push_async_callback(policies.close)
-        self.authorizer = await workers.threads.blocking(load_authorizer, config.originals)
+        self.authorizer = await workers.threads.blocking(_load_authorizer, config)
         if self.authorizer is not None:
             self._started.callback(self.authorizer.close)
         start_warnings.before_the_start(config)
@@ -355,6 +356,15 @@ class BrokerCore(BrokerParts):
         registered = self.metadata.image.brokers.get(self.node_id)
         epoch = -1 if registered is None else registered.epoch
         await self.blocking(self.logs.close, clean=self._keep_data, broker_epoch=epoch)
+
+
+def _load_authorizer(config: BrokerConfig) -> Authorizer | None:
+    """The operator's authorizer, or None; raises ConfigError."""
+    if not config[AUTHORIZER]:
+        return None
+    from kafkapy.security.acls.loading import load_authorizer  # most brokers do not need its code
+
+    return load_authorizer(config.originals)
 
 
 def _cluster_member(start: Start, data: Data, replication: Replication) -> ClusterMember | None:

@@ -68,7 +68,6 @@ from kafkapy.metadata.znodes import BrokerInfo, Endpoint, LeaderAndIsr
 from kafkapy.policies.calls import NO_POLICIES, Policies
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import TopicPartition
-from kafkapy.security.acls import Authorizer, StandardAuthorizer
 
 if TYPE_CHECKING:
     from kafkapy.configs.entries import ConfigDescriber
@@ -76,6 +75,7 @@ if TYPE_CHECKING:
     from kafkapy.controller.channels import OwnBroker
     from kafkapy.controller.controller import Controller
     from kafkapy.controller.user_credentials import UserCredentialAdmin
+    from kafkapy.security.acls.authorizer import Authorizer
 
 logger = logging.getLogger(__name__)
 
@@ -141,13 +141,19 @@ class ClusterAdmin:
         self.quotas = ClientQuotaAdmin(self._writer, self._entity_nodes)
         self.acls: AclAdmin | None = None
         """Changes ACLs; None if no authorizer uses them."""
-        if isinstance(authorizer, StandardAuthorizer):
-            from kafkapy.controller.acls import AclAdmin  # most brokers do not need its code
-
-            self.acls = AclAdmin(self._writer, store, self._notices, authorizer)
-            cache.follow(authorizer.follow)
+        if authorizer is not None:
+            self._use_acls(authorizer)
         self.producer_ids = ProducerIds(store, node_id)
         cache.follow(self.configs.follow)
+
+    def _use_acls(self, authorizer: Authorizer) -> None:
+        """Let an authorizer that decides by ACLs follow them; only then is their code imported."""
+        from kafkapy.controller.acls import AclAdmin
+        from kafkapy.security.acls.standard_authorizer import StandardAuthorizer
+
+        if isinstance(authorizer, StandardAuthorizer):
+            self.acls = AclAdmin(self._writer, self._store, self._notices, authorizer)
+            self._cache.follow(authorizer.follow)
 
     @cached_property
     def user_credentials(self) -> UserCredentialAdmin:

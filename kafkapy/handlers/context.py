@@ -52,7 +52,6 @@ from kafkapy.replicas.log_mover import LogMover
 from kafkapy.replicas.log_start_saves import LogStartSaves
 from kafkapy.replicas.refused_batches import RefusedBatches
 from kafkapy.replicas.write_gate import WriteGate
-from kafkapy.security.acls.authorizer import Authorizer
 from kafkapy.security.acls.hosts import host_address
 from kafkapy.security.acls.model import (
     CLUSTER_NAME,
@@ -68,6 +67,7 @@ if TYPE_CHECKING:
     from kafkapy.groups.coordinator import GroupCoordinator
     from kafkapy.groups.offsets.zookeeper import ZooKeeperOffsets
     from kafkapy.replicas.controller_requests import ControllerRequests
+    from kafkapy.security.acls.authorizer import Authorizer
     from kafkapy.share.share_parts import ShareParts
     from kafkapy.transactions.coordinator import TransactionCoordinator
 

@@ -12,13 +12,12 @@ field.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from types import GeneratorType
 from typing import Any
 
 from kafkapy import handlers
-from kafkapy.handlers import rights
 from kafkapy.handlers.api_versions import unsupported_version
 from kafkapy.handlers.context import BrokerParts, RequestContext
 from kafkapy.logs.text import shortened
@@ -40,6 +39,12 @@ class Dispatcher:
     def __init__(self, broker: BrokerParts) -> None:
         self._broker = broker
         self._served = handlers.BY_KEY_IN_CLUSTER if broker.clustered else handlers.BY_KEY
+        self._right_refusal: Callable[[RequestContext, Any], ErrorCode | None] | None = None
+        """The error for a client without the right; None if there is no authorizer."""
+        if broker.authorizer is not None:
+            from kafkapy.handlers.rights import refusal  # most brokers do not need the table
+
+            self._right_refusal = refusal
 
     def max_version(self, api_key: int) -> int:
         """The highest version of an API that is served; -1 if none is."""
@@ -89,8 +94,8 @@ class Dispatcher:
         )
         try:
             error = None
-            if self._broker.authorizer is not None and not connection.is_this_broker:
-                error = rights.refusal(context, request)
+            if self._right_refusal is not None and not connection.is_this_broker:
+                error = self._right_refusal(context, request)
             response = (
                 endpoint.handle(context, request) if error is None else _refused(context, request, error)
             )

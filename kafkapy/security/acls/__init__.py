@@ -20,8 +20,27 @@ Source: Kafka's Authorizer (KIP-504).
 
 from __future__ import annotations
 
-from kafkapy.security.acls.authorizer import Authorizer
-from kafkapy.security.acls.model import Operation, ResourceType
-from kafkapy.security.acls.standard_authorizer import StandardAuthorizer
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kafkapy.security.acls.authorizer import Authorizer
+    from kafkapy.security.acls.model import Operation, ResourceType
+    from kafkapy.security.acls.standard_authorizer import StandardAuthorizer
 
 __all__ = ["Authorizer", "Operation", "ResourceType", "StandardAuthorizer"]
+
+_MODULES = {
+    "Authorizer": "authorizer",
+    "Operation": "model",
+    "ResourceType": "model",
+    "StandardAuthorizer": "standard_authorizer",
+}
+
+
+def __getattr__(name: str) -> object:
+    # Imported on first use: handlers need the model, and only some brokers have an authorizer.
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
