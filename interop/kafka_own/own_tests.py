@@ -149,5 +149,4 @@ _VERDICTS: Final = {
     # Metrics of a broker that runs in the JVM of the test.
     r": (Unable to find metric .*|metric not found.*)": Verdict.NEEDS_THE_INSIDE,
     r"\.NotServed: (.*)": Verdict.NOT_SERVED,
-    r"(access control is not supported yet).*": Verdict.NOT_SERVED,
 }

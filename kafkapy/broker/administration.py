@@ -15,6 +15,7 @@ from kafkapy.policies.calls import Policies
 
 if TYPE_CHECKING:
     from kafkapy.broker.cluster_member import ClusterMember
+    from kafkapy.security.acls.authorizer import Authorizer
 
 
 class Administration(NamedTuple):
@@ -27,14 +28,19 @@ class Administration(NamedTuple):
 
 
 def make_administration(
-    start: Start, data: Data, member: ClusterMember | None, dispatcher: Dispatcher, policies: Policies
+    start: Start,
+    data: Data,
+    member: ClusterMember | None,
+    dispatcher: Dispatcher,
+    policies: Policies,
+    authorizer: Authorizer | None,
 ) -> Administration:
     """Make the parts; `ClusterAdmin.start` registers the broker.
 
     Args:
         member: the parts that only a broker of a cluster has.
         dispatcher: answers the requests of this broker to itself.
-        policies: the operator's.
+        policies, authorizer: the operator's.
     """
     config, clock, started = start.config, start.machine.clock, start.started
     node_id, peers = data.node_id, None if member is None else member.peers
@@ -52,6 +58,7 @@ def make_administration(
         own_broker=None if member is None else member.requests,
         peers=peers,
         policies=policies,
+        authorizer=authorizer,
     )
     automatic_topics = AutomaticTopics(
         admin.topics,

@@ -41,6 +41,7 @@ from kafkapy.broker.workers import Threads, Workers, start_workers
 from kafkapy.configs import start_warnings
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.configs.keys import ConfigError
+from kafkapy.configs.unsupported import AUTHORIZER
 from kafkapy.controller.adoption import found_logs
 from kafkapy.fetch.sessions import FetchSessionCache
 from kafkapy.handlers.context import BrokerParts
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
     from kafkapy.broker.cluster_member import ClusterMember
     from kafkapy.broker.coordinators import Coordinators
     from kafkapy.quotas.managers import QuotaManagers
+    from kafkapy.security.acls.authorizer import Authorizer
     from kafkapy.security.links import LinkSecurity
 
 DRAIN_SECONDS: Final = 5.0
@@ -222,6 +224,9 @@ class BrokerCore(BrokerParts):
         policies = await workers.threads.blocking(Policies.load, config.originals)
         self._started.push_async_callback(policies.close)
         quota_callback = await workers.threads.blocking(load_callback, config)
+        self.authorizer = await workers.threads.blocking(_load_authorizer, config)
+        if self.authorizer is not None:
+            self._started.callback(self.authorizer.close)
         start_warnings.before_the_start(config)
         self.logs = new_logs(start)
         self._started.push_async_callback(self._close_logs)
@@ -236,7 +241,7 @@ class BrokerCore(BrokerParts):
         self.metadata.follow(quotas.follow)
         self._started.callback(quotas.close)
         dispatcher = Dispatcher(self)
-        administration = make_administration(start, data, member, dispatcher, policies)
+        administration = make_administration(start, data, member, dispatcher, policies, self.authorizer)
         self.loopback, self.inter_broker = administration.loopback, administration.inter_broker
         self.admin, self.automatic_topics = administration.admin, administration.automatic_topics
         self.producer_ids = self.admin.producer_ids
@@ -364,6 +369,15 @@ class BrokerCore(BrokerParts):
         registered = self.metadata.image.brokers.get(self.node_id)
         epoch = -1 if registered is None else registered.epoch
         await self.blocking(self.logs.close, clean=self._keep_data, broker_epoch=epoch)
+
+
+def _load_authorizer(config: BrokerConfig) -> Authorizer | None:
+    """The operator's authorizer, or None; raises ConfigError."""
+    if not config[AUTHORIZER]:
+        return None
+    from kafkapy.security.acls.loading import load_authorizer  # most brokers do not need its code
+
+    return load_authorizer(config.originals)
 
 
 def _cluster_member(

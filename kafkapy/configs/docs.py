@@ -70,6 +70,9 @@ _CLIENT_METRICS: Final = {
 }
 
 _BROKER: Final = {
+    "allow.everyone.if.no.acl.found": "Whether everyone may use what no ACL covers.",
+    "authorizer.class.name": "What decides what clients may do: Kafka's StandardAuthorizer, or module:Class.",
+    "super.users": "Principals that may do everything, separated by semicolons: User:admin;User:broker.",
     "advertised.listeners": "What clients are told to connect to; if not set, the address they came in by.",
     "auto.create.topics.enable": "Whether a topic is created when a client asks for its metadata.",
     "broker.id": "The id of this broker; node.id by its former name.",

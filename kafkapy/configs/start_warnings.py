@@ -8,6 +8,7 @@ import logging
 from kafkapy.configs.brokers import MIN_INSYNC_REPLICAS, hints
 from kafkapy.configs.config import REBALANCE_PROTOCOLS, BrokerConfig
 from kafkapy.configs.listeners import format_address
+from kafkapy.configs.unsupported import AUTHORIZER
 from kafkapy.protocol.compiled import missing_parts
 from kafkapy.storage.disk.open_files import share_descriptors
 from kafkapy.storage.log.log_config import NEVER
@@ -59,7 +60,9 @@ def _compiled_parts() -> None:
 
 
 def _open_listeners(config: BrokerConfig) -> None:
-    """Name the listeners that other machines reach: nothing protects the broker from them."""
+    """Name the listeners that other machines reach, if nothing protects the broker from them."""
+    if config[AUTHORIZER]:
+        return
     for listener in config.listeners:
         if not listener.protocol.has_login and not _is_of_this_machine(listener.host):
             logger.warning(

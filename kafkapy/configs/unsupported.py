@@ -1,9 +1,9 @@
 """Settings of Kafka that this broker does not support: refused, or without effect.
 
-A setting is refused if users rely on its effect: access control, encryption, classes to load. A setting is
+A setting is refused if users rely on its effect: encryption, classes to load. A setting is
 accepted without effect if it tunes Kafka's own threads, caches, KRaft quorum or metrics, so that the broker
 starts with a stock server.properties. The log names those that are set or changed. A refused setting may be
-set to its default, or to nothing, which overrides a file: `--set authorizer.class.name=`.
+set to its default, or to nothing, which overrides a file: `--set config.providers=`.
 
 A broker of a cluster obeys settings that mean nothing to a sole broker, and refuses some that are inert
 there.
@@ -24,13 +24,16 @@ _NO_CLASSES: Final = "this broker loads no Java classes; remove the setting"
 
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
+AUTHORIZER: Final = "authorizer.class.name"
+
 PYTHON_CLASSES: Final = (
     "alter.config.policy.class.name",
+    AUTHORIZER,
     "client.quota.callback.class",
     "create.topic.policy.class.name",
     "sasl.server.callback.handler.class",
 )
-"""The settings that name a Python class (kafkapy.policies, kafkapy.quotas, kafkapy.logins)."""
+"""The settings that name a Python class (policies/, quotas/, logins.py, security/acls/)."""
 
 _QUORUM: Final = ("controller.quorum.voters", "controller.quorum.bootstrap.servers")
 """The settings that name the members of a KRaft quorum."""
@@ -42,6 +45,10 @@ TOKEN_VALIDATORS: Final = (
 """Kafka's check of signed tokens, by its names in 4 and in 3."""
 
 KNOWN_CLASSES: Final = {
+    AUTHORIZER: (
+        "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "kafka.security.authorizer.AclAuthorizer",
+    ),
     "sasl.server.callback.handler.class": TOKEN_VALIDATORS,
     "replica.selector.class": (RACK_AWARE_SELECTOR, "org.apache.kafka.common.replica.LeaderSelector"),
     "zookeeper.clientCnxnSocket": (
@@ -52,8 +59,8 @@ KNOWN_CLASSES: Final = {
 """The Java classes whose work this broker does itself."""
 
 REFUSED: Final = {
-    "authorizer.class.name": "access control is not supported yet: every client may do everything; "
-    "remove the setting if that is what you want",
+    AUTHORIZER: "expected Kafka's StandardAuthorizer or AclAuthorizer, or a Python class, as module:Class"
+    " (docs/authorization.md); name one, or remove the setting",
     "control.plane.listener.name": "there is no separate control plane; remove the setting",
     "remote.log.storage.system.enable": "tiered storage is not supported; remove the setting",
     "cordoned.log.dirs": "log directories cannot be cordoned; remove the setting",

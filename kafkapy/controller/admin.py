@@ -71,9 +71,11 @@ from kafkapy.protocol.types import TopicPartition
 
 if TYPE_CHECKING:
     from kafkapy.configs.entries import ConfigDescriber
+    from kafkapy.controller.acls import AclAdmin
     from kafkapy.controller.channels import OwnBroker
     from kafkapy.controller.controller import Controller
     from kafkapy.controller.user_credentials import UserCredentialAdmin
+    from kafkapy.security.acls.authorizer import Authorizer
 
 logger = logging.getLogger(__name__)
 
@@ -96,11 +98,12 @@ class ClusterAdmin:
         own_broker: OwnBroker | None = None,
         peers: Peers | None = None,
         policies: Policies = NO_POLICIES,
+        authorizer: Authorizer | None = None,
     ) -> None:
         """In a cluster, a controller needs `own_broker` and `peers`.
 
-        `own_broker` is what it asks of this broker, and `peers` reach the others. `policies` are the
-        operator's.
+        `own_broker` is what it asks of this broker, and `peers` reach the others. `policies` and `authorizer`
+        are the operator's.
         """
         self._store = store
         self._cache = cache
@@ -136,8 +139,21 @@ class ClusterAdmin:
         )
         self._entity_nodes = EntityNodes(self._writer, self._notices)
         self.quotas = ClientQuotaAdmin(self._entity_nodes)
+        self.acls: AclAdmin | None = None
+        """Changes ACLs; None if no authorizer uses them."""
+        if authorizer is not None:
+            self._use_acls(authorizer)
         self.producer_ids = ProducerIds(store, node_id)
         cache.follow(self.configs.follow)
+
+    def _use_acls(self, authorizer: Authorizer) -> None:
+        """Let an authorizer that decides by ACLs follow them; only then is their code imported."""
+        from kafkapy.controller.acls import AclAdmin
+        from kafkapy.security.acls.standard_authorizer import StandardAuthorizer
+
+        if isinstance(authorizer, StandardAuthorizer):
+            self.acls = AclAdmin(self._writer, self._store, self._notices, authorizer)
+            self._cache.follow(authorizer.follow)
 
     @cached_property
     def user_credentials(self) -> UserCredentialAdmin:
@@ -359,9 +375,7 @@ class ClusterAdmin:
         old changes, and its min.insync.replicas becomes a setting of all brokers, which from then on has
         precedence over their files. In a cluster the controller begins the leader epochs.
         """
-        notices = [
-            f"{znodes.CONFIG_CHANGES}/{name}" for name in await self._store.children(znodes.CONFIG_CHANGES)
-        ]
+        notices = list(await self._store.subtree(*znodes.CHANGES))
         operations: list[Operation] = []
         if self._config.clustered:  # other brokers may not have read them yet
             self._notices.found(notices)

@@ -16,7 +16,7 @@ Source: Partition.fetchRecords, updateFollowerFetchState; ReplicaManager.shouldL
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from kafkapy.fetch.read import FetchParts, FetchRead, diverging_epoch
@@ -49,9 +49,14 @@ class FollowerRead(FetchRead):
     passes_empty = False
 
     def __init__(
-        self, broker: FetchParts, api_version: int, request: FetchRequest, fetch: FetchContext
+        self,
+        broker: FetchParts,
+        api_version: int,
+        request: FetchRequest,
+        fetch: FetchContext,
+        may_read: Callable[[str], bool] | None = None,
     ) -> None:
-        super().__init__(broker, api_version, request, fetch)
+        super().__init__(broker, api_version, request, fetch, may_read)
         self._broker_id, self._broker_epoch = replica_of(request)
         self._is_noted = False
         self._quota = broker.replicas.quotas.leader

@@ -21,6 +21,7 @@ Source: KafkaApis.handleFetchRequest, LazyDownConversionRecords; KIP-283.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from kafkapy.fetch.read import FetchParts, FetchRead
@@ -59,9 +60,14 @@ class MessageSetRead(FetchRead):
     __slots__ = ("_hard_limit", "_magic", "_share")
 
     def __init__(
-        self, broker: FetchParts, api_version: int, request: FetchRequest, fetch: FetchContext
+        self,
+        broker: FetchParts,
+        api_version: int,
+        request: FetchRequest,
+        fetch: FetchContext,
+        may_read: Callable[[str], bool] | None = None,
     ) -> None:
-        super().__init__(broker, api_version, request, fetch)
+        super().__init__(broker, api_version, request, fetch, may_read)
         self._magic = MAGIC_1 if api_version >= FIRST_VERSION_WITH_MAGIC_1 else MAGIC_0
         self._hard_limit = api_version < FIRST_VERSION_WITH_SOFT_LIMIT
         self._max_bytes = min(self._max_bytes, MOST_BYTES)
@@ -167,7 +173,7 @@ class MessageSetRead(FetchRead):
             return gone.code
 
     def _partition(self, target: FetchTarget) -> Partition:
-        if self._request.replica_id >= 0:
+        if self._request.replica_id >= 0 and (self._may_read is None or self._may_read(target.topic or "")):
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "Followers need Fetch v4 or later.")
         return super()._partition(target)
 

@@ -105,6 +105,7 @@ class FetchRead:
         "_loads",
         "_max_bytes",
         "_max_files",
+        "_may_read",
         "_missing",
         "_of_leader",
         "_rack",
@@ -121,9 +122,16 @@ class FetchRead:
     )
 
     def __init__(
-        self, broker: FetchParts, api_version: int, request: FetchRequest, fetch: FetchContext
+        self,
+        broker: FetchParts,
+        api_version: int,
+        request: FetchRequest,
+        fetch: FetchContext,
+        may_read: Callable[[str], bool] | None = None,
     ) -> None:
+        """`may_read` says whether the client may read a topic; None if it may read all."""
         self._broker = broker
+        self._may_read = may_read
         self._api_version = api_version
         self._request = request
         self._fetch = fetch
@@ -430,6 +438,8 @@ class FetchRead:
             target.topic = self._broker.topic_name(target.topic_id)
         if target.topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+        if self._may_read is not None and not self._may_read(target.topic):
+            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         partition = self._broker.replicas.partition(target.topic, target.partition)
         if target.topic_id not in (ZERO_UUID, partition.topic_id):
             raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)

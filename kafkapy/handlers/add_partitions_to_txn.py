@@ -41,6 +41,7 @@ from kafkapy.protocol.messages.add_partitions_to_txn import (
 )
 from kafkapy.protocol.topic_names import is_internal
 from kafkapy.protocol.types import TopicPartition
+from kafkapy.security.acls.model import Operation, ResourceType
 from kafkapy.transactions.metadata import EPOCH_AT_EACH_END
 from kafkapy.transactions.state_machine import Producer
 
@@ -60,7 +61,7 @@ def handle(
         def all_done(results: list[AddPartitionsToTxnResult]) -> None:
             answer(AddPartitionsToTxnResponse(results_by_transaction=results))
 
-        yield from _add_all(context.broker, request.transactions, version, all_done)
+        yield from _add_all(context, request.transactions, version, all_done)
         return answer.result()
 
     def done(results: list[AddPartitionsToTxnResult]) -> None:
@@ -75,12 +76,12 @@ def handle(
         producer_epoch=request.v3_and_below_producer_epoch,
         topics=request.v3_and_below_topics,
     )
-    yield from _add_all(context.broker, [transaction], version, done)
+    yield from _add_all(context, [transaction], version, done)
     return answer.result()
 
 
 def _add_all(
-    broker: BrokerParts,
+    context: RequestContext,
     transactions: Sequence[AddPartitionsToTxnTransaction],
     api_version: int,
     done: Callable[[list[AddPartitionsToTxnResult]], None],
@@ -89,18 +90,19 @@ def _add_all(
     results: list[AddPartitionsToTxnResult] = []
     join = Join(lambda: done(results))
     results = yield from answer_in_steps(
-        transactions, lambda transaction: _add(broker, transaction, api_version, join)
+        transactions, lambda transaction: _add(context, transaction, api_version, join)
     )
     join.close()
 
 
 def _add(
-    broker: BrokerParts, transaction: AddPartitionsToTxnTransaction, api_version: int, join: Join
+    context: RequestContext, transaction: AddPartitionsToTxnTransaction, api_version: int, join: Join
 ) -> Steps[AddPartitionsToTxnResult]:
     """Add the partitions of one transaction, or verify them.
 
     `join` waits until the result is complete.
     """
+    broker = context.broker
     image, from_client = broker.metadata.image, api_version < FIRST_VERSION_OF_BROKERS
     partitions: set[TopicPartition] = set()
     is_refused = False
@@ -108,7 +110,9 @@ def _add(
     def check(topic: AddPartitionsToTxnTopic, index: int) -> AddPartitionsToTxnPartitionResult:
         nonlocal is_refused
         error = ErrorCode.NONE
-        if from_client and is_internal(topic.name):
+        if from_client and (
+            is_internal(topic.name) or not context.may(Operation.WRITE, ResourceType.TOPIC, topic.name)
+        ):
             error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif image.partition(topic.name, index) is None:
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

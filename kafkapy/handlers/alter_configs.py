@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 
+from kafkapy.handlers import authorize_configs
 from kafkapy.handlers.context import RequestContext
 from kafkapy.loop.turns import counted
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -26,6 +27,7 @@ from kafkapy.protocol.messages.alter_configs import (
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
+from kafkapy.security.acls.model import Operation
 
 
 async def handle(context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
@@ -44,6 +46,9 @@ async def handle(context: RequestContext, request: AlterConfigsRequest) -> Alter
         try:
             if counts[resource.resource_type, resource.resource_name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            authorize_configs.require(
+                context, Operation.ALTER_CONFIGS, resource.resource_type, resource.resource_name
+            )
             await context.broker.admin.configs.replace(
                 resource.resource_type,
                 resource.resource_name,

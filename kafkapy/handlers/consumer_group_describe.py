@@ -25,7 +25,7 @@ from typing import Final
 from kafkapy.groups.consumer.group import ConsumerGroup
 from kafkapy.groups.consumer.member import ConsumerMember
 from kafkapy.groups.modern.topics import TopicsView
-from kafkapy.handlers import authorized_operations, rebalance_protocols
+from kafkapy.handlers import rebalance_protocols, topic_rights
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.hash_order import names_in_hash_order
 from kafkapy.handlers.per_partition import answer_each, answer_in_steps
@@ -40,6 +40,7 @@ from kafkapy.protocol.messages.consumer_group_describe import (
     TopicPartitions,
 )
 from kafkapy.protocol.types import Uuid
+from kafkapy.security.acls.model import Operation, ResourceType
 
 CLASSIC: Final = 0
 CONSUMER: Final = 1
@@ -66,6 +67,7 @@ def _describe(
         rebalance_protocols.require(context, "consumer")
         if not group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+        context.require(Operation.DESCRIBE, ResourceType.GROUP, group_id)
         groups.runtime.require_active(group_id)
         return (yield from _described(context, request, groups.consumers.require_group(group_id)))
     except KafkaError as error:
@@ -91,11 +93,14 @@ def _described(
         values = sum(TOPIC_VALUES + len(numbers) for numbers in topics)
         values += TOPIC_VALUES * len(member.topic_names)
         context.charge(values, member.nbytes, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        return _member(group, member, groups.consumers.topics)
+        shown = _member(group, member, groups.consumers.topics)
+        for assignment in (shown.assignment, shown.target_assignment):
+            topic_rights.require_shown(context, (each.topic_name for each in assignment.topic_partitions))
+        return shown
 
     described.members = yield from answer_each((yield from names_in_hash_order(members)), describe)
     if request.include_authorized_operations:
-        described.authorized_operations = authorized_operations.GROUP
+        described.authorized_operations = context.operations_on(ResourceType.GROUP, group.group_id)
     return described
 
 

@@ -26,10 +26,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Coroutine
 
-from kafkapy.groups.modern.heartbeats import Client
 from kafkapy.handlers import rebalance_protocols
 from kafkapy.handlers.context import RequestContext
-from kafkapy.protocol.errors import KafkaError
+from kafkapy.handlers.topic_rights import client_of, with_rights
+from kafkapy.loop.turns import Steps
+from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -38,9 +39,22 @@ from kafkapy.protocol.messages.consumer_group_heartbeat import (
 
 def handle(
     context: RequestContext, request: ConsumerGroupHeartbeatRequest
-) -> ConsumerGroupHeartbeatResponse | Awaitable[ConsumerGroupHeartbeatResponse]:
+) -> (
+    ConsumerGroupHeartbeatResponse
+    | Awaitable[ConsumerGroupHeartbeatResponse]
+    | Steps[ConsumerGroupHeartbeatResponse | Awaitable[ConsumerGroupHeartbeatResponse]]
+):
     """Note the heartbeat, and answer what has changed."""
-    client = Client(context.client_id or "", f"/{context.client_host}")
+    if request.subscribed_topic_names and not context.unrestricted:
+        refusal = ConsumerGroupHeartbeatResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return with_rights(context, request.subscribed_topic_names, refusal, lambda: _beat(context, request))
+    return _beat(context, request)
+
+
+def _beat(
+    context: RequestContext, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupHeartbeatResponse | Awaitable[ConsumerGroupHeartbeatResponse]:
+    client = client_of(context)
     try:
         rebalance_protocols.require(context, "consumer")
         answer = context.broker.groups.consumer_heartbeat(request, context.api_version, client)

@@ -53,6 +53,15 @@ from kafkapy.replicas.log_mover import LogMover
 from kafkapy.replicas.log_start_saves import LogStartSaves
 from kafkapy.replicas.refused_batches import RefusedBatches
 from kafkapy.replicas.write_gate import WriteGate
+from kafkapy.security.acls.hosts import host_address
+from kafkapy.security.acls.model import (
+    CLUSTER_NAME,
+    OPERATIONS,
+    REFUSAL_TEXTS,
+    REFUSALS,
+    Operation,
+    ResourceType,
+)
 from kafkapy.transactions.verifier import Verifier
 
 if TYPE_CHECKING:
@@ -61,6 +70,7 @@ if TYPE_CHECKING:
     from kafkapy.quotas.managers import QuotaManagers
     from kafkapy.quotas.mutation_quotas import MutationQuota
     from kafkapy.replicas.controller_requests import ControllerRequests
+    from kafkapy.security.acls.authorizer import Authorizer
     from kafkapy.share.share_parts import ShareParts
     from kafkapy.transactions.coordinator import TransactionCoordinator
 
@@ -105,6 +115,9 @@ class BrokerParts(FetchParts, Protocol):
     @property
     def quotas(self) -> QuotaManagers | None:
         """The quotas of clients; None while there are none."""
+
+    authorizer: Authorizer | None
+    """Decides what clients may do; None if everyone may do everything."""
 
     async def costly(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `call`, whose cost clients choose, in one of the threads for such work."""
@@ -175,6 +188,52 @@ class RequestContext:
             return None
         is_strict = self.api_version >= first_strict_version
         return quotas.mutations_of(self.principal, self.client_id or "", is_strict=is_strict)
+
+    @property
+    def unrestricted(self) -> bool:
+        """Whether the client may do everything, without a question: no `may` can be False."""
+        return self.broker.authorizer is None or self.connection.is_this_broker
+
+    def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+        """Whether the client may do an operation on a resource."""
+        authorizer, connection = self.broker.authorizer, self.connection
+        return (
+            authorizer is None
+            or connection.is_this_broker
+            or authorizer.authorize(
+                connection.principal, host_address(connection.peer_host), operation, resource_type, name
+            )
+        )
+
+    def require(self, operation: Operation, resource_type: ResourceType, name: str) -> None:
+        """Raise KafkaError, the authorization error of the resource, unless `may`."""
+        if not self.may(operation, resource_type, name):
+            refusal = REFUSALS[resource_type]
+            raise KafkaError(refusal, REFUSAL_TEXTS[refusal])
+
+    def may_on_cluster(self, operation: Operation) -> bool:
+        """Whether the client may do an operation on the cluster."""
+        return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    def may_on_some(self, operation: Operation, resource_type: ResourceType) -> bool:
+        """Whether the client may do an operation on some resource of a type."""
+        authorizer, connection = self.broker.authorizer, self.connection
+        return (
+            authorizer is None
+            or connection.is_this_broker
+            or authorizer.authorize_by_resource_type(
+                connection.principal, host_address(connection.peer_host), operation, resource_type
+            )
+        )
+
+    def operations_on(self, resource_type: ResourceType, name: str) -> int:
+        """The operations that the client may do on a resource, as a bit field (KIP-430)."""
+        authorizer, connection = self.broker.authorizer, self.connection
+        if authorizer is None or connection.is_this_broker:
+            return OPERATIONS[resource_type]
+        return authorizer.authorized_operations(
+            connection.principal, host_address(connection.peer_host), resource_type, name
+        )
 
     def charge(self, values: int, nbytes: int, refusal: ErrorCode) -> None:
         """Charge a part of the answer to the client before it is made.

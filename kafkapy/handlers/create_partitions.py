@@ -35,6 +35,7 @@ from kafkapy.protocol.messages.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
+from kafkapy.security.acls.model import Operation, ResourceType
 
 FIRST_VERSION_WITH_QUOTA = 3
 
@@ -47,7 +48,7 @@ async def handle(context: RequestContext, request: CreatePartitionsRequest) -> C
     if not context.broker.admin.topics.is_controller:
         results = dict.fromkeys(names, KafkaError(ErrorCode.NOT_CONTROLLER))
         return await turns.finish(_response(dict.fromkeys(names, 1), results))
-    wanted = await turns.finish(_wanted(request, names))
+    wanted = await turns.finish(_wanted(context, request, names))
     quota = context.mutation_quota(FIRST_VERSION_WITH_QUOTA)
     try:
         results = await context.broker.admin.topics.create_partitions(
@@ -63,11 +64,13 @@ async def handle(context: RequestContext, request: CreatePartitionsRequest) -> C
     return response
 
 
-def _wanted(request: CreatePartitionsRequest, names: Mapping[str, int]) -> Steps[list[MorePartitions]]:
-    """The requests for topics that are named once."""
+def _wanted(
+    context: RequestContext, request: CreatePartitionsRequest, names: Mapping[str, int]
+) -> Steps[list[MorePartitions]]:
+    """The requests for topics that are named once, and that the client may alter."""
 
     def more(topic: CreatePartitionsTopic) -> MorePartitions | None:
-        if names[topic.name] > 1:
+        if names[topic.name] > 1 or not context.may(Operation.ALTER, ResourceType.TOPIC, topic.name):
             return None
         assignments = topic.assignments
         replicas = None if assignments is None else [each.broker_ids for each in assignments]
@@ -80,8 +83,9 @@ def _response(
     names: Mapping[str, int], results: Mapping[str, KafkaError | None]
 ) -> Steps[CreatePartitionsResponse]:
     duplicate = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+    refused = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     answers = yield from answer_each(
-        names, lambda name: _result(name, duplicate if names[name] > 1 else results[name])
+        names, lambda name: _result(name, duplicate if names[name] > 1 else results.get(name, refused))
     )
     return CreatePartitionsResponse(results=answers)
 

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from kafkapy.configs.entries import ConfigEntry
 from kafkapy.controller.topic_plans import NewTopic
@@ -45,6 +46,7 @@ from kafkapy.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from kafkapy.protocol.topic_names import CLUSTER_METADATA_TOPIC
+from kafkapy.security.acls.model import Operation, ResourceType
 
 FIRST_VERSION_WITH_CONFIGS = 5
 FIRST_VERSION_WITH_QUOTA = 6
@@ -58,7 +60,7 @@ async def handle(context: RequestContext, request: CreateTopicsRequest) -> Creat
     if not context.broker.admin.topics.is_controller:
         results = dict.fromkeys(names, KafkaError(ErrorCode.NOT_CONTROLLER))
         return await turns.finish(_response(names, results, _no_entries))
-    wanted, refused = await turns.finish(_wanted(request, names))
+    wanted, refused = await turns.finish(_wanted(context, request, names))
     quota = context.mutation_quota(FIRST_VERSION_WITH_QUOTA)
     try:
         results = await context.broker.admin.topics.create_topics(
@@ -72,17 +74,22 @@ async def handle(context: RequestContext, request: CreateTopicsRequest) -> Creat
     results.update(refused)
     shows_configs = context.api_version >= FIRST_VERSION_WITH_CONFIGS
     entries = context.broker.admin.describer.topic_entries if shows_configs else _no_entries
-    response = await turns.finish(_response(names, results, entries))
+    response = await turns.finish(_response(names, results, entries, partial(_shows_configs, context)))
     response.throttle_time_ms = 0 if quota is None else quota.throttle_ms
     return response
 
 
+def _shows_configs(context: RequestContext, name: str) -> bool:
+    return context.may(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name)
+
+
 def _wanted(
-    request: CreateTopicsRequest, names: Mapping[str, int]
+    context: RequestContext, request: CreateTopicsRequest, names: Mapping[str, int]
 ) -> Steps[tuple[list[NewTopic], dict[str, KafkaError]]]:
     """The topics to create, and why others are not even tried."""
     wanted: list[NewTopic] = []
     refused: dict[str, KafkaError] = {}
+    may_create_all = context.may_on_cluster(Operation.CREATE)
 
     def sort(topic: CreatableTopic) -> None:
         if topic.name == CLUSTER_METADATA_TOPIC:
@@ -92,6 +99,8 @@ def _wanted(
             )
         elif names[topic.name] > 1:
             refused[topic.name] = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+        elif not may_create_all and not context.may(Operation.CREATE, ResourceType.TOPIC, topic.name):
+            refused[topic.name] = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
         else:
             wanted.append(_new_topic(topic))
 
@@ -103,6 +112,7 @@ def _response(
     names: Iterable[str],
     results: Mapping[str, Topic | KafkaError],
     entries: Callable[[Mapping[str, str]], list[ConfigEntry]],
+    shows_configs: Callable[[str], bool] = lambda _: True,
 ) -> Steps[CreateTopicsResponse]:
     shown: dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]] = {}
     """By what topics set themselves: that is the same for most."""
@@ -111,6 +121,13 @@ def _response(
         result = results[name]
         if isinstance(result, KafkaError):
             return CreatableTopicResult(name=name, error_code=result.code, error_message=result.message)
+        if not shows_configs(name):
+            return CreatableTopicResult(
+                name=name,
+                topic_id=result.id,
+                error_message=None,
+                topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            )
         overrides = frozenset(result.configs.items())
         if overrides not in shown:
             shown[overrides] = _configs(entries(result.configs))

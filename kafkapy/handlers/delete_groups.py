@@ -27,6 +27,7 @@ from kafkapy.protocol.messages.delete_groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
+from kafkapy.security.acls.model import Operation, ResourceType
 
 
 def handle(
@@ -47,6 +48,7 @@ def handle(
 
         join.begin()
         try:
+            context.require(Operation.DELETE, ResourceType.GROUP, group_id)
             yield from groups.delete_group(group_id, done)
         except KafkaError as error:
             result.error_message = error.message or None

@@ -37,6 +37,7 @@ from kafkapy.protocol.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 from kafkapy.protocol.topic_names import is_internal
+from kafkapy.security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
     from kafkapy.replicas.partition import Partition
@@ -88,6 +89,7 @@ def _delete(
 ) -> DeleteRecordsPartitionResult:
     code, low_watermark = ErrorCode.NONE, INVALID_LOW_WATERMARK
     try:
+        context.require(Operation.DELETE, ResourceType.TOPIC, topic)
         partition = context.broker.replicas.partition(topic, wanted.partition_index)
         if is_internal(topic):
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)

@@ -35,6 +35,7 @@ from kafkapy.protocol.messages.delete_topics import (
     DeleteTopicState,
 )
 from kafkapy.protocol.types import ZERO_UUID, Uuid
+from kafkapy.security.acls.model import REFUSAL_TEXTS, Operation, ResourceType
 
 FIRST_VERSION_WITH_DELETION_DISABLED = 3
 FIRST_VERSION_WITH_QUOTA = 5
@@ -42,6 +43,10 @@ FIRST_VERSION_WITH_QUOTA = 5
 _UNKNOWN_ID = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
 _UNKNOWN_NAME = KafkaError(
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
+)
+
+_NOT_ALLOWED = KafkaError(
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED, REFUSAL_TEXTS[ErrorCode.TOPIC_AUTHORIZATION_FAILED]
 )
 
 
@@ -108,6 +113,10 @@ def _resolve(
             )
 
     topics: dict[Uuid, str] = {}
+    may_delete_all = context.may_on_cluster(Operation.DELETE)
+
+    def may(operation: Operation, name: str) -> bool:
+        return may_delete_all or context.may(operation, ResourceType.TOPIC, name)
 
     def resolve_id(topic_id: Uuid) -> None:
         topic = image.topics_by_id.get(topic_id)
@@ -115,6 +124,9 @@ def _resolve(
             responses.append(_refused(None, topic_id, "Duplicate topic id."))
         elif topic is None:
             responses.append(_result(None, topic_id, _UNKNOWN_ID))
+        elif not may(Operation.DELETE, topic.name):
+            shown = topic.name if may(Operation.DESCRIBE, topic.name) else None
+            responses.append(_result(shown, topic_id, _NOT_ALLOWED))
         else:
             topics[topic_id] = topic.name
 
@@ -122,8 +134,12 @@ def _resolve(
         topic = image.topics.get(name)
         if names[name] > 1:
             responses.append(_refused(name, ZERO_UUID, "Duplicate topic name."))
+        elif not may(Operation.DESCRIBE, name):
+            responses.append(_result(name, ZERO_UUID, _NOT_ALLOWED))
         elif topic is None:
             responses.append(_result(name, ZERO_UUID, _UNKNOWN_NAME))
+        elif not may(Operation.DELETE, name):
+            responses.append(_result(name, ZERO_UUID, _NOT_ALLOWED))
         elif topic.id in ids:
             topics.pop(topic.id, None)
             message = "The provided topic name maps to an ID that was already supplied."

@@ -14,7 +14,7 @@ Version notes:
 
 from __future__ import annotations
 
-from kafkapy.handlers.authorized_operations import CLUSTER, NOT_ASKED
+from kafkapy.handlers.authorized_operations import NOT_ASKED, cluster_operations
 from kafkapy.handlers.context import RequestContext
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.describe_cluster import (
@@ -50,6 +50,6 @@ def handle(context: RequestContext, request: DescribeClusterRequest) -> Describe
             for node in context.nodes()
         ],
         cluster_authorized_operations=(
-            CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED
+            cluster_operations(context) if request.include_cluster_authorized_operations else NOT_ASKED
         ),
     )

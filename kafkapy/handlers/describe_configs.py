@@ -37,6 +37,7 @@ from kafkapy.configs import loggers as broker_loggers
 from kafkapy.configs.entries import TYPES, ConfigEntry, Source
 from kafkapy.configs.keys import UNKNOWN
 from kafkapy.configs.kind import ALL_BROKERS, ResourceType
+from kafkapy.handlers import authorize_configs
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.per_partition import answer_in_steps, visit_each
 from kafkapy.loop.turns import Steps
@@ -50,6 +51,7 @@ from kafkapy.protocol.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 from kafkapy.protocol.topic_names import why_invalid
+from kafkapy.security.acls.model import Operation
 
 MOST_WITHOUT_SETTINGS: Final = 1_000
 """The groups and subscriptions to metrics that one answer describes though they set nothing, at most.
@@ -135,6 +137,9 @@ def _result(
 ) -> Steps[DescribeConfigsResult]:
     result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
     try:
+        authorize_configs.require(
+            context, Operation.DESCRIBE_CONFIGS, resource.resource_type, resource.resource_name
+        )
         keys: set[str] = set()
         yield from visit_each(resource.configuration_keys or (), keys.add)
         entries = [entry for entry in _entries(context, resource) if not keys or entry.name in keys]

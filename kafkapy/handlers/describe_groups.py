@@ -21,7 +21,6 @@ from __future__ import annotations
 from typing import Final
 
 from kafkapy.groups.classic.group import ClassicGroup, GroupState
-from kafkapy.handlers import authorized_operations
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.per_partition import answer_each
 from kafkapy.loop.turns import Steps, counted
@@ -32,6 +31,7 @@ from kafkapy.protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+from kafkapy.security.acls.model import Operation, ResourceType
 
 FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND: Final = 6
 
@@ -42,7 +42,7 @@ def handle(context: RequestContext, request: DescribeGroupsRequest) -> Steps[Des
     def describe(group_id: str) -> DescribedGroup:
         described = _describe(context, group_id)
         if request.include_authorized_operations and not described.error_code:
-            described.authorized_operations = authorized_operations.GROUP
+            described.authorized_operations = context.operations_on(ResourceType.GROUP, group_id)
         return described
 
     groups = yield from answer_each((yield from counted(request.groups)), describe)
@@ -51,6 +51,7 @@ def handle(context: RequestContext, request: DescribeGroupsRequest) -> Steps[Des
 
 def _describe(context: RequestContext, group_id: str) -> DescribedGroup:
     try:
+        context.require(Operation.DESCRIBE, ResourceType.GROUP, group_id)
         described = _described(context.broker.groups.require_classic_group(group_id))
         # The bytes are those of the group; they are copied when the answer is encoded.
         nbytes = sum(len(each.member_metadata) + len(each.member_assignment) for each in described.members)

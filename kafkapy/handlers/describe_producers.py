@@ -28,6 +28,7 @@ from kafkapy.protocol.messages.describe_producers import (
 )
 from kafkapy.protocol.topic_names import why_invalid
 from kafkapy.replicas.replication import Unassigned
+from kafkapy.security.acls.model import Operation, ResourceType
 from kafkapy.storage.log.producers import ProducerEntry
 
 VALUES: Final = 6
@@ -56,6 +57,7 @@ def _describe(context: RequestContext, topic: str, index: int) -> Steps[Partitio
     try:
         if (why := why_invalid(topic)) is not None:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
+        context.require(Operation.READ, ResourceType.TOPIC, topic)
         partition = context.broker.replicas.partition(topic, index)
         partition.require_online()
         if isinstance(partition.replication, Unassigned):

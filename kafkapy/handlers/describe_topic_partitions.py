@@ -18,7 +18,6 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from heapq import heappop, heappush
 
-from kafkapy.handlers.authorized_operations import TOPIC
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.offline_replicas import OfflineReplicas
 from kafkapy.handlers.per_partition import answer_each, answer_in_steps, visit_each
@@ -33,6 +32,7 @@ from kafkapy.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from kafkapy.protocol.topic_names import is_internal, is_valid
+from kafkapy.security.acls.model import Operation, ResourceType
 
 
 def handle(
@@ -45,10 +45,17 @@ def handle(
     asked = (yield from counted(topic.name for topic in request.topics)).keys()
     if cursor is not None and (first_partition < 0 or (asked and first_name not in asked)):
         return (yield from _refused(asked))
-    names = yield from _heap(name for name in asked or image.topics if name >= first_name)
+    wanted = yield from answer_each(asked or image.topics, lambda name: name if name >= first_name else None)
+    allowed = yield from answer_each(
+        wanted, lambda name: name if context.may(Operation.DESCRIBE, ResourceType.TOPIC, name) else None
+    )
+    names = yield from _heap(allowed)
     limit = min(context.broker.config["max.request.partition.size.limit"], request.response_partition_limit)
     page = _Page(context, first_name, first_partition, max(limit, 1))
     topics = yield from answer_in_steps(page.names(names), page.describe)
+    if asked and len(allowed) < len(wanted):
+        shown = set(allowed)
+        topics += yield from answer_each(wanted, lambda name: None if name in shown else _hidden(name))
     return DescribeTopicPartitionsResponse(topics=topics, next_cursor=page.next_cursor)
 
 
@@ -79,7 +86,7 @@ class _Page:
         """The next topic of this page, with as many partitions as there is room for."""
         topic = self._image.topics.get(name)
         if topic is None:
-            return _absent(name)
+            return _absent(self._context, name)
         first_name, first_partition = self._first
         first = first_partition if name == first_name else 0
         end = min(len(topic.partitions), first + self._remaining)
@@ -91,7 +98,7 @@ class _Page:
             topic_id=topic.id,
             is_internal=is_internal(name),
             partitions=(yield from answer_each(range(first, end), partial(self._partition, topic))),
-            topic_authorized_operations=TOPIC,
+            topic_authorized_operations=self._context.operations_on(ResourceType.TOPIC, name),
         )
 
     def _partition(self, topic: Topic, index: int) -> DescribeTopicPartitionsResponsePartition | None:
@@ -113,10 +120,18 @@ class _Page:
         )
 
 
-def _absent(name: str) -> DescribeTopicPartitionsResponseTopic:
+def _hidden(name: str) -> DescribeTopicPartitionsResponseTopic:
+    """The answer about a topic that the client may not see, whether it exists or not."""
+    return DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
+
+
+def _absent(context: RequestContext, name: str) -> DescribeTopicPartitionsResponseTopic:
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_valid(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
     return DescribeTopicPartitionsResponseTopic(
-        error_code=code, name=name, is_internal=is_internal(name), topic_authorized_operations=TOPIC
+        error_code=code,
+        name=name,
+        is_internal=is_internal(name),
+        topic_authorized_operations=context.operations_on(ResourceType.TOPIC, name),
     )
 
 

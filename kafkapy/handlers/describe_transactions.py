@@ -22,6 +22,7 @@ from kafkapy.protocol.messages.describe_transactions import (
     TopicData,
     TransactionState,
 )
+from kafkapy.security.acls.model import Operation, ResourceType
 
 
 def handle(
@@ -35,13 +36,14 @@ def handle(
 
 def _describe(context: RequestContext, transactional_id: str) -> Steps[TransactionState]:
     try:
+        context.require(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id)
         found = context.broker.transactions.describe(transactional_id)
         context.charge(2 * len(found.partitions), 0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     except KafkaError as error:
         return TransactionState(transactional_id=transactional_id, error_code=error.code)
     topics = yield from answer_by_topic(
         sorted(found.partitions),
-        lambda partition: partition,
+        lambda each: each if context.may(Operation.DESCRIBE, ResourceType.TOPIC, each.topic) else None,
         lambda topic, indexes: TopicData(topic=topic, partitions=indexes),
     )
     return TransactionState(

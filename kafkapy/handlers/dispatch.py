@@ -2,7 +2,8 @@
 
 The first gate (`endpoint`) comes before the request is decoded. It has the connection and the header, and
 passes only requests in the table of APIs. The second gate (`call`) comes before the handler, and has the
-decoded request too.
+decoded request too. If there is an authorizer, it passes only what the client has the right to ask
+(rights.py).
 
 The failure of a handler is logged, and its client gets UNKNOWN_SERVER_ERROR if the response has an error
 field.
@@ -11,7 +12,7 @@ field.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from types import GeneratorType
 from typing import Any
@@ -38,6 +39,12 @@ class Dispatcher:
     def __init__(self, broker: BrokerParts) -> None:
         self._broker = broker
         self._served = handlers.BY_KEY_IN_CLUSTER if broker.clustered else handlers.BY_KEY
+        self._right_refusal: Callable[[RequestContext, Any], ErrorCode | None] | None = None
+        """The error for a client without the right; None if there is no authorizer."""
+        if broker.authorizer is not None:
+            from kafkapy.handlers.rights import refusal  # most brokers do not need the table
+
+            self._right_refusal = refusal
 
     def max_version(self, api_key: int) -> int:
         """The highest version of an API that is served; -1 if none is."""
@@ -87,7 +94,12 @@ class Dispatcher:
             header,
         )
         try:
-            response = endpoint.handle(context, request)
+            error = None
+            if self._right_refusal is not None and not connection.is_this_broker:
+                error = self._right_refusal(context, request)
+            response = (
+                endpoint.handle(context, request) if error is None else _refused(context, request, error)
+            )
             if type(response) is GeneratorType:
                 turns = self._broker.turns
                 end = take_turn(response, turns.seconds)
@@ -142,6 +154,13 @@ class Dispatcher:
         response = endpoint.response_class()
         response.error_code = code
         return response
+
+
+def _refused(context: RequestContext, request: Any, error: ErrorCode) -> Any:
+    """The answer to a request without the right; its module is imported at the first one."""
+    from kafkapy.handlers.refusals import answer
+
+    return answer(context, request, error)
 
 
 async def _finish(response: Any) -> Any:

@@ -15,6 +15,8 @@ Behaviour:
   lead, and have the offset (`Leader.may_be_deposed`).
 - With `replica.selector.class`, a consumer that names its rack is sent to a replica there
   (fetch/nearest_replica.py, KIP-392).
+- Consumers need READ on a topic, and followers CLUSTER_ACTION on the cluster; otherwise a partition is
+  TOPIC_AUTHORIZATION_FAILED. An ACL that is taken away stops a fetch session with its next records.
 - A replica id means a follower, which reads to the end of the log (fetch/follower_read.py). One that has no
   replica of the partition is refused, so that no client can pass for one (CVE-2018-1288).
 - A consumer that exceeds a quota is answered without records, and with the time for which it is throttled
@@ -40,7 +42,7 @@ Version notes:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -53,6 +55,7 @@ from kafkapy.handlers.leader_hints import LeaderHints
 from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import KafkaError
 from kafkapy.protocol.messages.fetch import FetchRequest, FetchResponse, LeaderIdAndEpoch, NodeEndpoint
+from kafkapy.security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
     from kafkapy.quotas.managers import QuotaManagers
@@ -68,13 +71,15 @@ def handle(context: RequestContext, request: FetchRequest) -> Steps[FetchRespons
         fetch = yield from broker.fetch_sessions.begin(request, context.api_version, broker.topic_name)
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
+    is_follower = replica_of(request)[0] >= 0
+    may_read = _rights(context, is_follower=is_follower)
     if context.api_version < FIRST_VERSION_WITH_BATCHES:
-        messages = MessageSetRead(broker, context.api_version, request, fetch)
+        messages = MessageSetRead(broker, context.api_version, request, fetch, may_read)
         if broker.quotas is not None:
             _apply_quotas(broker.quotas, context, request, messages)
         return messages.answer()
-    reader = FollowerRead if replica_of(request)[0] >= 0 else FetchRead
-    read = reader(broker, context.api_version, request, fetch)
+    reader = FollowerRead if is_follower else FetchRead
+    read = reader(broker, context.api_version, request, fetch, may_read)
     if broker.quotas is not None:
         _apply_quotas(broker.quotas, context, request, read)
     try:
@@ -87,6 +92,15 @@ def handle(context: RequestContext, request: FetchRequest) -> Steps[FetchRespons
     is_complete = read.is_complete
     read.release()  # what is cancelled before it begins releases nothing
     return _go_on(context, request, read, fetch, is_complete)
+
+
+def _rights(context: RequestContext, *, is_follower: bool) -> Callable[[str], bool] | None:
+    """Whether the client may read a topic; None if it may read all."""
+    if context.unrestricted:
+        return None
+    if is_follower:
+        return None if context.may_on_cluster(Operation.CLUSTER_ACTION) else lambda _: False
+    return lambda topic: context.may(Operation.READ, ResourceType.TOPIC, topic)
 
 
 def _apply_quotas(

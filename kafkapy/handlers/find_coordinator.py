@@ -44,6 +44,7 @@ from kafkapy.protocol.topic_names import (
     TRANSACTION_STATE_TOPIC,
 )
 from kafkapy.protocol.types import uuid_from_text
+from kafkapy.security.acls.model import CLUSTER_NAME, REFUSAL_TEXTS, REFUSALS, Operation, ResourceType
 
 FIRST_VERSION_WITH_KEYS: Final = 4
 SHARE: Final = 2
@@ -72,6 +73,12 @@ async def _create_topic_and_answer(
     context: RequestContext, request: FindCoordinatorRequest, topic: str
 ) -> FindCoordinatorResponse:
     refusal = None
+    keys = [request.key] if context.api_version < FIRST_VERSION_WITH_KEYS else request.coordinator_keys
+    errors = await context.broker.turns.finish(
+        answer_each(keys, lambda key: _not_allowed(context, topic, key) or ErrorCode.NONE)
+    )
+    if all(errors):
+        return await context.broker.turns.finish(_answer(context, request, topic, None))
     try:
         await context.broker.automatic_topics.ensure_internal_topic(topic)
     except KafkaError as error:
@@ -113,6 +120,9 @@ def _find(
     context: RequestContext, nodes: Mapping[int, Node], topic: str, key: str, error: KafkaError | None
 ) -> Coordinator:
     """The coordinator of a key, or why there is none."""
+    if (not_allowed := _not_allowed(context, topic, key)) is not None:
+        error = KafkaError(not_allowed, REFUSAL_TEXTS[not_allowed])
+        return _none(key, error)
     if topic == SHARE_GROUP_STATE_TOPIC and not is_share_key(key):
         error = KafkaError(ErrorCode.INVALID_REQUEST, f"{key} is not the key of a share partition.")
     if error is None:
@@ -124,6 +134,23 @@ def _find(
                     key=key, node_id=node.id, host=node.host, port=node.port, error_message=None
                 )
         error = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"The partition of {topic} has no leader.")
+    return _none(key, error)
+
+
+def _not_allowed(context: RequestContext, topic: str, key: str) -> ErrorCode | None:
+    """The error for a client that may not know the coordinator of a key."""
+    if topic == GROUP_METADATA_TOPIC:
+        kind, operation, name = ResourceType.GROUP, Operation.DESCRIBE, key
+    elif topic == TRANSACTION_STATE_TOPIC:
+        kind, operation, name = ResourceType.TRANSACTIONAL_ID, Operation.DESCRIBE, key
+    elif topic == SHARE_GROUP_STATE_TOPIC:
+        kind, operation, name = ResourceType.CLUSTER, Operation.CLUSTER_ACTION, CLUSTER_NAME
+    else:
+        return None
+    return None if context.may(operation, kind, name) else REFUSALS[kind]
+
+
+def _none(key: str, error: KafkaError) -> Coordinator:
     return Coordinator(
         key=key,
         node_id=NO_NODE,

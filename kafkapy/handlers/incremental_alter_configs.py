@@ -28,6 +28,7 @@ import asyncio
 from kafkapy.configs import loggers as broker_loggers
 from kafkapy.configs.changes import Change
 from kafkapy.configs.kind import ResourceType, check_broker_id
+from kafkapy.handlers import authorize_configs
 from kafkapy.handlers.context import RequestContext
 from kafkapy.loop.turns import counted
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -37,6 +38,7 @@ from kafkapy.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from kafkapy.security.acls.model import Operation
 
 
 async def handle(
@@ -66,6 +68,9 @@ async def handle(
 
 async def _alter(context: RequestContext, resource: AlterConfigsResource, validate_only: bool) -> None:
     changes = [Change(config.name, config.config_operation, config.value) for config in resource.configs]
+    authorize_configs.require(
+        context, Operation.ALTER_CONFIGS, resource.resource_type, resource.resource_name
+    )
     if resource.resource_type == ResourceType.BROKER_LOGGER:
         check_broker_id(resource.resource_name, context.broker.node_id)
         broker_loggers.alter(changes, validate_only=validate_only)

@@ -30,6 +30,7 @@ from kafkapy.handlers.context import RequestContext
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kafkapy.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from kafkapy.security.acls.model import Operation, ResourceType
 from kafkapy.transactions.state_machine import Producer
 
 FIRST_VERSION_WITH_FENCED: Final = 4
@@ -50,6 +51,11 @@ async def handle(context: RequestContext, request: InitProducerIdRequest) -> Ini
 
 
 async def _assign(context: RequestContext, request: InitProducerIdRequest) -> Producer:
+    if request.transactional_id is None and not (
+        context.may_on_cluster(Operation.IDEMPOTENT_WRITE)
+        or context.may_on_some(Operation.WRITE, ResourceType.TOPIC)
+    ):
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     had = Producer(request.producer_id, request.producer_epoch)
     if (had.id == NO_PRODUCER_ID) != (had.epoch == NO_PRODUCER_EPOCH):
         raise KafkaError(ErrorCode.INVALID_REQUEST)

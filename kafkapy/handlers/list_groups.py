@@ -33,6 +33,7 @@ from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from kafkapy.protocol.topic_names import GROUP_METADATA_TOPIC
+from kafkapy.security.acls.model import Operation, ResourceType
 
 STATES: Final = frozenset(
     state.value.lower() for state in (*GroupState, *ConsumerGroupState, *ShareGroupState, *StreamsGroupState)
@@ -47,6 +48,7 @@ def handle(context: RequestContext, request: ListGroupsRequest) -> Steps[ListGro
     groups = context.broker.groups
     if groups.runtime.is_loading:
         return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    shows_all = context.may_on_cluster(Operation.DESCRIBE)
     states = yield from _known(request.states_filter, STATES)
     types = yield from _known(request.types_filter, TYPES)
     by_partition: dict[int, list[str]] = {}
@@ -62,6 +64,8 @@ def handle(context: RequestContext, request: ListGroupsRequest) -> Steps[ListGro
     def listed(group_id: str) -> ListedGroup | None:
         group = groups.groups.get(group_id)
         if group is None or group.state_name.lower() not in states or group.type.value not in types:
+            return None
+        if not shows_all and not context.may(Operation.DESCRIBE, ResourceType.GROUP, group_id):
             return None
         context.charge(4, len(group_id), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return ListedGroup(

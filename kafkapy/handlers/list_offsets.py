@@ -58,6 +58,7 @@ from kafkapy.protocol.special_timestamps import (
     LATEST_TIERED,
     MAX_TIMESTAMP,
 )
+from kafkapy.security.acls.model import Operation, ResourceType
 from kafkapy.storage.log.timestamp_search import LogChangedError, TimestampSearch
 
 LAST_SPECIAL = EARLIEST_PENDING_UPLOAD
@@ -162,6 +163,7 @@ def _answers(
     def answer(topic: ListOffsetsTopic, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
         found = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
         try:
+            context.require(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
             if times_named[topic.name, wanted.partition_index] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST)
             _answer(context, request, topic.name, wanted, found, searches)

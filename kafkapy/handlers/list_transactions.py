@@ -32,6 +32,7 @@ from kafkapy.protocol.messages.list_transactions import (
     ListTransactionsResponse,
     TransactionState,
 )
+from kafkapy.security.acls.model import Operation, ResourceType
 from kafkapy.transactions.metadata import BY_LABEL, TransactionMetadata
 
 PIECE_SECONDS: Final = 0.05
@@ -102,6 +103,8 @@ def _list(context: RequestContext, request: ListTransactionsRequest) -> Steps[Li
             or (producer_ids and found.producer_id not in producer_ids)
             or (request.duration_filter >= 0 and now_ms - found.start_ms <= request.duration_filter)
         ):
+            return None
+        if not context.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, found.transactional_id):
             return None
         context.charge(3, len(found.transactional_id), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return TransactionState(

@@ -33,10 +33,10 @@ Version notes:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Generator, Hashable, Iterable
 from functools import partial
 
-from kafkapy.handlers.authorized_operations import CLUSTER, NOT_ASKED, TOPIC
+from kafkapy.handlers.authorized_operations import NOT_ASKED, cluster_operations
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.offline_replicas import OfflineReplicas
 from kafkapy.handlers.per_partition import answer_each, answer_in_steps
@@ -55,6 +55,7 @@ from kafkapy.protocol.messages.metadata import (
 )
 from kafkapy.protocol.topic_names import is_internal, is_valid
 from kafkapy.protocol.types import ZERO_UUID, Part, Uuid
+from kafkapy.security.acls.model import Operation, ResourceType
 
 FIRST_VERSION_WITH_NULL_FOR_ALL = 1
 FIRST_VERSION_WITH_UNREACHABLE_REPLICAS = 1
@@ -68,10 +69,17 @@ MOST_NAMES = 20_000
 """The names in a request above which its answer is made for it alone."""
 
 Answer = MetadataResponse | list[Part] | Steps[MetadataResponse] | Awaitable[MetadataResponse | list[Part]]
+AnswerInSteps = Steps[MetadataResponse | list[Part] | Awaitable[MetadataResponse | list[Part]]]
 
 
-def handle(context: RequestContext, request: MetadataRequest) -> Answer:
-    """Answer from the image, at once unless topics are to be created."""
+def handle(context: RequestContext, request: MetadataRequest) -> Answer | AnswerInSteps:
+    """Answer about the topics that the client may know."""
+    if context.unrestricted:
+        return _answer(context, request)
+    return _answer_by_rights(context, request)
+
+
+def _answer(context: RequestContext, request: MetadataRequest) -> Answer:
     version, wanted = context.api_version, request.topics
     image = context.broker.shown_image
     if wanted is None or (version < FIRST_VERSION_WITH_NULL_FOR_ALL and not wanted):
@@ -87,6 +95,72 @@ def handle(context: RequestContext, request: MetadataRequest) -> Answer:
     if may_create and not names.keys() <= image.topics.keys():
         return _create(context, request, names)
     return _Answer(context, request).about(names, {})
+
+
+def _answer_by_rights(context: RequestContext, request: MetadataRequest) -> AnswerInSteps:
+    """Answer about the topics that the client may describe, and refuse all others."""
+    wanted, image = request.topics, context.broker.shown_image
+
+    def may_describe(name: str) -> bool:
+        return context.may(Operation.DESCRIBE, ResourceType.TOPIC, name)
+
+    if wanted is None or (context.api_version < FIRST_VERSION_WITH_NULL_FOR_ALL and not wanted):
+        shown = yield from answer_each(
+            tuple(image.topics.values()), lambda topic: topic if may_describe(topic.name) else None
+        )
+        is_all = len(shown) == len(image.topics)
+        return (yield from _at_once(_about_existing(context, request, shown, is_all=is_all)))
+    by_id = any(topic.topic_id != ZERO_UUID for topic in wanted)
+    if by_id and context.api_version < FIRST_VERSION_BY_TOPIC_ID:
+        return (yield from _Answer(context, request).refusing(wanted))
+    may_create_all = context.may_on_cluster(Operation.CREATE)
+    creates = request.allow_auto_topic_creation and context.broker.config["auto.create.topics.enable"]
+    hidden: dict[str | Uuid, MetadataResponseTopic] = {}
+
+    def is_allowed(asked: MetadataRequestTopic) -> MetadataRequestTopic | None:
+        key: str | Uuid
+        if by_id:
+            key, topic = asked.topic_id, image.topics_by_id.get(asked.topic_id)
+            if topic is None or may_describe(topic.name):
+                return asked  # an id that does not exist is no secret
+            hidden[key] = MetadataResponseTopic(name=None, topic_id=asked.topic_id)
+        else:
+            key = name = asked.name or ""
+            if asked.name is None:
+                return asked
+            if may_describe(name):
+                may_create = may_create_all or context.may(Operation.CREATE, ResourceType.TOPIC, name)
+                if name in image.topics or not creates or may_create:
+                    return asked
+                hidden[key] = MetadataResponseTopic(name=name, is_internal=is_internal(name))
+            else:
+                hidden[key] = MetadataResponseTopic(name=name)
+        hidden[key].error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return None
+
+    allowed = yield from answer_each(wanted, is_allowed)
+    if not hidden:
+        return (yield from _at_once(_answer(context, request)))
+    answer = _Answer(context, request)
+    if by_id:
+        ids = {topic.topic_id: None for topic in allowed if topic.topic_id != ZERO_UUID}
+        response = yield from answer.about_ids(ids)
+    else:
+        names = {topic.name or "": None for topic in allowed}
+        if creates and not names.keys() <= image.topics.keys():
+            return _create(context, request, names, hidden.values())
+        response = yield from answer.about(names, {})
+    response.topics += hidden.values()
+    return response
+
+
+def _at_once(
+    answer: Answer,
+) -> AnswerInSteps:
+    """The answer, after its steps if it has any."""
+    if isinstance(answer, Generator):
+        return (yield from answer)
+    return answer
 
 
 def _by_id(context: RequestContext, request: MetadataRequest, wanted: list[MetadataRequestTopic]) -> Answer:
@@ -106,7 +180,11 @@ def _about_existing(
 ) -> Answer:
     """Answer about topics that exist; the answer may be encoded already."""
     answer = _Answer(context, request)
-    if context.broker.replicas.any_offline or not _are_many(topics):
+    has_operations = (
+        request.include_topic_authorized_operations or request.include_cluster_authorized_operations
+    )
+    is_own = has_operations and not context.unrestricted
+    if context.broker.replicas.any_offline or not _are_many(topics) or is_own:
         return answer.about_existing(topics)
     encoded, image = context.broker.encoded_metadata, context.broker.shown_image
     encoded.follow(image, context.broker.offline_replicas)
@@ -151,14 +229,19 @@ async def _made(
 
 
 async def _create(
-    context: RequestContext, request: MetadataRequest, names: Collection[str]
+    context: RequestContext,
+    request: MetadataRequest,
+    names: Collection[str],
+    hidden: Iterable[MetadataResponseTopic] = (),
 ) -> MetadataResponse:
-    """Create what is missing, then answer."""
+    """Create what is missing, then answer; `hidden` are the answers about other topics."""
     turns = context.broker.turns
     missing = await turns.finish(_missing(context, names))
     results = await context.broker.automatic_topics.create(missing) if missing else {}
     errors = {name: error.code for name, error in results.items() if isinstance(error, KafkaError)}
-    return await turns.finish(_Answer(context, request).about(names, errors))
+    response = await turns.finish(_Answer(context, request).about(names, errors))
+    response.topics += hidden
+    return response
 
 
 def _missing(context: RequestContext, names: Collection[str]) -> Steps[list[str]]:
@@ -175,8 +258,11 @@ class _Answer:
         self._offline = OfflineReplicas(context, self._nodes)
         self._node_id = context.broker.node_id
         self._version = context.api_version
-        self._cluster_operations = CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED
-        self._topic_operations = TOPIC if request.include_topic_authorized_operations else NOT_ASKED
+        self._context = context
+        self._cluster_operations = (
+            cluster_operations(context) if request.include_cluster_authorized_operations else NOT_ASKED
+        )
+        self._has_operations = request.include_topic_authorized_operations
         self._no_listener = (
             ErrorCode.LISTENER_NOT_FOUND
             if self._version >= FIRST_VERSION_WITH_LISTENER_NOT_FOUND
@@ -211,7 +297,7 @@ class _Answer:
                 error_code=error if is_valid(name) else ErrorCode.INVALID_TOPIC_EXCEPTION,
                 name=name,
                 is_internal=is_internal(name),
-                topic_authorized_operations=self._topic_operations,
+                topic_authorized_operations=self._operations(name),
             )
 
         return self._response((yield from answer_in_steps(names, about)))
@@ -238,6 +324,12 @@ class _Answer:
             cluster_authorized_operations=self._cluster_operations,
         )
 
+    def _operations(self, topic: str) -> int:
+        """The operations that the client may do on a topic, if it asks."""
+        if not self._has_operations:
+            return NOT_ASKED
+        return self._context.operations_on(ResourceType.TOPIC, topic)
+
     def _topic(self, topic: Topic) -> Steps[MetadataResponseTopic]:
         partitions = yield from self._partitions(topic)
         return MetadataResponseTopic(
@@ -245,7 +337,7 @@ class _Answer:
             topic_id=topic.id,
             is_internal=is_internal(topic.name),
             partitions=partitions,
-            topic_authorized_operations=self._topic_operations,
+            topic_authorized_operations=self._operations(topic.name),
         )
 
     def _partitions(self, topic: Topic) -> Steps[list[MetadataResponsePartition]]:

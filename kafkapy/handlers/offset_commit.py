@@ -53,6 +53,7 @@ from kafkapy.protocol.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from kafkapy.protocol.types import Part, TopicPartition
+from kafkapy.security.acls.model import Operation, ResourceType
 
 VERSION_WITH_TIMESTAMPS: Final = 1
 FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND: Final = 9
@@ -84,6 +85,8 @@ def _store_plain(context: RequestContext, request: OffsetCommitRequest) -> Store
     if plain is None:
         return None
     topic_ids, offsets = plain
+    if context.broker.authorizer is not None and not _may_read(context, offsets):
+        return None
 
     def answer(error: ErrorCode) -> Stored:
         if error:
@@ -156,11 +159,21 @@ def _read(
         if response.topics:
             yield
         topic = image.topics_by_id.get(asked.topic_id) if by_id else image.topics.get(asked.name)
-        results = yield from commit.read(topic, unknown, asked.partitions)
+        error = unknown
+        if context.broker.authorizer is not None and (topic is not None or not by_id):
+            name = asked.name if topic is None else topic.name
+            if not context.may(Operation.READ, ResourceType.TOPIC, name):
+                topic, error = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        results = yield from commit.read(topic, error, asked.partitions)
         response.topics.append(
             OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id, partitions=results)
         )
     return commit, response
+
+
+def _may_read(context: RequestContext, keys: Iterable[TopicPartition]) -> bool:
+    """Whether the client may read the topics of these partitions."""
+    return all(context.may(Operation.READ, ResourceType.TOPIC, name) for name in {key.topic for key in keys})
 
 
 def _refusal(

@@ -30,6 +30,7 @@ from kafkapy.protocol.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 from kafkapy.protocol.types import TopicPartition
+from kafkapy.security.acls.model import Operation, ResourceType
 
 
 def handle(
@@ -53,7 +54,9 @@ def handle(
     ) -> OffsetDeleteResponsePartition:
         index = each.partition_index
         error_code = ErrorCode.NONE
-        if image.partition(topic.name, index) is None:
+        if not context.may(Operation.READ, ResourceType.TOPIC, topic.name):
+            error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif image.partition(topic.name, index) is None:
             error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         elif group.is_subscribed(topic.name):
             error_code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC

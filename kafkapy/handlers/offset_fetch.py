@@ -54,6 +54,7 @@ from kafkapy.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from kafkapy.protocol.types import ZERO_UUID, TopicPartition, Uuid
+from kafkapy.security.acls.model import Operation, ResourceType
 
 FIRST_VERSION_WITH_GROUP_ERROR: Final = 2
 FIRST_VERSION_WITH_GROUPS: Final = 8
@@ -71,7 +72,8 @@ def handle(
     """Answer for each group."""
     if context.api_version == 0 and context.broker.zookeeper_offsets is not None:
         return _read_from_tree(context, context.broker.zookeeper_offsets, request)
-    if context.api_version == 0 and not context.broker.groups.runtime.has_topic:
+    may_see = context.may(Operation.DESCRIBE, ResourceType.GROUP, request.group_id)
+    if context.api_version == 0 and not context.broker.groups.runtime.has_topic and may_see:
         return _create_topic_and_answer(context, request)
     return _answer(context, request)
 
@@ -90,12 +92,19 @@ async def _read_from_tree(
     """Read the offsets of v0 from the metadata tree."""
     image = context.broker.metadata.image
     asked: dict[str, dict[int, None]] = {}
+    errors: dict[str, ErrorCode] = {}
+    """Why the client may not see the offsets of a topic, by name."""
+    may_see = context.may(Operation.DESCRIBE, ResourceType.GROUP, request.group_id)
     keys: list[TopicPartition] = []
     turn = context.broker.turns.begin()
     for topic in request.topics or ():
         if turn.is_over():
             await turn.end()
         indexes = asked.setdefault(topic.name, {})
+        if not may_see:
+            errors[topic.name] = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        elif not context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
+            errors[topic.name] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         for index in topic.partition_indexes:
             if turn.is_over():
                 await turn.end()
@@ -109,7 +118,7 @@ async def _read_from_tree(
         found = dict.fromkeys(keys, error.code)
 
     def partition(key: TopicPartition) -> OffsetFetchResponsePartition:
-        offset = found.get(key)
+        offset = errors.get(key.topic, found.get(key))
         if offset is None:
             offset = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         failed = isinstance(offset, ErrorCode)
@@ -174,6 +183,7 @@ def _group(
 def _topics(
     context: RequestContext, asked: OffsetFetchRequestGroup, *, require_stable: bool
 ) -> Steps[list[OffsetFetchResponseTopics]]:
+    context.require(Operation.DESCRIBE, ResourceType.GROUP, asked.group_id)
     groups = context.broker.groups
     image = context.broker.metadata.image
     by_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
@@ -189,15 +199,21 @@ def _topics(
     if asked.topics is None:
         return (yield from _all_topics(context, dict(committed), undecided, by_id))
     topics: list[OffsetFetchResponseTopics] = []
-    unknown: list[OffsetFetchResponseTopics] = []
+    refused: list[OffsetFetchResponseTopics] = []
+    """Apache Kafka answers what it does not know, or may not show, after all others."""
     answered_before: dict[tuple[str, Uuid], set[int]] = {}
     for topic in asked.topics:
         yield
         seen = answered_before.setdefault((topic.name, topic.topic_id), set())
-        answered = yield from _topic(context, committed, undecided, topic, by_id, seen)
-        is_unknown = by_id and image.topic_name(topic.topic_id) is None
-        (unknown if is_unknown else topics).append(answered)
-    return topics + unknown
+        name = image.topic_name(topic.topic_id) if by_id else topic.name
+        error = ErrorCode.NONE
+        if name is None:
+            error = ErrorCode.UNKNOWN_TOPIC_ID
+        elif not context.may(Operation.DESCRIBE, ResourceType.TOPIC, name):
+            error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        answered = yield from _topic(context, committed, undecided, topic, name or "", error, seen)
+        (refused if error else topics).append(answered)
+    return topics + refused
 
 
 def _topic(
@@ -205,10 +221,11 @@ def _topic(
     committed: Committed,
     undecided: Set[TopicPartition],
     asked: OffsetFetchRequestTopics,
-    by_id: bool,
+    name: str,
+    error: ErrorCode,
     seen: set[int],
 ) -> Steps[OffsetFetchResponseTopics]:
-    name = context.broker.metadata.image.topic_name(asked.topic_id) if by_id else asked.name
+    by_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
     partitions = []
     nbytes = 0
     for index in asked.partition_indexes:
@@ -216,8 +233,8 @@ def _topic(
         if index in seen:
             continue
         seen.add(index)
-        if name is None:
-            partitions.append(_partition(index, None, ErrorCode.UNKNOWN_TOPIC_ID))
+        if error:
+            partitions.append(_partition(index, None, error))
             continue
         key = TopicPartition(name, index)
         if key in undecided:
@@ -243,6 +260,8 @@ def _all_topics(
     yield from visit_each(committed, lambda key: by_topic.setdefault(key.topic, []).append(key.partition))
     keys: list[TopicPartition] = []
     for name in (yield from names_in_hash_order(by_topic)):
+        if not context.may(Operation.DESCRIBE, ResourceType.TOPIC, name):
+            continue
         indexes = yield from in_hash_order(by_topic[name], int)
         keys += (TopicPartition(name, index) for index in indexes)
 

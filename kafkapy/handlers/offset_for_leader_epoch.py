@@ -33,12 +33,14 @@ from kafkapy.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
     OffsetForLeaderTopicResult,
 )
+from kafkapy.security.acls.model import Operation, ResourceType
 
 
 def handle(
     context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> Steps[OffsetForLeaderEpochResponse]:
     """Answer the largest epoch not above the one asked for, and its end offset, by partition."""
+    sees_all = context.may_on_cluster(Operation.CLUSTER_ACTION)
     answered: set[tuple[str, int, int, int]] = set()
 
     def answer(topic: OffsetForLeaderTopic, wanted: OffsetForLeaderPartition) -> EpochEndOffset | None:
@@ -46,6 +48,9 @@ def handle(
         if asked in answered:
             return None
         answered.add(asked)
+        if not sees_all and not context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic):
+            refusal = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            return EpochEndOffset(partition=wanted.partition, error_code=refusal)
         return _end_offset(context, topic.topic, wanted)
 
     topics = yield from answer_partitions(

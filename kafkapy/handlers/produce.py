@@ -22,6 +22,8 @@ Behaviour:
   whether the partition is part of it (KIP-890). If it cannot say at present, the answer is
   NOT_ENOUGH_REPLICAS, with which a client sends the batch again. The connection's next request waits for the
   coordinator, so that a producer's batches stay in order.
+- A client without WRITE on the transactional id may send no transactional batch: all batches of its request
+  are refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, as in Apache Kafka.
 - A transactional batch without a transactional id is refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
 - If the log directory of a batch takes no writes at present, the request waits for a second, and is then
   refused with KAFKA_STORAGE_ERROR (replicas/write_gate.py). The connection's next request waits for it.
@@ -79,6 +81,7 @@ from kafkapy.protocol.types import ZERO_UUID, TopicPartition
 from kafkapy.replicas.partition import Partition
 from kafkapy.replicas.refused_batches import Place
 from kafkapy.replicas.write_gate import MOST_SECONDS
+from kafkapy.security.acls.model import Operation, ResourceType
 from kafkapy.storage.disk.errors import StuckError
 from kafkapy.storage.disk.log_directory import LogDirectory
 from kafkapy.storage.log.up_conversion import holds_messages, is_heavy_message_set, prepare_messages
@@ -148,6 +151,8 @@ def handle(context: RequestContext, request: ProduceRequest) -> Steps[Outcome | 
             writes.append(write)
             slow += write.slow_bytes
             heavy |= write.is_heavy
+    if request.transactional_id is not None and context.broker.authorizer is not None:
+        yield from _require_transactional_id(context, request, writes)
     if slow <= SLOW_AT_ONCE and not heavy:
         most = decompressed_at_once() // len(writes) if slow else None
         now_ms = context.broker.clock.now_ms()
@@ -163,6 +168,27 @@ def handle(context: RequestContext, request: ProduceRequest) -> Steps[Outcome | 
             return _append_verified(context, request, writes, unverified, refusals)
     context.connection.keep_frame()
     return _settle_in_thread(context, request, writes)
+
+
+def _require_transactional_id(
+    context: RequestContext, request: ProduceRequest, writes: list[PartitionWrite]
+) -> Steps[None]:
+    """Refuse a transactional request of a client that may not use its id (CVE-2018-17196)."""
+    if context.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id or ""):
+        return
+    if (yield from _has_transactional_records(request)):
+        for write in writes:
+            yield
+            write.refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+
+
+def _has_transactional_records(request: ProduceRequest) -> Steps[bool]:
+    for topic in request.topic_data:
+        for partition in topic.partition_data:
+            yield
+            if isinstance(partition.records, memoryview) and is_transactional(partition.records):
+                return True
+    return False
 
 
 def _settle(writes: list[PartitionWrite], now_ms: int, most: int | None) -> Steps[bool]:
@@ -479,6 +505,8 @@ class PartitionWrite:
             if name is None:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
             self.topic = name
+        if context.broker.authorizer is not None:
+            context.require(Operation.WRITE, ResourceType.TOPIC, self.topic)
         partition = context.broker.replicas.partition(self.topic, index)
         if topic.topic_id not in (ZERO_UUID, partition.topic_id):
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)  # of this name there is another topic here

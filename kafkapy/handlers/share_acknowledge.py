@@ -67,7 +67,7 @@ def _said(
     """The acknowledgements by share partition, and the errors of those without sense."""
     said = yield from acknowledgements_of(group_id, request.topics)
     version, renews = context.api_version, request.is_renew_ack
-    return said, (yield from refused(context.broker, said, version=version, renews=renews))
+    return said, (yield from refused(context, said, version=version, renews=renews))
 
 
 def _response(

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from kafkapy.handlers.context import BrokerParts
+from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.per_partition import answer_each, answer_in_steps
 from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages import share_acknowledge, share_fetch
+from kafkapy.security.acls.model import Operation, ResourceType
 from kafkapy.share.share_partition import RENEW, Acknowledgement
 from kafkapy.share.state_records import ShareKey
 
@@ -56,7 +57,7 @@ def acknowledgements_of(
 
 
 def refused(
-    broker: BrokerParts,
+    context: RequestContext,
     acknowledgements: Mapping[ShareKey, Sequence[Acknowledgement]],
     *,
     version: int,
@@ -67,11 +68,13 @@ def refused(
     most = RENEW if version >= FIRST_VERSION_WITH_RENEWALS else RENEW - 1
 
     def check(key: ShareKey) -> Steps[None]:
-        topic = broker.metadata.image.topics_by_id.get(key.topic_id)
+        topic = context.broker.metadata.image.topics_by_id.get(key.topic_id)
         if topic is None:
             errors[key] = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
         elif not (yield from _are_valid(acknowledgements[key], most, renews=renews)):
             errors[key] = KafkaError(ErrorCode.INVALID_REQUEST)
+        elif not context.may(Operation.READ, ResourceType.TOPIC, topic.name):
+            errors[key] = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         elif not 0 <= key.partition < len(topic.partitions):
             errors[key] = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 

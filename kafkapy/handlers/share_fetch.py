@@ -51,6 +51,7 @@ from kafkapy.protocol.messages.share_fetch import (
     ShareFetchResponse,
 )
 from kafkapy.protocol.types import Uuid
+from kafkapy.security.acls.model import Operation, ResourceType
 from kafkapy.share.fetch import ShareFetch, Taken, Wanted
 from kafkapy.share.led_partitions import LedPartition
 from kafkapy.share.sessions import FIRST_EPOCH, LAST_EPOCH, ShareSession
@@ -123,7 +124,7 @@ def _said(
 
     yield from visit_each(named, acknowledge)
     yield from visit_partitions(request.forgotten_topics_data, lambda topic: topic.partitions, forget)
-    errors = yield from refused(context.broker, acknowledgements, version=context.api_version, renews=renews)
+    errors = yield from refused(context, acknowledgements, version=context.api_version, renews=renews)
     return _Said(acknowledgements, errors, named, forgotten)
 
 
@@ -236,6 +237,7 @@ def _partitions(
         try:
             if name is None:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+            context.require(Operation.READ, ResourceType.TOPIC, name)
             found = context.broker.shares.led.get(key, name)
         except KafkaError as error:
             answers[key] = PartitionData(

@@ -17,7 +17,7 @@ from typing import Final
 from kafkapy.groups.modern.topics import TopicsView
 from kafkapy.groups.share.group import ShareGroup
 from kafkapy.groups.share.member import ShareMember
-from kafkapy.handlers import authorized_operations
+from kafkapy.handlers import topic_rights
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.hash_order import names_in_hash_order
 from kafkapy.handlers.per_partition import answer_each, answer_in_steps
@@ -31,6 +31,7 @@ from kafkapy.protocol.messages.share_group_describe import (
     ShareGroupDescribeResponse,
     TopicPartitions,
 )
+from kafkapy.security.acls.model import Operation, ResourceType
 
 TOPIC_VALUES: Final = 4
 """The values of a topic in the description of a member: it has an id and a name, which is a text."""
@@ -50,6 +51,7 @@ def _describe(
     try:
         if not group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+        context.require(Operation.DESCRIBE, ResourceType.GROUP, group_id)
         groups.runtime.require_active(group_id)
         return (yield from _described(context, request, groups.shares.require_group(group_id)))
     except KafkaError as error:
@@ -74,11 +76,13 @@ def _described(
         values = sum(TOPIC_VALUES + len(numbers) for numbers in member.assigned.values())
         values += TOPIC_VALUES * len(member.topic_names)
         context.charge(values, member.nbytes, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        return _member(member, groups.shares.topics)
+        shown = _member(member, groups.shares.topics)
+        topic_rights.require_shown(context, (each.topic_name for each in shown.assignment.topic_partitions))
+        return shown
 
     described.members = yield from answer_each((yield from names_in_hash_order(members)), describe)
     if request.include_authorized_operations:
-        described.authorized_operations = authorized_operations.GROUP
+        described.authorized_operations = context.operations_on(ResourceType.GROUP, group.group_id)
     return described
 
 

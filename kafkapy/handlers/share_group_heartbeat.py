@@ -17,9 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from kafkapy.groups.modern.heartbeats import Client
 from kafkapy.handlers.context import RequestContext
-from kafkapy.protocol.errors import KafkaError
+from kafkapy.handlers.topic_rights import client_of, with_rights
+from kafkapy.loop.turns import Steps
+from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
@@ -28,9 +29,22 @@ from kafkapy.protocol.messages.share_group_heartbeat import (
 
 def handle(
     context: RequestContext, request: ShareGroupHeartbeatRequest
-) -> ShareGroupHeartbeatResponse | Awaitable[ShareGroupHeartbeatResponse]:
+) -> (
+    ShareGroupHeartbeatResponse
+    | Awaitable[ShareGroupHeartbeatResponse]
+    | Steps[ShareGroupHeartbeatResponse | Awaitable[ShareGroupHeartbeatResponse]]
+):
     """Note the heartbeat, and answer what has changed."""
-    client = Client(context.client_id or "", f"/{context.client_host}")
+    if request.subscribed_topic_names and not context.unrestricted:
+        refusal = ShareGroupHeartbeatResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return with_rights(context, request.subscribed_topic_names, refusal, lambda: _beat(context, request))
+    return _beat(context, request)
+
+
+def _beat(
+    context: RequestContext, request: ShareGroupHeartbeatRequest
+) -> ShareGroupHeartbeatResponse | Awaitable[ShareGroupHeartbeatResponse]:
+    client = client_of(context)
     try:
         return context.broker.groups.share_heartbeat(request, client)
     except KafkaError as error:

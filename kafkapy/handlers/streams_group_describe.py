@@ -14,14 +14,14 @@ Behaviour:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from operator import attrgetter
 
 from kafkapy.groups.streams.group import StreamsGroup
 from kafkapy.groups.streams.member import StreamsMember
 from kafkapy.groups.streams.tasks import MemberTasks, TaskSet
 from kafkapy.groups.streams.topology import InternalTopic
-from kafkapy.handlers import authorized_operations, rebalance_protocols
+from kafkapy.handlers import rebalance_protocols, topic_rights
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.hash_order import names_in_hash_order
 from kafkapy.handlers.per_partition import answer_each, answer_in_steps
@@ -40,6 +40,7 @@ from kafkapy.protocol.messages.streams_group_describe import (
     TopicInfo,
     Topology,
 )
+from kafkapy.security.acls.model import Operation, ResourceType
 
 
 def handle(
@@ -59,6 +60,7 @@ def _describe(
         rebalance_protocols.require(context, "streams")
         if not group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+        context.require(Operation.DESCRIBE, ResourceType.GROUP, group_id)
         groups.runtime.require_active(group_id)
         return (yield from _described(context, request, groups.streams.require_group(group_id)))
     except KafkaError as error:
@@ -75,6 +77,12 @@ def _described(
         assignment_epoch=group.assignment_epoch,
         topology=_topology(group),
     )
+    if described.topology is not None:
+        topic_rights.require_shown(
+            context,
+            (name for each in described.topology.subtopologies or () for name in _names(each)),
+            "The described group uses topics that the client is not authorized to describe.",
+        )
     members = dict(group.members)
 
     def describe(member_id: str) -> Member:
@@ -90,7 +98,7 @@ def _described(
 
     described.members = yield from answer_each((yield from names_in_hash_order(members)), describe)
     if request.include_authorized_operations:
-        described.authorized_operations = authorized_operations.GROUP
+        described.authorized_operations = context.operations_on(ResourceType.GROUP, group.group_id)
     return described
 
 
@@ -113,6 +121,14 @@ def _topology(group: StreamsGroup) -> Topology | None:
             for subtopology in (subtopologies[key] for key in sorted(subtopologies))
         ],
     )
+
+
+def _names(subtopology: Subtopology) -> Iterator[str]:
+    """The topics of a subtopology."""
+    yield from subtopology.source_topics
+    yield from subtopology.repartition_sink_topics
+    for topic in (*subtopology.repartition_source_topics, *subtopology.state_changelog_topics):
+        yield topic.name
 
 
 def _topics(topics: Iterable[InternalTopic], counts: Mapping[str, int]) -> list[TopicInfo]:

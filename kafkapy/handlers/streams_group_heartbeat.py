@@ -14,20 +14,25 @@ Behaviour:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
 from typing import Final
 
 from kafkapy.controller.topic_plans import DEFAULT, NewTopic
-from kafkapy.groups.modern.heartbeats import Client
 from kafkapy.groups.streams.configured_topology import Status
 from kafkapy.groups.streams.heartbeat import HeartbeatAnswer
 from kafkapy.handlers import rebalance_protocols
 from kafkapy.handlers.context import RequestContext
-from kafkapy.protocol.errors import KafkaError
+from kafkapy.handlers.topic_rights import client_of, with_rights
+from kafkapy.loop.turns import Steps
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.messages.streams_group_heartbeat import Status as StatusMessage
 from kafkapy.protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
+    Topology,
 )
+from kafkapy.protocol.topic_names import is_internal, is_valid
+from kafkapy.security.acls.model import Operation, ResourceType
 
 SHOWN: Final = 3
 """The topics that could not be created and that a status names."""
@@ -37,9 +42,35 @@ PAUSE_HEARTBEATS: Final = 2
 
 def handle(
     context: RequestContext, request: StreamsGroupHeartbeatRequest
-) -> StreamsGroupHeartbeatResponse | Awaitable[StreamsGroupHeartbeatResponse]:
+) -> (
+    StreamsGroupHeartbeatResponse
+    | Awaitable[StreamsGroupHeartbeatResponse]
+    | Steps[StreamsGroupHeartbeatResponse | Awaitable[StreamsGroupHeartbeatResponse]]
+):
     """Note the heartbeat, and answer what has changed."""
-    client = Client(context.client_id or "", f"/{context.client_host}")
+    if request.topology is not None and not context.unrestricted:
+        refusal = StreamsGroupHeartbeatResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return with_rights(context, _topics_of(request.topology), refusal, lambda: _beat(context, request))
+    return _beat(context, request)
+
+
+def _topics_of(topology: Topology) -> Iterator[str]:
+    """The topics of a topology that are not refused for their names."""
+    for each in topology.subtopologies:
+        for name in (
+            *each.source_topics,
+            *each.repartition_sink_topics,
+            *(topic.name for topic in each.repartition_source_topics),
+            *(topic.name for topic in each.state_changelog_topics),
+        ):
+            if is_valid(name) and not is_internal(name):
+                yield name
+
+
+def _beat(
+    context: RequestContext, request: StreamsGroupHeartbeatRequest
+) -> StreamsGroupHeartbeatResponse | Awaitable[StreamsGroupHeartbeatResponse]:
+    client = client_of(context)
     try:
         rebalance_protocols.require(context, "streams")
         answer = context.broker.groups.streams_heartbeat(request, client)
@@ -61,6 +92,8 @@ def _answered(
 ) -> StreamsGroupHeartbeatResponse:
     """The response, after topics that the group needs have begun to be created."""
     response = answer.response
+    if answer.topics_to_create and not _may_create(context, answer):
+        return response
     if answer.topics_to_create:
         refused = context.broker.automatic_topics.streams.create(
             [
@@ -83,3 +116,21 @@ def _answered(
                 if status.status_code == Status.MISSING_INTERNAL_TOPICS:
                     status.status_detail += f"; Creation failed: {shown}{more}."
     return response
+
+
+def _may_create(context: RequestContext, answer: HeartbeatAnswer) -> bool:
+    """Whether the client may create all missing topics; if not, the response names some."""
+    if context.may_on_cluster(Operation.CREATE):
+        return True
+    missing = [topic.name for topic in answer.topics_to_create]
+    refused = [name for name in missing if not context.may(Operation.CREATE, ResourceType.TOPIC, name)]
+    if not refused:
+        return True
+    response, why = answer.response, f"Unauthorized to CREATE on topics {', '.join(refused)}."
+    for status in response.status or ():
+        if status.status_code == Status.MISSING_INTERNAL_TOPICS:
+            status.status_detail += f"; {why}"
+            return False
+    told = StatusMessage(status_code=Status.MISSING_INTERNAL_TOPICS, status_detail=why)
+    response.status = [*(response.status or ()), told]
+    return False

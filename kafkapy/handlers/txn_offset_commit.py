@@ -45,6 +45,7 @@ from kafkapy.protocol.messages.txn_offset_commit import (
 from kafkapy.protocol.records import NO_SEQUENCE
 from kafkapy.protocol.topic_names import GROUP_METADATA_TOPIC
 from kafkapy.protocol.types import TopicPartition
+from kafkapy.security.acls.model import Operation, ResourceType
 from kafkapy.storage.log.verification import Verification
 from kafkapy.transactions.verifier import Participation
 
@@ -103,8 +104,10 @@ def _read(
     response = TxnOffsetCommitResponse()
     for asked in request.topics:
         yield
-        topic, unknown = image.topics.get(asked.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        results = yield from commit.read(topic, unknown, asked.partitions)
+        topic, error = image.topics.get(asked.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if not context.may(Operation.READ, ResourceType.TOPIC, asked.name):
+            topic, error = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        results = yield from commit.read(topic, error, asked.partitions)
         response.topics.append(TxnOffsetCommitResponseTopic(name=asked.name, partitions=results))
     return commit, response
 

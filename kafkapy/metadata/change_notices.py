@@ -1,4 +1,4 @@
-"""Notices in `/config/changes`, which tell other brokers which settings to read again."""
+"""Notices of changed settings and ACLs, which tell other brokers what to read again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOTICE_LIFETIME_MS: Final = 15 * 60 * 1000
 
 
 class ChangeNotices:
-    """Commits changes of settings with their notices, and deletes old notices."""
+    """Commits changes of settings and ACLs with their notices, and deletes old notices."""
 
     def __init__(self, writer: MetadataWriter, clock: Clock) -> None:
         self._writer = writer
@@ -33,7 +33,6 @@ class ChangeNotices:
         Raises:
             NodeError, KafkaError: as `MetadataWriter.commit_settings`.
         """
-        now = self._clock.now_ms()
         notices = [
             Create(
                 znodes.CONFIG_CHANGE_PREFIX,
@@ -42,8 +41,20 @@ class ChangeNotices:
             )
             for path in paths
         ]
+        await self.commit_with(operations, notices)
+
+    async def commit_with(
+        self, operations: Sequence[Operation], notices: Sequence[Create]
+    ) -> list[str | int | None]:
+        """Commit `operations` and their notices; return the results of the operations.
+
+        Raises:
+            NodeError, KafkaError: as `MetadataWriter.commit_settings`.
+        """
+        now = self._clock.now_ms()
         old = []
         while self._made and self._made[0][0] <= now - NOTICE_LIFETIME_MS:
             old.append(Delete(self._made.popleft()[1]))
         done = await self._writer.commit_settings([*notices, *operations, *old])
         self._made.extend((now, str(notice)) for notice in done[: len(notices)])
+        return done[len(notices) : len(notices) + len(operations)]

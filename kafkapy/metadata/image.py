@@ -10,7 +10,7 @@ import contextlib
 import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kafkapy.metadata import znodes
 from kafkapy.metadata.quotas import ClientQuotas, read_quotas
@@ -76,6 +76,13 @@ class Topic:
         return name
 
 
+class AclNode(NamedTuple):
+    """The content and the version of a node with ACLs."""
+
+    data: bytes
+    version: int
+
+
 @dataclass(frozen=True, slots=True)
 class Broker:
     """A registered broker; `epoch` is the number of the transaction that registered it."""
@@ -101,6 +108,8 @@ class MetadataImage:
     client_metrics_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Settings of subscriptions to metrics of clients, by the subscription's name."""
     client_quotas: ClientQuotas = field(default_factory=ClientQuotas)
+    acls: Mapping[str, AclNode] = field(default_factory=dict)
+    """The nodes with ACLs, by path (kafkapy/security/acls/nodes.py)."""
     settings_versions: Mapping[str, int] = field(default_factory=dict)
     """Versions of the nodes below `/config`, except those of topics, by path."""
     unfinished: frozenset[str] = frozenset()
@@ -186,6 +195,16 @@ class MetadataImage:
         """This image with other quotas."""
         return replace(self, client_quotas=quotas)
 
+    def with_acls(self, changed: Mapping[str, AclNode | None]) -> MetadataImage:
+        """This image with other nodes of ACLs; None is a node that is gone."""
+        acls = dict(self.acls)
+        for path, node in changed.items():
+            if node is None:
+                acls.pop(path, None)
+            else:
+                acls[path] = node
+        return replace(self, acls=acls)
+
     def with_settings_versions(self, changed: Mapping[str, int]) -> MetadataImage:
         """This image with other versions of nodes of settings, or without them (NO_NODE)."""
         versions = {**self.settings_versions, **changed}
@@ -199,6 +218,20 @@ class MetadataImage:
         return replace(self, brokers={broker.id: broker for broker in brokers}, controller_id=controller_id)
 
 
+ACL_PARENTS: Final = (znodes.ACLS, znodes.PREFIXED_ACLS)
+
+
+def holds_acls(path: str) -> bool:
+    """Whether a node has the place of one with ACLs: below that of a type of resources."""
+    parent, _, name = path.rpartition("/")
+    return bool(name) and parent.rpartition("/")[0] in ACL_PARENTS
+
+
+def read_acls(node: Node) -> AclNode:
+    """The node with ACLs; nobody has looked yet whether it can be understood."""
+    return AclNode(node.data, node.stat.version)
+
+
 async def read_tree(store: MetadataStore) -> dict[str, Node]:
     """The nodes that an image shows, by path.
 
@@ -208,7 +241,7 @@ async def read_tree(store: MetadataStore) -> dict[str, Node]:
     for path in (znodes.CLUSTER_ID, znodes.CONTROLLER):
         with contextlib.suppress(NoNodeError):
             tree[path] = await store.get(path)
-    for path in (znodes.BROKER_IDS, znodes.TOPICS, znodes.CONFIG, znodes.DELETE_TOPICS):
+    for path in (znodes.BROKER_IDS, znodes.TOPICS, znodes.CONFIG, znodes.DELETE_TOPICS, *ACL_PARENTS):
         tree |= await store.subtree(path)
     return tree
 
@@ -262,6 +295,7 @@ def read_image(tree: Mapping[str, Node]) -> MetadataImage:
         group_configs=_read_configs(tree, znodes.GROUP_CONFIGS),
         client_metrics_configs=_read_configs(tree, znodes.CLIENT_METRICS_CONFIGS),
         client_quotas=read_quotas(tree),
+        acls={path: read_acls(node) for path, node in tree.items() if holds_acls(path)},
         settings_versions={
             path: node.stat.version
             for path, node in tree.items()

@@ -22,12 +22,16 @@ from typing import Final
 
 from kafkapy.metadata import quotas, znodes
 from kafkapy.metadata.image import (
+    ACL_PARENTS,
     NO_NODE,
+    AclNode,
     Broker,
     MetadataImage,
     PartitionState,
     Topic,
+    holds_acls,
     is_unfinished,
+    read_acls,
     read_broker,
     read_controller,
     read_partition,
@@ -67,6 +71,7 @@ _WATCHED: Final = (
     znodes.TOPICS,
     znodes.CONTROLLER,
     znodes.CONFIG,
+    *ACL_PARENTS,
     *CONTROLLER_REQUESTS,
 )
 
@@ -77,6 +82,7 @@ _NOT_OF_TOPICS: Final = (
     "group_configs",
     "client_metrics_configs",
     "client_quotas",
+    "acls",
     "settings_versions",
     "unfinished",
 )
@@ -196,6 +202,7 @@ class TreeChanges:
         tree = await self._read_topics(
             [name for parent, _, name in (path.rpartition("/") for path in nodes) if parent == znodes.TOPICS]
         )
+        acls: dict[str, AclNode | None] = {}
         for path in paths:
             node = nodes.get(path)
             parent, _, name = path.rpartition("/")
@@ -210,10 +217,14 @@ class TreeChanges:
                     image = _with_broker(image, name, node)
                 elif path == znodes.CONTROLLER:
                     image = _with_controller(image, read_controller(node))
+                elif holds_acls(path):
+                    acls[path] = None if node is None else read_acls(node)
                 else:
                     image = _with_settings(image, path, node)
             except DamagedNodeError as error:
                 logger.error("a change of the metadata is ignored: %s", error)
+        if changed := {path: node for path, node in acls.items() if node != image.acls.get(path)}:
+            image = image.with_acls(changed)
         return topics.put_into(image)
 
     async def _read_topics(self, names: Sequence[str]) -> dict[str, Node]:
@@ -342,7 +353,7 @@ def _node_of_image(path: str) -> str | None:
         return znodes.topic_path(path.removeprefix(f"{znodes.DELETE_TOPICS}/"))
     if path.startswith(f"{znodes.CONFIG}/") and path.count("/") > 2:
         return None if path.startswith(f"{znodes.CONFIG_CHANGES}/") else path
-    return None
+    return path if holds_acls(path) else None
 
 
 _STATE_DEPTH: Final = znodes.partition_state_path("t", 0).count("/")

@@ -25,6 +25,10 @@
                                     by their leaders, brokers that know no AlterPartition
     /controller_broker_epochs       {"version":1,"brokers":{"1":27}}: see encode_broker_epochs
     /latest_producer_id_block       {"version":1,"broker":1,"block_start":"0","block_end":"999"}
+    /kafka-acl/<Type>/<name>        {"version":1,"acls":[…]}, see kafkapy/security/acls/nodes.py
+    /kafka-acl-extended/prefixed/<Type>/<prefix>   the same, for names that begin so
+    /kafka-acl-changes/acl_changes_<n>             notices for brokers of Apache Kafka, and
+    /kafka-acl-extended-changes/acl_changes_<n>    those for prefixes
     /consumers/<group>/…            those of consumers of Kafka 0.8 (kafkapy/groups/offsets/zookeeper.py)
 
 Everything is UTF-8 JSON except the controller epoch and offsets. Below `/config`, names of groups,
@@ -68,6 +72,13 @@ LOG_DIR_EVENTS = "/log_dir_event_notification"
 LOG_DIR_EVENT_PREFIX = "/log_dir_event_notification/log_dir_event_"
 BROKER_EPOCHS = "/controller_broker_epochs"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
+ACLS = "/kafka-acl"
+EXTENDED_ACLS = "/kafka-acl-extended"
+PREFIXED_ACLS = "/kafka-acl-extended/prefixed"
+ACL_CHANGES = "/kafka-acl-changes"
+EXTENDED_ACL_CHANGES = "/kafka-acl-extended-changes"
+CHANGES = (CONFIG_CHANGES, ACL_CHANGES, EXTENDED_ACL_CHANGES)
+"""Where notices tell brokers what to read again."""
 
 PLAINTEXT = "PLAINTEXT"
 

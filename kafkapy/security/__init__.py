@@ -1,1 +1,1 @@
-"""Who a client is, and what protects its connection."""
+"""Who a client is, what protects its connection, and what it may do."""

@@ -262,10 +262,10 @@ def test_what_does_not_fit_together_is_refused_in_one_line(name: str, text: str,
 
 
 def test_a_file_may_hold_settings_that_nobody_knows() -> None:
-    file = {"super.users": "User:admin", "custom.key": "5", "log.retention.msec": "1", "num.partitions": "3"}
+    file = {"super.user": "User:admin", "custom.key": "5", "log.retention.msec": "1", "num.partitions": "3"}
     config = BrokerConfig.from_properties(file)
     assert config["num.partitions"] == 3
-    assert config.unknown() == ["super.users", "custom.key", "log.retention.msec"]
+    assert config.unknown() == ["super.user", "custom.key", "log.retention.msec"]
     assert config.text("custom.key") == "5"
     assert config.without_effect() == []
 
@@ -346,7 +346,7 @@ def test_a_broker_of_a_kraft_cluster_may_join_one_on_zookeeper() -> None:
     assert BrokerConfig.from_properties(settings).clustered
 
 
-@pytest.mark.parametrize("name", ["super.users", "custom.key", "qwertyuiop", "my.plugin.retention"])
+@pytest.mark.parametrize("name", ["super.user", "custom.key", "qwertyuiop", "my.plugin.retention"])
 def test_a_name_of_its_own_is_accepted_on_the_command_line(name: str) -> None:
     assert BrokerConfig.from_properties({}, {name: "1"}).unknown() == [name]
 
@@ -459,7 +459,7 @@ def test_settings_of_groups_are_within_their_limits(settings: dict[str, str], re
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
+        ("authorizer.class.name", "com.example.OwnAuthorizer"),
         ("create.topic.policy.class.name", "com.example.Policy"),
         ("remote.log.storage.system.enable", "true"),
     ],

@@ -16,6 +16,7 @@ from kafkapy.metadata.image import MetadataImage
 from kafkapy.metadata.store import MetadataStore
 from kafkapy.metadata.tree_changes import TreeChanges
 from kafkapy.metadata.znodes import Endpoint
+from kafkapy.security.acls.loading import load_authorizer
 from tests.loop.turned_clock import TurnedClock
 from tests.metadata.intercepted_store import InterceptedStore
 
@@ -48,7 +49,13 @@ class Cluster:
         image = await open_cluster(self.store, shared=self.config.clustered)
         self.cache.follow(self._heard)
         self.admin = ClusterAdmin(
-            self.store, self.cache, self.config, changes, node_id=self.node_id, clock=self.clock
+            self.store,
+            self.cache,
+            self.config,
+            changes,
+            node_id=self.node_id,
+            clock=self.clock,
+            authorizer=load_authorizer(self.config.originals),
         )
         await self.admin.start(image, [Endpoint("PLAINTEXT", "localhost", 9091 + self.node_id, "PLAINTEXT")])
         return self
@@ -94,7 +101,7 @@ async def cluster(start_cluster: StartCluster) -> Cluster:
     return await start_cluster()
 
 
-StartBroker = Callable[[int], Awaitable[Cluster]]
+StartBroker = Callable[..., Awaitable[Cluster]]
 
 
 @pytest.fixture
@@ -102,8 +109,9 @@ async def start_broker(tmp_path: Path) -> AsyncIterator[StartBroker]:
     """Starts brokers of one cluster, each with a session of its own."""
     brokers: list[Cluster] = []
 
-    async def start(node_id: int) -> Cluster:
-        brokers.append(await Cluster(tmp_path, {}, node_id).start())
+    async def start(node_id: int, **settings: str) -> Cluster:
+        settings = {name.replace("_", "."): value for name, value in settings.items()}
+        brokers.append(await Cluster(tmp_path, settings, node_id).start())
         return brokers[-1]
 
     yield start

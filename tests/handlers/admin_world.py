@@ -32,6 +32,7 @@ from kafkapy.protocol.frames import RequestHeader, decode_response
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.quotas.managers import QuotaManagers
+from kafkapy.security.acls.loading import load_authorizer
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.log.log_config import LogConfig
 
@@ -114,6 +115,7 @@ class AdminWorld:
         self.host = host
         self.metadata = MetadataCache()
         self.config = BrokerConfig(settings)
+        self.authorizer = load_authorizer(settings)
         self.encoded_metadata = EncodedAnswers()
         self.node_id = NODE_ID
         self.clustered = False
@@ -128,9 +130,10 @@ class AdminWorld:
         self.connection: Any = SimpleNamespace(
             listener=SimpleNamespace(name="PLAINTEXT"),
             local_host="10.1.2.3",
-            charge=lambda values: True,
-            is_this_broker=False,
+            peer_host="10.1.2.4",
             principal="User:ANONYMOUS",
+            is_this_broker=False,
+            charge=lambda values: True,
         )
 
     async def start(self) -> None:
@@ -141,7 +144,13 @@ class AdminWorld:
         image = await open_cluster(self.store, "kafkapy-tests-clusterX")
         self.metadata.follow(self.replicas.apply)
         self.admin = ClusterAdmin(
-            self.store, self.metadata, self.config, changes, node_id=NODE_ID, clock=Clock()
+            self.store,
+            self.metadata,
+            self.config,
+            changes,
+            node_id=NODE_ID,
+            clock=Clock(),
+            authorizer=self.authorizer,
         )
         self.automatic_topics = AutomaticTopics(
             self.admin.topics, self.metadata, self.config, node_id=NODE_ID, clock=Clock()

@@ -84,6 +84,7 @@ def serving(
                 cluster_id="test-cluster",
                 node_id=1,
                 clustered=False,
+                authorizer=None,
                 has_coordinators=True,
                 **parts,
             ),

@@ -21,10 +21,19 @@ from kafkapy.protocol.message import Message
 ALWAYS: Final = 0
 
 
+_RIGHTS: Final = (
+    "TOPIC_AUTHORIZATION_FAILED",
+    "GROUP_AUTHORIZATION_FAILED",
+    "CLUSTER_AUTHORIZATION_FAILED",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+)
+"""The errors of clients without rights, which are as old as Kafka's authorizers and transactions."""
+
+
 def _known(names: str, **since: int) -> Mapping[ErrorCode, int]:
     """Errors with the version from which on they are known."""
     return {
-        **{ErrorCode[name]: ALWAYS for name in ("NONE", "UNKNOWN_SERVER_ERROR", *names.split())},
+        **{ErrorCode[name]: ALWAYS for name in ("NONE", "UNKNOWN_SERVER_ERROR", *_RIGHTS, *names.split())},
         **{ErrorCode[name]: version for name, version in since.items()},
     }
 

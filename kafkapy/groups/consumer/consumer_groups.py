@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Any, Final
 
 from kafkapy.coordination.answer import Answer
 from kafkapy.coordination.commit_deadlines import CommitDeadlines
@@ -60,6 +60,9 @@ from kafkapy.protocol.plain_batch import KeyValue
 from kafkapy.protocol.types import random_uuid, uuid_to_text
 
 logger = logging.getLogger(__name__)
+
+TOPICS_AT_ONCE: Final = 1_000
+"""How many topics a member's rights are asked for before other work is done."""
 
 
 def _random_member_id() -> str:
@@ -371,10 +374,20 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey, ConsumerGroup
 
     # --- long work ------------------------------------------------------------------------------------
 
-    def _resolve_later(self, group: ConsumerGroup, regexes: Collection[str]) -> None:
-        self._start(self._resolve(group, regexes))
+    def _resolve_later(
+        self,
+        group: ConsumerGroup,
+        regexes: Collection[str],
+        may_describe: Callable[[str], bool] | None,
+    ) -> None:
+        self._start(self._resolve(group, regexes, may_describe))
 
-    async def _resolve(self, group: ConsumerGroup, regexes: Collection[str]) -> None:
+    async def _resolve(
+        self,
+        group: ConsumerGroup,
+        regexes: Collection[str],
+        may_describe: Callable[[str], bool] | None,
+    ) -> None:
         """Look for the topics of regular expressions, as long as one look may take."""
         now, topics = self._clock.now_ms(), self.topics.image.topics
         look = self._regex_topics.look(regexes, topics)
@@ -386,6 +399,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey, ConsumerGroup
             self._refresh.failed(group.group_id)
             return
         self._regex_topics.keep(look, topics)
+        found = look.found if may_describe is None else await _described(look.found, may_describe)
         if not self._is_current(group):
             self._refresh.failed(group.group_id)
             return
@@ -400,11 +414,27 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey, ConsumerGroup
             return
         self._notice_topics(group)
         transition = Transition(group)
-        self._refresh.resolved(transition, look.found, started_ms=now, version=now)
+        self._refresh.resolved(transition, found, started_ms=now, version=now)
         self._commit(transition, ignore)
 
     def _assign(self, transition: Transition, request: TargetRequest, target: ComputedTarget[Target]) -> None:
         self._progress.assign(transition, request, target)
+
+
+async def _described(
+    found: Mapping[str, frozenset[str]], may_describe: Callable[[str], bool]
+) -> dict[str, frozenset[str]]:
+    """The topics of expressions without those that a member may not know."""
+    described: dict[str, frozenset[str]] = {}
+    for regex, topics in found.items():
+        names = set()
+        for number, name in enumerate(topics):
+            if number % TOPICS_AT_ONCE == TOPICS_AT_ONCE - 1:
+                await asyncio.sleep(0)
+            if may_describe(name):
+                names.add(name)
+        described[regex] = frozenset(names)
+    return described
 
 
 def _nothing() -> None:

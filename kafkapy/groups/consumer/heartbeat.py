@@ -105,7 +105,7 @@ class Heartbeats:
         regex_change = self._refresh.change(transition, before, member, invalid_regex)
         if is_joining or member != before:
             transition.apply(records.member_metadata(group.group_id, member))
-        self._refresh.refresh_if_due(transition)
+        self._refresh.refresh_if_due(transition, client.may_describe)
         progress.update_epoch(transition, bump=names_changed or regex_change.is_resolved)
         progress.update_target(transition)
         updated = progress.reconcile(

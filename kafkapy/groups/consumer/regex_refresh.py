@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from enum import Enum
-from typing import Final
+from typing import Final, TypeAlias
 
 from kafkapy.groups.consumer import records
 from kafkapy.groups.consumer.group import ConsumerGroup, Transition
@@ -24,6 +24,8 @@ from kafkapy.protocol.errors import KafkaError
 
 MIN_INTERVAL_MS: Final = 10_000
 MAX_INTERVAL_MS: Final = 600_000
+
+Resolve: TypeAlias = Callable[[ConsumerGroup, Collection[str], Callable[[str], bool] | None], None]
 
 
 class RegexChange(Enum):
@@ -47,8 +49,11 @@ class RegexChange(Enum):
 class RegexRefresh:
     """Decides when a group's regular expressions are looked at, and takes the results."""
 
-    def __init__(self, progress: Progress, resolve: Callable[[ConsumerGroup, Collection[str]], None]) -> None:
-        """`resolve` looks for the topics in a worker thread, and calls `resolved` or `failed`."""
+    def __init__(self, progress: Progress, resolve: Resolve) -> None:
+        """`resolve` looks for the topics in a worker thread, and calls `resolved` or `failed`.
+
+        It leaves out those of which the member that caused the look may not know, as Apache Kafka does.
+        """
         self._progress = progress
         self._resolve = resolve
         self._running: set[str] = set()
@@ -87,8 +92,8 @@ class RegexRefresh:
             transition.apply(records.regular_expression_gone(group.group_id, old))
         return RegexChange.RESOLVED if not new or new in group.regexes else RegexChange.UNRESOLVED
 
-    def refresh_if_due(self, transition: Transition) -> None:
-        """Look at the expressions if it is time to."""
+    def refresh_if_due(self, transition: Transition, may_describe: Callable[[str], bool] | None) -> None:
+        """Look at the expressions if it is time to, with the rights of the member that is here."""
         group, now = transition.group, self._progress.clock.now_ms()
         if not group.regex_subscribers or group.group_id in self._running:
             return
@@ -99,11 +104,11 @@ class RegexRefresh:
             or group.regexes_version <= self.new_topics_version
             or now > group.regexes_time + MAX_INTERVAL_MS
         ):
-            transition.afterwards(lambda: self._start(group))
+            transition.afterwards(lambda: self._start(group, may_describe))
 
-    def _start(self, group: ConsumerGroup) -> None:
+    def _start(self, group: ConsumerGroup, may_describe: Callable[[str], bool] | None) -> None:
         self._running.add(group.group_id)
-        self._resolve(group, tuple(group.regex_subscribers))
+        self._resolve(group, tuple(group.regex_subscribers), may_describe)
 
     def failed(self, group_id: str) -> None:
         """Note that the expressions could not be looked at: the next heartbeat tries again."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,3 +20,5 @@ class Client:
 
     client_id: str
     client_host: str
+    may_describe: Callable[[str], bool] | None = None
+    """Whether it may know of a topic that its regular expression matches; None if it may know all."""

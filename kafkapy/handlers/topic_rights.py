@@ -1,0 +1,60 @@
+"""The rights of members to the topics that they subscribe to.
+
+Clients are not allowed to see topics that are not authorized for DESCRIBE: a member that names one is
+refused, whether the topic exists or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+
+from kafkapy.groups.modern.heartbeats import Client
+from kafkapy.handlers.context import RequestContext
+from kafkapy.loop.turns import Steps
+from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.security.acls.model import Operation, ResourceType
+
+R = TypeVar("R")
+
+
+def client_of(context: RequestContext) -> Client:
+    """The member's client, with its rights to topics."""
+    may_describe = None if context.unrestricted else may_describe_of(context)
+    return Client(context.client_id or "", f"/{context.client_host}", may_describe)
+
+
+def may_describe_of(context: RequestContext) -> Callable[[str], bool]:
+    """Whether the client may describe a topic."""
+    return lambda name: context.may(Operation.DESCRIBE, ResourceType.TOPIC, name)
+
+
+def require_shown(
+    context: RequestContext,
+    names: Iterable[str],
+    message: str = "The group has described topic(s) that the client is not authorized to describe.",
+) -> None:
+    """Let a group not be described if the client may not know one of its topics.
+
+    Raises:
+        KafkaError: TOPIC_AUTHORIZATION_FAILED, which names no topic.
+    """
+    if context.unrestricted:
+        return
+    for name in names:
+        if not context.may(Operation.DESCRIBE, ResourceType.TOPIC, name):
+            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, message)
+
+
+def with_rights(
+    context: RequestContext,
+    names: Iterable[str],
+    refusal: R,
+    answer: Callable[[], R | Awaitable[R]],
+) -> Steps[R | Awaitable[R]]:
+    """The answer if the client may describe these topics; otherwise the refusal."""
+    for name in names:
+        yield
+        if not context.may(Operation.DESCRIBE, ResourceType.TOPIC, name):
+            return refusal
+    return answer()
