@@ -180,7 +180,7 @@ def test_a_configuration_file_is_read_and_options_win(tmp_path: Path) -> None:
         path.write_text(
             f"listeners=PLAINTEXT://127.0.0.1:{taken.getsockname()[1]}\nlog.dirs=nowhere\nnum.partitions=3\n"
             "super.users=User:admin\ncustom.key=secret\nlog.retention.msec=5\n"
-            "listener.name.plaintext.max.connections=5\n"
+            "listener.name.plaintext.num.network.threads=5\n"
         )
         options = ["--config", str(path), "--log-format", "json", "--log-level", "debug"]
         with piped("-m", "kafkapy", *serve_options(tmp_path, *options)) as process:
@@ -204,7 +204,7 @@ def test_a_configuration_file_is_read_and_options_win(tmp_path: Path) -> None:
         "super.users, custom.key, log.retention.msec (did you mean log.retention.ms?)"
     )
     (idle,) = (line for line in lines if "have no effect in this broker" in line["message"])
-    assert idle["message"].endswith(": listener.name.plaintext.max.connections")
+    assert idle["message"].endswith(": listener.name.plaintext.num.network.threads")
     assert "the client speaks HTTP" in closing[0]["message"]
     assert {"time", "level", "logger", "message"} == closing[0].keys()
 
