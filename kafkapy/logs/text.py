@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from itertools import islice
 from typing import Final
@@ -15,6 +16,11 @@ NAMES: Final = 10
 def shortened(text: str) -> str:
     """`text`, or its beginning and its length if it is long."""
     return text if len(text) <= CHARACTERS else f"{text[:CHARACTERS]}… ({len(text)} characters)"
+
+
+def quoted(text: str) -> str:
+    """A text from a client in quotes, so that none of it can be taken for a part of the line."""
+    return json.dumps(shortened(text), ensure_ascii=False)
 
 
 def listed(names: Collection[str]) -> str:

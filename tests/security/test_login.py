@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import struct
 import time
 from collections.abc import Iterator
@@ -107,6 +108,31 @@ def test_a_failed_login_is_answered_late_and_ends_the_connection(
         assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
         assert message in answer.error_message
         assert client.is_closed()
+
+
+@pytest.mark.parametrize(
+    ("token", "result", "message"),
+    [
+        (ALICE, "accepted", '… has logged in by PLAIN as "alice"'),
+        (b"\0alice\0wrong-secret", "failed", 'The login of … by PLAIN as "alice" failed: Authentication '),
+    ],
+)
+def test_the_log_has_each_login_and_no_password(
+    listeners: Listeners, caplog: pytest.LogCaptureFixture, token: bytes, result: str, message: str
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with hands_shaken(listeners) as client:
+        address = f"127.0.0.1:{client.socket.getsockname()[1]}"
+        client.ask(SaslAuthenticateRequest(auth_bytes=token), 2)
+    (line,) = [each for each in caplog.records if each.name == "kafkapy.security.sasl.login"]
+    assert line.getMessage().startswith(message.replace("…", address))
+    assert vars(line)["fields"] == {
+        "user": "alice",
+        "host": "127.0.0.1",
+        "mechanism": "PLAIN",
+        "result": result,
+    }
+    assert "secret" not in caplog.text
 
 
 def test_a_request_before_the_login_may_have_512_kib(listeners: Listeners) -> None:

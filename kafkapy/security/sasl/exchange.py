@@ -26,6 +26,8 @@ class Exchange(ABC):
 
     name: str | None = None
     """The name of the client; None until it has proved it."""
+    claimed: str | None = None
+    """The name that the client gives, for the log; None if it has not given one yet."""
     expires_at_ms: int | None = None
     """When what the client has shown no longer counts, in milliseconds since the epoch; None: never."""
 

@@ -20,6 +20,7 @@ import struct
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from kafkapy.logs.text import quoted, shortened
 from kafkapy.loop.clock import Clock
 from kafkapy.network.connection import Connection
 from kafkapy.network.entrance import SaslAnswer
@@ -115,7 +116,7 @@ class SaslLogin:
                 return SaslAnswer(token=answer)
             return SaslAnswer(token=answer, lifetime_ms=self._come_in(exchange.name, exchange.expires_at_ms))
         except LoginError as error:
-            return await self._fail(error.message)
+            return await self._fail(error.message, exchange.claimed)
 
     def _come_in(self, name: str, expires_at_ms: int | None) -> int:
         """The client has proved who it is; return for how many milliseconds that counts.
@@ -141,17 +142,41 @@ class SaslLogin:
         self._is_in = True
         connection.principal = principal
         connection.let_in()
+        logger.debug(
+            "%s has logged in by %s as %s",
+            connection,
+            self._mechanism,
+            quoted(name),
+            extra={"fields": self._fields("accepted", name)},
+        )
         return lifetime_ms
 
-    async def _fail(self, message: str | None) -> SaslAnswer:
+    def _fields(self, result: str, user: str | None) -> dict[str, str | None]:
+        """What a line about a login says to machines."""
+        return {
+            "user": None if user is None else shortened(user),
+            "host": self._connection.peer_host,
+            "mechanism": self._mechanism,
+            "result": result,
+        }
+
+    async def _fail(self, message: str | None, claimed: str | None) -> SaslAnswer:
         self._exchange, self._is_in = None, False
         if message is None:
             message = (
                 "Authentication failed during authentication due to invalid credentials with SASL mechanism"
                 f" {self._mechanism}"
             )
-        level = self._connection.complaint_level()
-        logger.log(level, "The login of %s failed: %.300s", self._connection, message)
+        as_whom = "" if claimed is None else f" as {quoted(claimed)}"
+        logger.log(
+            self._connection.complaint_level(),
+            "The login of %s by %s%s failed: %.300s",
+            self._connection,
+            self._mechanism,
+            as_whom,
+            message,
+            extra={"fields": self._fields("failed", claimed)},
+        )
         await asyncio.sleep(self._limits.failure_seconds)
         self._connection.finish()
         return SaslAnswer(ErrorCode.SASL_AUTHENTICATION_FAILED, message)

@@ -56,6 +56,7 @@ class _PlainExchange(Exchange):
         if len(parts) != 3:
             raise LoginError(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
         authorization_id, username, password = parts
+        self.claimed = username
         if not username:
             raise LoginError("Authentication failed: username not specified")
         if not password:

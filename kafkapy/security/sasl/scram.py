@@ -78,7 +78,7 @@ class _ScramExchange(Exchange):
         match = _FIRST.fullmatch(text)
         if match is None:
             raise LoginError
-        name = _unescaped(match["name"])
+        self.claimed = name = _unescaped(match["name"])
         if _unescaped(match["authzid"] or "") not in ("", name):
             raise LoginError(
                 "Authentication failed: Client requested an authorization id that is different from username"
