@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from kafkapy.broker.cluster_member import ClusterMember
     from kafkapy.broker.coordinators import Coordinators
     from kafkapy.quotas.managers import QuotaManagers
+    from kafkapy.security.acls.audit_log import AuditLog
     from kafkapy.security.acls.authorizer import Authorizer
     from kafkapy.security.links import LinkSecurity
 
@@ -149,6 +150,7 @@ class BrokerCore(BrokerParts):
         """The parts that it has in a cluster only."""
         self._keep_data = True
         self.encoded_metadata = EncodedAnswers()
+        self.audit_log: AuditLog | None = None
         self._started = AsyncExitStack()
         """The parts that have been started, which are stopped in reverse order."""
 
@@ -226,7 +228,11 @@ class BrokerCore(BrokerParts):
         quota_callback = await workers.threads.blocking(load_callback, config)
         self.authorizer = await workers.threads.blocking(_load_authorizer, config)
         if self.authorizer is not None:
+            from kafkapy.security.acls.audit_log import AuditLog
+
+            self.audit_log = audit_log = AuditLog(asyncio.get_running_loop().call_later)
             self._started.callback(self.authorizer.close)
+            self._started.callback(audit_log.close)
         start_warnings.before_the_start(config)
         self.logs = new_logs(start)
         self._started.push_async_callback(self._close_logs)

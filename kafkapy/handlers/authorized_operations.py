@@ -13,6 +13,6 @@ NOT_ASKED: Final = -(2**31)
 
 def cluster_operations(context: RequestContext) -> int:
     """The operations on the cluster; none for a client that may not describe it."""
-    if not context.may_on_cluster(Operation.DESCRIBE):
+    if not context.may_on_cluster(Operation.DESCRIBE, log_if_denied=False):
         return 0
     return context.operations_on(ResourceType.CLUSTER, CLUSTER_NAME)

@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from kafkapy.quotas.managers import QuotaManagers
     from kafkapy.quotas.mutation_quotas import MutationQuota
     from kafkapy.replicas.controller_requests import ControllerRequests
+    from kafkapy.security.acls.audit_log import AuditLog
     from kafkapy.security.acls.authorizer import Authorizer
     from kafkapy.share.share_parts import ShareParts
     from kafkapy.transactions.coordinator import TransactionCoordinator
@@ -118,6 +119,8 @@ class BrokerParts(FetchParts, Protocol):
 
     authorizer: Authorizer | None
     """Decides what clients may do; None if everyone may do everything."""
+    audit_log: AuditLog | None
+    """Logs the decisions of the authorizer."""
 
     async def costly(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `call`, whose cost clients choose, in one of the threads for such work."""
@@ -194,16 +197,32 @@ class RequestContext:
         """Whether the client may do everything, without a question: no `may` can be False."""
         return self.broker.authorizer is None or self.connection.is_this_broker
 
-    def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        """Whether the client may do an operation on a resource."""
+    def may(
+        self,
+        operation: Operation,
+        resource_type: ResourceType,
+        name: str,
+        *,
+        log_if_denied: bool = True,
+    ) -> bool:
+        """Whether the client may do an operation on a resource.
+
+        The audit log has the decision. `log_if_denied` is False where a client is not refused without the
+        right: something is left out of a list, or another right is enough.
+        """
         authorizer, connection = self.broker.authorizer, self.connection
-        return (
-            authorizer is None
-            or connection.is_this_broker
-            or authorizer.authorize(
-                connection.principal, host_address(connection.peer_host), operation, resource_type, name
-            )
-        )
+        if authorizer is None or connection.is_this_broker:
+            return True
+        principal, host = connection.principal, host_address(connection.peer_host)
+        is_allowed = authorizer.authorize(principal, host, operation, resource_type, name)
+        audit_log = self.broker.audit_log
+        assert audit_log is not None  # there is one if there is an authorizer
+        if not is_allowed:
+            if log_if_denied:
+                audit_log.refused(principal, host, self.api_key, operation, resource_type, name)
+        elif audit_log.logs_allowed:
+            audit_log.allowed(principal, host, self.api_key, operation, resource_type, name)
+        return is_allowed
 
     def require(self, operation: Operation, resource_type: ResourceType, name: str) -> None:
         """Raise KafkaError, the authorization error of the resource, unless `may`."""
@@ -211,9 +230,9 @@ class RequestContext:
             refusal = REFUSALS[resource_type]
             raise KafkaError(refusal, REFUSAL_TEXTS[refusal])
 
-    def may_on_cluster(self, operation: Operation) -> bool:
+    def may_on_cluster(self, operation: Operation, *, log_if_denied: bool = True) -> bool:
         """Whether the client may do an operation on the cluster."""
-        return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME)
+        return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME, log_if_denied=log_if_denied)
 
     def may_on_some(self, operation: Operation, resource_type: ResourceType) -> bool:
         """Whether the client may do an operation on some resource of a type."""

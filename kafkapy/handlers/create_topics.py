@@ -80,7 +80,7 @@ async def handle(context: RequestContext, request: CreateTopicsRequest) -> Creat
 
 
 def _shows_configs(context: RequestContext, name: str) -> bool:
-    return context.may(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name)
+    return context.may(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name, log_if_denied=False)
 
 
 def _wanted(
@@ -89,7 +89,7 @@ def _wanted(
     """The topics to create, and why others are not even tried."""
     wanted: list[NewTopic] = []
     refused: dict[str, KafkaError] = {}
-    may_create_all = context.may_on_cluster(Operation.CREATE)
+    may_create_all = context.may_on_cluster(Operation.CREATE, log_if_denied=False)
 
     def sort(topic: CreatableTopic) -> None:
         if topic.name == CLUSTER_METADATA_TOPIC:

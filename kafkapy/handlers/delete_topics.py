@@ -113,7 +113,7 @@ def _resolve(
             )
 
     topics: dict[Uuid, str] = {}
-    may_delete_all = context.may_on_cluster(Operation.DELETE)
+    may_delete_all = context.may_on_cluster(Operation.DELETE, log_if_denied=False)
 
     def may(operation: Operation, name: str) -> bool:
         return may_delete_all or context.may(operation, ResourceType.TOPIC, name)

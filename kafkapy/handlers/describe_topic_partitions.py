@@ -47,7 +47,12 @@ def handle(
         return (yield from _refused(asked))
     wanted = yield from answer_each(asked or image.topics, lambda name: name if name >= first_name else None)
     allowed = yield from answer_each(
-        wanted, lambda name: name if context.may(Operation.DESCRIBE, ResourceType.TOPIC, name) else None
+        wanted,
+        lambda name: (
+            name
+            if context.may(Operation.DESCRIBE, ResourceType.TOPIC, name, log_if_denied=bool(asked))
+            else None
+        ),
     )
     names = yield from _heap(allowed)
     limit = min(context.broker.config["max.request.partition.size.limit"], request.response_partition_limit)

@@ -52,8 +52,8 @@ async def handle(context: RequestContext, request: InitProducerIdRequest) -> Ini
 
 async def _assign(context: RequestContext, request: InitProducerIdRequest) -> Producer:
     if request.transactional_id is None and not (
-        context.may_on_cluster(Operation.IDEMPOTENT_WRITE)
-        or context.may_on_some(Operation.WRITE, ResourceType.TOPIC)
+        context.may_on_some(Operation.WRITE, ResourceType.TOPIC)
+        or context.may_on_cluster(Operation.IDEMPOTENT_WRITE)
     ):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     had = Producer(request.producer_id, request.producer_epoch)

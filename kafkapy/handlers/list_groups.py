@@ -48,7 +48,7 @@ def handle(context: RequestContext, request: ListGroupsRequest) -> Steps[ListGro
     groups = context.broker.groups
     if groups.runtime.is_loading:
         return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    shows_all = context.may_on_cluster(Operation.DESCRIBE)
+    shows_all = context.may_on_cluster(Operation.DESCRIBE, log_if_denied=False)
     states = yield from _known(request.states_filter, STATES)
     types = yield from _known(request.types_filter, TYPES)
     by_partition: dict[int, list[str]] = {}
@@ -65,7 +65,9 @@ def handle(context: RequestContext, request: ListGroupsRequest) -> Steps[ListGro
         group = groups.groups.get(group_id)
         if group is None or group.state_name.lower() not in states or group.type.value not in types:
             return None
-        if not shows_all and not context.may(Operation.DESCRIBE, ResourceType.GROUP, group_id):
+        if not shows_all and not context.may(
+            Operation.DESCRIBE, ResourceType.GROUP, group_id, log_if_denied=False
+        ):
             return None
         context.charge(4, len(group_id), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return ListedGroup(

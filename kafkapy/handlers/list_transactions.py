@@ -104,7 +104,9 @@ def _list(context: RequestContext, request: ListTransactionsRequest) -> Steps[Li
             or (request.duration_filter >= 0 and now_ms - found.start_ms <= request.duration_filter)
         ):
             return None
-        if not context.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, found.transactional_id):
+        if not context.may(
+            Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, found.transactional_id, log_if_denied=False
+        ):
             return None
         context.charge(3, len(found.transactional_id), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return TransactionState(

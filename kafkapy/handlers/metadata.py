@@ -101,19 +101,20 @@ def _answer_by_rights(context: RequestContext, request: MetadataRequest) -> Answ
     """Answer about the topics that the client may describe, and refuse all others."""
     wanted, image = request.topics, context.broker.shown_image
 
-    def may_describe(name: str) -> bool:
-        return context.may(Operation.DESCRIBE, ResourceType.TOPIC, name)
+    def may_describe(name: str, *, log_if_denied: bool = True) -> bool:
+        return context.may(Operation.DESCRIBE, ResourceType.TOPIC, name, log_if_denied=log_if_denied)
 
     if wanted is None or (context.api_version < FIRST_VERSION_WITH_NULL_FOR_ALL and not wanted):
         shown = yield from answer_each(
-            tuple(image.topics.values()), lambda topic: topic if may_describe(topic.name) else None
+            tuple(image.topics.values()),
+            lambda topic: topic if may_describe(topic.name, log_if_denied=False) else None,
         )
         is_all = len(shown) == len(image.topics)
         return (yield from _at_once(_about_existing(context, request, shown, is_all=is_all)))
     by_id = any(topic.topic_id != ZERO_UUID for topic in wanted)
     if by_id and context.api_version < FIRST_VERSION_BY_TOPIC_ID:
         return (yield from _Answer(context, request).refusing(wanted))
-    may_create_all = context.may_on_cluster(Operation.CREATE)
+    may_create_all = context.may_on_cluster(Operation.CREATE, log_if_denied=False)
     creates = request.allow_auto_topic_creation and context.broker.config["auto.create.topics.enable"]
     hidden: dict[str | Uuid, MetadataResponseTopic] = {}
 
@@ -129,8 +130,9 @@ def _answer_by_rights(context: RequestContext, request: MetadataRequest) -> Answ
             if asked.name is None:
                 return asked
             if may_describe(name):
-                may_create = may_create_all or context.may(Operation.CREATE, ResourceType.TOPIC, name)
-                if name in image.topics or not creates or may_create:
+                if name in image.topics or not creates or may_create_all:
+                    return asked
+                if context.may(Operation.CREATE, ResourceType.TOPIC, name):
                     return asked
                 hidden[key] = MetadataResponseTopic(name=name, is_internal=is_internal(name))
             else:

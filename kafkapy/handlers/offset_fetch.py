@@ -260,7 +260,7 @@ def _all_topics(
     yield from visit_each(committed, lambda key: by_topic.setdefault(key.topic, []).append(key.partition))
     keys: list[TopicPartition] = []
     for name in (yield from names_in_hash_order(by_topic)):
-        if not context.may(Operation.DESCRIBE, ResourceType.TOPIC, name):
+        if not context.may(Operation.DESCRIBE, ResourceType.TOPIC, name, log_if_denied=False):
             continue
         indexes = yield from in_hash_order(by_topic[name], int)
         keys += (TopicPartition(name, index) for index in indexes)

@@ -40,7 +40,7 @@ def handle(
     context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> Steps[OffsetForLeaderEpochResponse]:
     """Answer the largest epoch not above the one asked for, and its end offset, by partition."""
-    sees_all = context.may_on_cluster(Operation.CLUSTER_ACTION)
+    sees_all = context.may_on_cluster(Operation.CLUSTER_ACTION, log_if_denied=False)
     answered: set[tuple[str, int, int, int]] = set()
 
     def answer(topic: OffsetForLeaderTopic, wanted: OffsetForLeaderPartition) -> EpochEndOffset | None:

@@ -207,8 +207,12 @@ def refusal(context: RequestContext, request: Any) -> ErrorCode | None:
         if not need.first_version <= context.api_version <= need.last_version:
             continue
         name = getattr(request, need.field) if need.field else CLUSTER_NAME
-        if name is None or context.may(need.operation, need.resource_type, name):
+        if name is None:
             continue
-        if need.instead is None or not context.may(need.instead, need.resource_type, name):
+        if need.instead is not None and context.may(
+            need.instead, need.resource_type, name, log_if_denied=False
+        ):
+            continue
+        if not context.may(need.operation, need.resource_type, name):
             return need.error
     return None

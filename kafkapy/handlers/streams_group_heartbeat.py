@@ -120,7 +120,7 @@ def _answered(
 
 def _may_create(context: RequestContext, answer: HeartbeatAnswer) -> bool:
     """Whether the client may create all missing topics; if not, the response names some."""
-    if context.may_on_cluster(Operation.CREATE):
+    if context.may_on_cluster(Operation.CREATE, log_if_denied=False):
         return True
     missing = [topic.name for topic in answer.topics_to_create]
     refused = [name for name in missing if not context.may(Operation.CREATE, ResourceType.TOPIC, name)]

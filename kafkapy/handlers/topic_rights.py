@@ -20,13 +20,13 @@ R = TypeVar("R")
 
 def client_of(context: RequestContext) -> Client:
     """The member's client, with its rights to topics."""
-    may_describe = None if context.unrestricted else may_describe_of(context)
+    may_describe = None if context.unrestricted else may_describe_of(context, log_if_denied=False)
     return Client(context.client_id or "", f"/{context.client_host}", may_describe)
 
 
-def may_describe_of(context: RequestContext) -> Callable[[str], bool]:
+def may_describe_of(context: RequestContext, *, log_if_denied: bool = True) -> Callable[[str], bool]:
     """Whether the client may describe a topic."""
-    return lambda name: context.may(Operation.DESCRIBE, ResourceType.TOPIC, name)
+    return lambda name: context.may(Operation.DESCRIBE, ResourceType.TOPIC, name, log_if_denied=log_if_denied)
 
 
 def require_shown(

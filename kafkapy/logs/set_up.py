@@ -1,7 +1,8 @@
 """Sets up logging on standard error: as text for people, or as JSON for machines.
 
 text: `2026-05-01 10:00:00.123+0200 WARNING kafkapy.network.server: Cannot accept connections: …`, local time
-json: one object per line with time (ISO 8601, UTC), level, logger, message, and exception if there is one.
+json: one object per line with time (ISO 8601, UTC), level, logger, message, and exception if there is one,
+      and the fields of the line, which are logged as extra={"fields": {…}}
 
 Control characters in messages are escaped, so that text from a client cannot forge a log line.
 
@@ -22,7 +23,10 @@ from kafkapy.logs.line_writer import LineWriter
 LEVELS: Final = ("debug", "info", "warning", "error")
 FORMATS: Final = ("text", "json")
 
-_CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(32), 127)}
+_CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {
+    code: f"\\u{code:04x}" for code in (*range(0x2028, 0x202F), *range(0x2066, 0x206A))
+}
+"""Controls of terminals, ends of lines, and changes of the direction of writing."""
 
 
 EXIT_SECONDS: Final = 2.0
@@ -82,6 +86,7 @@ class _JsonFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
+            **getattr(record, "fields", {}),
         }
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)

@@ -32,6 +32,7 @@ from kafkapy.protocol.frames import RequestHeader, decode_response
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.quotas.managers import QuotaManagers
+from kafkapy.security.acls.audit_log import AuditLog
 from kafkapy.security.acls.loading import load_authorizer
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.log.log_config import LogConfig
@@ -116,6 +117,7 @@ class AdminWorld:
         self.metadata = MetadataCache()
         self.config = BrokerConfig(settings)
         self.authorizer = load_authorizer(settings)
+        self.audit_log = AuditLog(lambda seconds, call: asyncio.get_running_loop().call_later(seconds, call))
         self.encoded_metadata = EncodedAnswers()
         self.node_id = NODE_ID
         self.clustered = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -294,6 +295,7 @@ def test_requests_between_brokers_need_cluster_action(api: Api) -> None:
         def __init__(self, principal: str) -> None:
             self.principal = principal
             self.authorizer = authorizer
+            self.audit_log = SimpleNamespace(refused=lambda *_: None, logs_allowed=False)
 
     for version in range(api.min_version, api.max_version + 1):
         names = Names("t", "g", "i")
