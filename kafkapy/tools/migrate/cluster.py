@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kafkapy.metadata import znodes
-from kafkapy.metadata.image import MetadataImage
+from kafkapy.metadata.image import AclNode, MetadataImage
 from kafkapy.metadata.quotas import ClientQuotas, clients_path, quota_path
 from kafkapy.metadata.znodes import PRODUCER_ID_BLOCK_SIZE, LeaderAndIsr, ProducerIdBlock, ReplicaAssignment
 from kafkapy.protocol.types import Uuid
+from kafkapy.security.acls.nodes import parent_paths
 
 
 class KnownPartition(NamedTuple):
@@ -48,6 +49,8 @@ class KnownCluster:
     group_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     client_metrics_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     client_quotas: ClientQuotas = field(default_factory=ClientQuotas)
+    acls: dict[str, AclNode] = field(default_factory=dict)
+    """The nodes with ACLs, by path."""
     next_producer_id: int = 0
     not_carried: list[str] = field(default_factory=list)
     """The losses that this broker cannot avoid, in words."""
@@ -97,6 +100,11 @@ def cluster_nodes(cluster: Cluster, *, epochs_on: int = 0) -> Iterator[tuple[str
         yield quota_path(entity), znodes.encode_config(image.client_quotas.configs[entity])
         if image.client_quotas.has_clients(entity):
             yield clients_path(entity), b""
+    if image.acls:
+        for path in parent_paths():
+            yield path, b""
+    for path, node in image.acls.items():
+        yield path, node.data
     yield znodes.CLUSTER_ID, znodes.encode_cluster_id(image.cluster_id)
 
 

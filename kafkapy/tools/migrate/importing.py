@@ -163,6 +163,7 @@ def _known_in_zookeeper(source: Source, address: str) -> KnownCluster:
         topics,
         configs,
         client_quotas=image.client_quotas,
+        acls=dict(image.acls),
         next_producer_id=found.next_producer_id,
         not_carried=found.not_carried,
     )

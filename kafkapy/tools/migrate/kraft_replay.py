@@ -29,6 +29,7 @@ from kafkapy.protocol.messages.metadata_records import (
     UserScramCredentialRecord,
 )
 from kafkapy.protocol.types import Uuid, uuid_to_text
+from kafkapy.tools.migrate.acls import acl_nodes
 from kafkapy.tools.migrate.cluster import KnownCluster, KnownPartition, KnownTopic
 from kafkapy.tools.migrate.migration_error import MigrationError
 from kafkapy.tools.migrate.settings import kept_quotas
@@ -56,7 +57,7 @@ class _Replay:
         self._topics: dict[Uuid, KnownTopic] = {}
         self._configs: dict[tuple[int, str], dict[str, str]] = {}
         self._next_producer_id = 0
-        self._acls: set[Uuid] = set()
+        self._acls: dict[Uuid, AccessControlEntryRecord] = {}
         self._scram: set[tuple[str, int]] = set()
         self._tokens: set[str] = set()
         self._quotas: dict[QuotaEntity, dict[str, float]] = {}
@@ -102,11 +103,11 @@ class _Replay:
             self._apply_security(message)
 
     def _apply_security(self, message: TopMessage) -> None:
-        """Apply a record of a kind that is only counted."""
+        """Apply a record about what clients may do, or how they log in."""
         if isinstance(message, AccessControlEntryRecord):
-            self._acls.add(message.id)
+            self._acls[message.id] = message
         elif isinstance(message, RemoveAccessControlEntryRecord):
-            self._acls.discard(message.id)
+            self._acls.pop(message.id, None)
         elif isinstance(message, UserScramCredentialRecord):
             self._scram.add((message.name, message.mechanism))
         elif isinstance(message, RemoveUserScramCredentialRecord):
@@ -145,8 +146,9 @@ class _Replay:
         for topic in self._topics.values():
             topic.configs = self._configs.get((ResourceType.TOPIC, topic.name), {})
         quotas, unknown_quotas = kept_quotas(self._quotas)
+        not_carried: list[str] = []
+        acls = acl_nodes(self._acls.values(), not_carried)
         counted = {
-            "access control entries (there is no access control yet)": len(self._acls),
             "SCRAM credentials (there is no authentication yet)": len(self._scram),
             "delegation tokens": len(self._tokens),
             "client quotas of unknown kinds": unknown_quotas,
@@ -159,8 +161,9 @@ class _Replay:
             self._settings_of(ResourceType.GROUP),
             self._settings_of(ResourceType.CLIENT_METRICS),
             quotas,
+            acls,
             self._next_producer_id,
-            [f"{count} {what}" for what, count in counted.items() if count],
+            not_carried + [f"{count} {what}" for what, count in counted.items() if count],
         )
 
     def _settings_of(self, resource_type: int) -> dict[str, dict[str, str]]:

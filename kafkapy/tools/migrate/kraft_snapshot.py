@@ -43,6 +43,7 @@ from kafkapy.protocol.messages.metadata_records import (
 from kafkapy.protocol.records import Record, build_batch
 from kafkapy.protocol.types import TopicPartition, Uuid
 from kafkapy.storage.disk.file_names import kraft_snapshot_name
+from kafkapy.tools.migrate.acls import acl_records
 from kafkapy.tools.migrate.cluster import Cluster
 from kafkapy.tools.migrate.kraft_records import (
     KRAFT_VERSION,
@@ -143,6 +144,8 @@ def _records(
         parts = [EntityData(entity_type=kind, entity_name=name) for kind, name in entity]
         for key, number in quotas(configs).items():
             yield ClientQuotaRecord(entity=parts, key=key, value=number), 0
+    for record in acl_records(image.acls):
+        yield record, 0
     if cluster.next_producer_id:
         yield (
             ProducerIdsRecord(broker_id=node_id, broker_epoch=0, next_producer_id=cluster.next_producer_id),

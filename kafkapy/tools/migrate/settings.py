@@ -28,6 +28,7 @@ from kafkapy.configs.unsupported import check_supported
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.metadata.quotas import ClientQuotas, QuotaEntity, user_above
 from kafkapy.protocol.topic_names import is_internal
+from kafkapy.tools.migrate.acls import unknown_entries
 
 _TIERED: Final = "remote.storage.enable"
 _INTERNAL: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 << 20)}
@@ -109,6 +110,8 @@ def exported_image(image: MetadataImage, left: list[str], *, zookeeper: bool) ->
         left.append(f"settings of groups ({len(image.group_configs)})")
     if zookeeper and image.client_metrics_configs:
         left.append(f"subscriptions to metrics of clients ({len(image.client_metrics_configs)})")
+    if not zookeeper and (unknown := unknown_entries(image.acls)):
+        left.append(f"access control entries that this release does not know ({unknown})")
     everyone = dict(image.broker_configs.get(ALL_BROKERS, {}))
     if everyone.get(MIN_INSYNC_REPLICAS) == broker_keys()[MIN_INSYNC_REPLICAS].default:
         del everyone[MIN_INSYNC_REPLICAS]

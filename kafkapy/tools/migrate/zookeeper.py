@@ -35,12 +35,15 @@ _ROOTS: Final = (
     znodes.USER_CONFIGS,
     znodes.CLIENT_CONFIGS,
     znodes.IP_CONFIGS,
+    znodes.ACLS,
+    znodes.EXTENDED_ACLS,
+    znodes.ACL_CHANGES,
+    znodes.EXTENDED_ACL_CHANGES,
     znodes.PRODUCER_ID_BLOCK,
 )
 """The paths of a cluster's tree."""
 
 _NOT_CARRIED: Final = {
-    "/kafka-acl": "access control entries (there is no access control yet)",
     "/delegation_token/tokens": "delegation tokens",
 }
 

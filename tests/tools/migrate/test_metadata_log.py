@@ -5,7 +5,9 @@ What Kafka's own log says counts as Kafka counts it.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,11 +19,13 @@ from kafkapy.protocol.messages.metadata_records import (
     BeginTransactionRecord,
     ClientQuotaRecord,
     ConfigRecord,
+    DelegationTokenRecord,
     EndTransactionRecord,
     EntityData,
     PartitionChangeRecord,
     PartitionRecord,
     ProducerIdsRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
     TopicRecord,
 )
@@ -279,12 +283,59 @@ def test_quotas_and_settings_of_groups_and_client_metrics_are_read(tmp_path: Pat
 
 
 def test_what_this_broker_has_nothing_for_is_counted(tmp_path: Path) -> None:
-    entries = [AccessControlEntryRecord(id=bytes([n] * 16), principal="User:a", host="*") for n in range(3)]
+    entries = [DelegationTokenRecord(token_id=str(number)) for number in range(3)]
     unknown = build_batch([Record(timestamp=1, value=bytes([1, 99, 0]))], base_offset=3)
     (tmp_path / f"{0:020d}.log").write_bytes(log_of(*entries) + unknown)
     assert read(tmp_path).not_carried == [
-        "3 access control entries (there is no access control yet)",
+        "3 delegation tokens",
         "1 metadata records of unknown types",
+    ]
+
+
+def entry(number: int, name: str = "orders", **values: Any) -> AccessControlEntryRecord:
+    fields: dict[str, Any] = {
+        "resource_type": 2,
+        "pattern_type": 3,
+        "operation": 3,
+        "permission_type": 3,
+        **values,
+    }
+    return AccessControlEntryRecord(
+        id=bytes([number] * 16), principal=f"User:{number}", host="*", resource_name=name, **(fields | values)
+    )
+
+
+def test_acls_are_those_that_were_not_removed(tmp_path: Path) -> None:
+    (tmp_path / f"{0:020d}.log").write_bytes(
+        log_of(
+            entry(1),
+            entry(2, permission_type=2),
+            entry(3),
+            RemoveAccessControlEntryRecord(id=bytes([3] * 16)),
+            entry(4, "app.", resource_type=3, pattern_type=4),
+        )
+    )
+    known = read(tmp_path)
+    assert known.not_carried == []
+    found = {path: json.loads(node.data)["acls"] for path, node in known.acls.items()}
+    assert found == {
+        "/kafka-acl/Topic/orders": [
+            {"principal": "User:1", "permissionType": "Allow", "operation": "Read", "host": "*"},
+            {"principal": "User:2", "permissionType": "Deny", "operation": "Read", "host": "*"},
+        ],
+        "/kafka-acl-extended/prefixed/Group/app.": [
+            {"principal": "User:4", "permissionType": "Allow", "operation": "Read", "host": "*"}
+        ],
+    }
+
+
+def test_acls_that_cannot_be_kept_are_named(tmp_path: Path) -> None:
+    (tmp_path / f"{0:020d}.log").write_bytes(log_of(entry(1, "a/b"), entry(2, operation=99), entry(3)))
+    known = read(tmp_path)
+    assert list(known.acls) == ["/kafka-acl/Topic/orders"]
+    assert known.not_carried == [
+        "access control entries for these names, which nodes cannot have: a/b",
+        "1 access control entries of unknown kinds",
     ]
 
 

@@ -14,6 +14,14 @@ from kafkapy.configs.kind import ResourceType
 from kafkapy.controller.client_quotas import Alteration, QuotaChange
 from kafkapy.inprocess import Broker
 from kafkapy.metadata.image import MetadataImage
+from kafkapy.security.acls.model import (
+    Acl,
+    Operation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+)
+from kafkapy.security.acls.model import ResourceType as AclResourceType
 from kafkapy.storage.disk.checkpoints import read_meta_properties
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.tools.migrate.settings import exported_image
@@ -167,3 +175,33 @@ def test_a_default_of_min_insync_replicas_does_not_hide_what_kafkas_file_says(
     left: list[str] = []
     image = exported_image(MetadataImage(broker_configs=configs), left, zookeeper=False)
     assert (image.broker_configs, left) == ({"": settings}, [])
+
+
+STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+def test_acls_come_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    home, back = tmp_path / "home", tmp_path / "back"
+    orders = ResourcePattern(AclResourceType.TOPIC, PatternType.LITERAL, "orders")
+    of_app = ResourcePattern(AclResourceType.GROUP, PatternType.PREFIXED, "app.")
+    acls = [
+        Acl(orders, "User:alice", "*", Operation.READ, Permission.ALLOW),
+        Acl(orders, "User:bob", "10.0.0.1", Operation.ALL, Permission.DENY),
+        Acl(of_app, "User:alice", "*", Operation.READ, Permission.ALLOW),
+    ]
+
+    async def give(core: BrokerCore) -> None:
+        assert core.admin.acls is not None
+        assert await core.admin.acls.create(acls) == [None] * len(acls)
+
+    async def kept(core: BrokerCore) -> set[Acl]:
+        assert core.admin.acls is not None
+        return {acl for each in core.admin.acls.patterns.values() for acl in each.acls}
+
+    with Broker(data_dir=home, config={"authorizer.class.name": STANDARD}) as broker:
+        broker.call(give)
+    run(capsys, "export", home, tmp_path / "kafka", "--to", "kraft")
+    assert "Not imported" not in run(capsys, "import", tmp_path / "kafka", back)
+    with Broker(data_dir=back, config={"authorizer.class.name": STANDARD}) as broker:
+        assert broker.call(kept) == set(acls)
+        broker.call(give)  # the nodes above them are there
