@@ -23,7 +23,7 @@ from typing import Final
 
 from kafkapy.controller.client_quotas import Alteration, QuotaChange
 from kafkapy.handlers.context import RequestContext
-from kafkapy.handlers.per_partition import answer_each
+from kafkapy.handlers.per_partition import answer_each, answer_in_steps
 from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.alter_client_quotas import (
@@ -31,6 +31,7 @@ from kafkapy.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequestEntryData,
     AlterClientQuotasResponse,
     AlterClientQuotasResponseEntryData,
+    OpData,
 )
 
 ENOUGH_PARTS: Final = 4
@@ -40,7 +41,7 @@ ENOUGH_PARTS: Final = 4
 async def handle(context: RequestContext, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
     """Change what can be changed."""
     turns = context.broker.turns
-    alterations = await turns.finish(answer_each(request.entries, _alteration))
+    alterations = await turns.finish(answer_in_steps(request.entries, _alteration))
     refusals: list[KafkaError | None]
     try:
         refusals = await context.broker.admin.quotas.alter(alterations, validate_only=request.validate_only)
@@ -68,8 +69,10 @@ def _answer(
     )
 
 
-def _alteration(entry: AlterClientQuotasRequestEntryData) -> Alteration:
-    return Alteration(
-        [(part.entity_type, part.entity_name) for part in entry.entity[:ENOUGH_PARTS]],
-        [QuotaChange(op.key, None if op.remove else op.value) for op in entry.ops],
-    )
+def _alteration(entry: AlterClientQuotasRequestEntryData) -> Steps[Alteration]:
+    entity = [(part.entity_type, part.entity_name) for part in entry.entity[:ENOUGH_PARTS]]
+    return Alteration(entity, (yield from answer_each(entry.ops, _change)))
+
+
+def _change(op: OpData) -> QuotaChange:
+    return QuotaChange(op.key, None if op.remove else op.value)

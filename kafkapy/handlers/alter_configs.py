@@ -19,7 +19,7 @@ import asyncio
 
 from kafkapy.handlers import authorize_configs
 from kafkapy.handlers.context import RequestContext
-from kafkapy.loop.turns import counted
+from kafkapy.loop.turns import Steps, counted
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.alter_configs import (
     AlterConfigsRequest,
@@ -32,7 +32,8 @@ from kafkapy.security.acls.model import Operation
 
 async def handle(context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
     """Replace what can be replaced."""
-    counts = await context.broker.turns.finish(
+    turns = context.broker.turns
+    counts = await turns.finish(
         counted((resource.resource_type, resource.resource_name) for resource in request.resources)
     )
     responses = []
@@ -52,7 +53,7 @@ async def handle(context: RequestContext, request: AlterConfigsRequest) -> Alter
             await context.broker.admin.configs.replace(
                 resource.resource_type,
                 resource.resource_name,
-                _configs(resource),
+                await turns.finish(_configs(resource)),
                 validate_only=request.validate_only,
             )
         except KafkaError as error:
@@ -61,11 +62,17 @@ async def handle(context: RequestContext, request: AlterConfigsRequest) -> Alter
     return AlterConfigsResponse(responses=responses)
 
 
-def _configs(resource: AlterConfigsResource) -> dict[str, str]:
-    configs = {config.name: config.value for config in resource.configs if config.value is not None}
-    if len({config.name for config in resource.configs}) < len(resource.configs):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
-    if len(configs) < len(resource.configs):
-        nulls = ", ".join(config.name for config in resource.configs if config.value is None)
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {nulls}")
+def _configs(resource: AlterConfigsResource) -> Steps[dict[str, str]]:
+    configs: dict[str, str] = {}
+    nulls: dict[str, None] = {}
+    for config in resource.configs:
+        yield
+        if config.name in configs or config.name in nulls:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+        if config.value is None:
+            nulls[config.name] = None
+        else:
+            configs[config.name] = config.value
+    if nulls:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
     return configs

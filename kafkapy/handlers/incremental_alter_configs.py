@@ -30,9 +30,11 @@ from kafkapy.configs.changes import Change
 from kafkapy.configs.kind import ResourceType, check_broker_id
 from kafkapy.handlers import authorize_configs
 from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.per_partition import answer_each
 from kafkapy.loop.turns import counted
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
     AlterConfigsResource,
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
@@ -67,10 +69,10 @@ async def handle(
 
 
 async def _alter(context: RequestContext, resource: AlterConfigsResource, validate_only: bool) -> None:
-    changes = [Change(config.name, config.config_operation, config.value) for config in resource.configs]
     authorize_configs.require(
         context, Operation.ALTER_CONFIGS, resource.resource_type, resource.resource_name
     )
+    changes = await context.broker.turns.finish(answer_each(resource.configs, _change))
     if resource.resource_type == ResourceType.BROKER_LOGGER:
         check_broker_id(resource.resource_name, context.broker.node_id)
         broker_loggers.alter(changes, validate_only=validate_only)
@@ -78,3 +80,7 @@ async def _alter(context: RequestContext, resource: AlterConfigsResource, valida
     await context.broker.admin.configs.alter(
         resource.resource_type, resource.resource_name, changes, validate_only=validate_only
     )
+
+
+def _change(config: AlterableConfig) -> Change:
+    return Change(config.name, config.config_operation, config.value)

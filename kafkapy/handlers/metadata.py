@@ -65,14 +65,18 @@ FIRST_VERSION_BY_TOPIC_ID = 12
 MANY_PARTITIONS = 100
 """The topics and partitions above which an answer is encoded once for all clients."""
 
+NAMED_AT_ONCE = 1_000
+"""The topics in a request that are looked at without letting others have their turns."""
+
 MOST_NAMES = 20_000
 """The names in a request above which its answer is made for it alone."""
 
-Answer = MetadataResponse | list[Part] | Steps[MetadataResponse] | Awaitable[MetadataResponse | list[Part]]
-AnswerInSteps = Steps[MetadataResponse | list[Part] | Awaitable[MetadataResponse | list[Part]]]
+Made = MetadataResponse | list[Part]
+AnswerInSteps = Steps[Made | Awaitable[Made]]
+Answer = Made | AnswerInSteps | Awaitable[Made]
 
 
-def handle(context: RequestContext, request: MetadataRequest) -> Answer | AnswerInSteps:
+def handle(context: RequestContext, request: MetadataRequest) -> Answer:
     """Answer about the topics that the client may know."""
     if context.unrestricted:
         return _answer(context, request)
@@ -84,11 +88,61 @@ def _answer(context: RequestContext, request: MetadataRequest) -> Answer:
     image = context.broker.shown_image
     if wanted is None or (version < FIRST_VERSION_WITH_NULL_FOR_ALL and not wanted):
         return _about_existing(context, request, image.topics.values(), is_all=True)
-    if {topic.topic_id for topic in wanted} - {ZERO_UUID}:
-        return _by_id(context, request, wanted)
-    names = {topic.name or "": None for topic in wanted}
-    if "" in names and any(topic.name is None for topic in wanted):
+    if len(wanted) > NAMED_AT_ONCE:
+        return _about_many(context, request, wanted)
+    named = _Named()
+    named.add(wanted)
+    return _about_named(context, request, wanted, named)
+
+
+def _about_many(
+    context: RequestContext, request: MetadataRequest, wanted: list[MetadataRequestTopic]
+) -> AnswerInSteps:
+    named = yield from _named(wanted)
+    return (yield from _at_once(_about_named(context, request, wanted, named)))
+
+
+def _named(wanted: list[MetadataRequestTopic]) -> Steps[_Named]:
+    named = _Named()
+    for start in range(0, len(wanted), NAMED_AT_ONCE):
+        yield
+        named.add(wanted[start : start + NAMED_AT_ONCE])
+    return named
+
+
+class _Named:
+    """The topics that a request names, each once."""
+
+    __slots__ = ("ids", "is_refused", "names")
+
+    def __init__(self) -> None:
+        self.ids: dict[Uuid, None] = {}
+        self.names: dict[str, None] = {}
+        self.is_refused = False
+        """Whether there is a topic with neither an id nor a name."""
+
+    def add(self, topics: Iterable[MetadataRequestTopic]) -> None:
+        """Add some topics of the request."""
+        for topic in topics:
+            if topic.topic_id != ZERO_UUID:
+                self.ids[topic.topic_id] = None
+            elif topic.name is None:
+                self.is_refused = True
+            else:
+                self.names[topic.name] = None
+
+
+def _about_named(
+    context: RequestContext, request: MetadataRequest, wanted: list[MetadataRequestTopic], named: _Named
+) -> Answer:
+    ids, names = named.ids, named.names
+    if named.is_refused or (ids and context.api_version < FIRST_VERSION_BY_TOPIC_ID):
         return _Answer(context, request).refusing(wanted)
+    image = context.broker.shown_image
+    if ids:  # all others are left out
+        if len(ids) <= MOST_NAMES and ids.keys() <= image.topics_by_id.keys():
+            return _about_existing(context, request, [image.topics_by_id[each] for each in ids])
+        return _Answer(context, request).about_ids(ids)
     if len(names) <= MOST_NAMES and names.keys() <= image.topics.keys():
         return _about_existing(context, request, [image.topics[each] for each in names])
     may_create = request.allow_auto_topic_creation and context.broker.config["auto.create.topics.enable"]
@@ -143,12 +197,13 @@ def _answer_by_rights(context: RequestContext, request: MetadataRequest) -> Answ
     allowed = yield from answer_each(wanted, is_allowed)
     if not hidden:
         return (yield from _at_once(_answer(context, request)))
-    answer = _Answer(context, request)
+    answer, named = _Answer(context, request), (yield from _named(allowed))
+    if named.is_refused:
+        return (yield from answer.refusing(wanted))
     if by_id:
-        ids = {topic.topic_id: None for topic in allowed if topic.topic_id != ZERO_UUID}
-        response = yield from answer.about_ids(ids)
+        response = yield from answer.about_ids(named.ids)
     else:
-        names = {topic.name or "": None for topic in allowed}
+        names = named.names
         if creates and not names.keys() <= image.topics.keys():
             return _create(context, request, names, hidden.values())
         response = yield from answer.about(names, {})
@@ -156,25 +211,11 @@ def _answer_by_rights(context: RequestContext, request: MetadataRequest) -> Answ
     return response
 
 
-def _at_once(
-    answer: Answer,
-) -> AnswerInSteps:
+def _at_once(answer: Answer) -> AnswerInSteps:
     """The answer, after its steps if it has any."""
     if isinstance(answer, Generator):
         return (yield from answer)
     return answer
-
-
-def _by_id(context: RequestContext, request: MetadataRequest, wanted: list[MetadataRequestTopic]) -> Answer:
-    """Answer about the topics whose ids are asked for."""
-    nameless = any(topic.name is None and topic.topic_id == ZERO_UUID for topic in wanted)
-    if nameless or context.api_version < FIRST_VERSION_BY_TOPIC_ID:
-        return _Answer(context, request).refusing(wanted)
-    ids = {topic.topic_id: None for topic in wanted if topic.topic_id != ZERO_UUID}
-    known = context.broker.shown_image.topics_by_id
-    if len(ids) <= MOST_NAMES and ids.keys() <= known.keys():
-        return _about_existing(context, request, [known[each] for each in ids])
-    return _Answer(context, request).about_ids(ids)
 
 
 def _about_existing(

@@ -25,6 +25,8 @@ from tests.network.raw_client import RawClient
 from tests.protocol.long_messages import array_paths, long_message
 
 MANY: Final = 10_000
+MOST: Final = 200_000
+"""More than a message may hold: it has half of them or fewer (long_message)."""
 VALUES: Final[dict[str, Any]] = {
     "acks": -1,
     "allow_auto_topic_creation": False,
@@ -84,16 +86,36 @@ def client(broker: kafkapy.Broker) -> Iterator[RawClient]:
 )
 def test_no_long_array_holds_the_event_loop(client: RawClient, watch: LoopWatch, api: Api) -> None:
     """CPU time is measured, with garbage collection off: a busy machine makes turns shorter."""
+    for path in paths_of(api):
+        check(client, watch, api, path, MANY)
+
+
+@pytest.mark.parametrize(
+    ("key", "path"),
+    [
+        (ApiKey.METADATA, "topics"),
+        (ApiKey.ALTER_CONFIGS, "resources.configs"),
+        (ApiKey.INCREMENTAL_ALTER_CONFIGS, "resources.configs"),
+        (ApiKey.ALTER_CLIENT_QUOTAS, "entries.ops"),
+    ],
+)
+def test_the_longest_array_that_is_read_does_not_hold_the_event_loop(
+    client: RawClient, watch: LoopWatch, key: ApiKey, path: str
+) -> None:
+    check(client, watch, handlers.BY_KEY[key], path, MOST)
+
+
+def check(client: RawClient, watch: LoopWatch, api: Api, path: str, count: int) -> None:
+    """Check a request of the API with so many elements at `path`, after a short one."""
     handlers.endpoint(api.key)  # its module may have to be compiled
-    cls = request_class(api.key)
+    cls, version = request_class(api.key), paths_of(api)[path]
 
     def ask(data: bytes) -> None:
         client.send(data)
         client.receive_frame()
         find(client, "any")  # the callback before has ended
 
-    for path, version in paths_of(api).items():
-        one, all_ = (long_message(cls, version, path, count, **VALUES) for count in (1, MANY))
-        ask(encode_request(one, version, 7, "raw"))  # codecs are compiled when the first of their kind comes
-        data = encode_request(all_, version, 7, "raw")
-        watch.check_each(partial(ask, data), f"{api.module}, {path}: ")
+    one, all_ = (long_message(cls, version, path, number, **VALUES) for number in (1, count))
+    ask(encode_request(one, version, 7, "raw"))  # codecs are compiled when the first of their kind comes
+    data = encode_request(all_, version, 7, "raw")
+    watch.check_each(partial(ask, data), f"{api.module}, {path}: ")
