@@ -11,6 +11,7 @@ field.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -167,4 +168,5 @@ async def _finish(response: Any) -> Any:
     """The answer of a handler, which may be awaitable, and so may be what it returns."""
     while isinstance(response, Awaitable):
         response = await response
+    await asyncio.sleep(0)  # a long request is freed apart from the last turn of its handler
     return response

@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 import struct
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,11 @@ from kafkapy.network.in_flight import MAX_PIPELINED
 from kafkapy.protocol.codec import encode
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.frames import decode_response, encode_request, response_frame, response_parts
+from kafkapy.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
 from kafkapy.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkapy.protocol.messages.metadata import MetadataRequest
@@ -353,3 +359,23 @@ def test_a_log_file_that_lost_its_end_closes_the_connection(
         client.send(fetch(1))
         assert client.is_closed()
     eventually(source.all_released, "the slices are released")
+
+
+def test_what_a_long_answer_holds_is_not_freed_on_the_event_loop(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    freed_by: list[int] = []
+
+    class Group(DescribedGroup):
+        def __del__(self) -> None:
+            freed_by.append(threading.get_ident())
+
+    def handle(_: Any, __: Any) -> DescribeGroupsResponse:
+        return DescribeGroupsResponse(groups=[Group(group_id=str(number)) for number in range(20_000)])
+
+    serve_api(monkeypatch, ApiKey.DESCRIBE_GROUPS, handle)
+    with RawClient(harness.address) as client:
+        answer = client.ask(DescribeGroupsRequest(), 5)
+        assert [group.group_id for group in answer.groups] == [str(number) for number in range(20_000)]
+        eventually(lambda: len(freed_by) == 20_000, "all is freed")
+    assert harness.on_loop(threading.get_ident) not in freed_by
