@@ -7,7 +7,7 @@ only tests whether there are some. An operator's callback is there from the star
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from kafkapy.configs.config import BrokerConfig
@@ -74,11 +74,24 @@ class BrokerQuotas:
         from kafkapy.quotas import Cluster
 
         assert self._shared.quotas is not None
-        leaders = {
-            topic.name: {index: partition.leader for index, partition in enumerate(topic.partitions)}
-            for topic in image.topics.values()
-        }
-        self._shared.quotas.follow_cluster(Cluster(leaders, self._node_id))
+        self._shared.quotas.follow_cluster(Cluster(_Leaders(image), self._node_id))
+
+
+class _Leaders(Mapping[str, Mapping[int, int]]):
+    """The leaders of an image, collected by topic when they are asked for."""
+
+    def __init__(self, image: MetadataImage) -> None:
+        self._topics = image.topics
+
+    def __getitem__(self, topic: str) -> Mapping[int, int]:
+        partitions = self._topics[topic].partitions
+        return {index: partition.leader for index, partition in enumerate(partitions)}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._topics)
+
+    def __len__(self) -> int:
+        return len(self._topics)
 
 
 def _has_quotas(quotas: ClientQuotas) -> bool:

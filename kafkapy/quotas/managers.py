@@ -191,7 +191,7 @@ class QuotaManagers:
                 touched.add(quota_type)
                 self._set(quota_type, names, limit)
         for quota_type in touched:
-            self._sensors[quota_type].update(self._now_ms())
+            self._sensors[quota_type].update()
 
     def _set(self, quota_type: ClientQuotaType, names: Mapping[str, str | None], limit: float | None) -> None:
         try:
@@ -206,4 +206,4 @@ class QuotaManagers:
         """Give the cluster as it is now to the operator's callback."""
         if self._callback.update_cluster_metadata(cluster):
             for sensors in self._sensors.values():
-                sensors.update(self._now_ms())
+                sensors.update()

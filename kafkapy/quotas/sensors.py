@@ -42,13 +42,14 @@ logger = logging.getLogger(__name__)
 class Sensor(Generic[S]):
     """What is measured of the clients that share one quota."""
 
-    __slots__ = ("limit", "measured", "tags", "used_ms")
+    __slots__ = ("generation", "limit", "measured", "used_ms")
 
-    def __init__(self, tags: Mapping[str, str], measured: S) -> None:
-        self.tags = tags
+    def __init__(self, measured: S) -> None:
         self.measured = measured
         self.limit: float | None = None
         """Their quota; None: they are not limited."""
+        self.generation = 0
+        """That of the quotas when the limit was asked for."""
         self.used_ms = 0
         """When it was used last."""
 
@@ -77,6 +78,8 @@ class Sensors(Generic[S]):
         """Those that were used last are last."""
         self._keys: dict[tuple[str, str], _Key] = {}
         """The keys of principals and client ids, where tags are kept; _UNLIMITED: they have no quota."""
+        self._generation = 0
+        """How often quotas have changed."""
         self._failed_ms: int | None = None
         """When the log last had a failure of the callback."""
 
@@ -98,35 +101,37 @@ class Sensors(Generic[S]):
         sensor.used_ms = now_ms
         return sensor
 
-    def update(self, now_ms: int) -> None:
-        """Ask for the limits again: quotas have changed."""
+    def update(self) -> None:
+        """Ask for each limit again when it is used next: quotas have changed."""
         self._keys.clear()
-        for sensor in self._sensors.values():
-            sensor.limit = self._limit(sensor.tags, now_ms)
+        self._generation += 1
 
     def _find(self, principal: str, client_id: str, now_ms: int) -> Sensor[S] | None:
         try:
             if self._callback.quota_reset_required(self._quota_type):
-                self.update(now_ms)
+                self.update()
             tags = self._callback.quota_metric_tags(self._quota_type, principal, client_id)
             key = tuple(sorted((name, _short(value)) for name, value in tags.items()))
         except Exception as error:
             self._log_failure(error, now_ms)
             return None
         sensor = self._sensors.get(key)
-        limit = self._limit(tags, now_ms) if sensor is None else sensor.limit
+        if sensor is None or sensor.generation != self._generation:
+            limit = self._limit(tags, now_ms)
+        else:
+            limit = sensor.limit
         if self._keeps_tags:
             is_limited = limit is not None
             self._keep(principal, client_id, key if is_limited else _UNLIMITED)
             if not is_limited:
                 return None
-        if sensor is not None:
+        if sensor is None:
+            self._make_room(now_ms)
+            sensor = self._sensors[key] = Sensor(self._measure())
+            sensor.used_ms = now_ms
+        else:
             self._sensors.move_to_end(key)
-            return sensor
-        self._make_room(now_ms)
-        kept = {name: _short(value) for name, value in tags.items()}
-        sensor = self._sensors[key] = Sensor(kept, self._measure())
-        sensor.limit, sensor.used_ms = limit, now_ms
+        sensor.limit, sensor.generation = limit, self._generation
         return sensor
 
     def _keep(self, principal: str, client_id: str, key: _Key) -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from kafkapy.assignors import GroupSpec, MemberSpec, TopicSpec
+from kafkapy.broker.quotas import load_callback
+from kafkapy.configs.config import BrokerConfig
 from kafkapy.groups.consumer.target import load_assignors
 from kafkapy.operator_class import UnusableClassError
 from kafkapy.policies import (
@@ -23,6 +25,7 @@ from kafkapy.policies import (
     TopicRequest,
 )
 from kafkapy.policies.calls import load_policy
+from kafkapy.quotas import ClientQuotaType
 
 ROOT = Path(__file__).resolve().parents[2]
 # A block that names its file in its first line.
@@ -89,6 +92,21 @@ def test_the_policies_on_their_page_can_be_loaded(tmp_path: Path, monkeypatch: p
     )
     with pytest.raises(PolicyViolationError):
         retention.validate(ConfigRequest(ConfigResource("TOPIC", "t"), {"retention.ms": "-1"}))
+
+
+def test_the_quotas_on_their_page_are_enforced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (text,) = re.findall(
+        r"^```python\n(.*?)^```$", (ROOT / "docs/quotas.md").read_text(), re.DOTALL | re.MULTILINE
+    )
+    (tmp_path / "our_quotas.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    settings = {"client.quota.callback.class": "our_quotas:Tenants", "our.tenant.rate": "1000000"}
+    callback = load_callback(BrokerConfig(settings))
+    assert callback is not None
+    tags = [callback.quota_metric_tags(each, "User:a", "gold-1") for each in ClientQuotaType]
+    assert tags == [{"tenant": "gold"}] * len(ClientQuotaType)
+    limits = [callback.quota_limit(each, tags[0]) for each in ClientQuotaType]
+    assert limits == [1_000_000, None, None, None]
 
 
 def _run(directory: Path, files: Mapping[str, str]) -> None:
