@@ -5,7 +5,6 @@ Source: Kafka's QuotaConfig (KIP-546, KIP-612).
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from typing import Final
 
@@ -42,7 +41,10 @@ def limit_of(text: str | None) -> float | None:
 
     Whoever writes to ZooKeeper may write anything.
     """
-    with contextlib.suppress(ValueError):
-        if text is not None and (limit := float(text)) >= 0:
-            return limit
-    return None
+    if text is None:
+        return None
+    try:
+        limit = float(text)
+    except ValueError:
+        return None
+    return limit if limit >= 0 else None

@@ -24,7 +24,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final, NamedTuple
 
 from kafkapy.configs.quotas import limit_of
-from kafkapy.metadata.quotas import IP, ClientQuotas
+from kafkapy.metadata.quotas import IP, ClientQuotas, QuotaEntity
 from kafkapy.protocol.frames import RequestHeader
 from kafkapy.protocol.types import ApiKey
 from kafkapy.quotas import ClientQuotaCallback, ClientQuotaType, Cluster
@@ -178,20 +178,29 @@ class QuotaManagers:
 
     def follow(self, old: ClientQuotas, new: ClientQuotas) -> None:
         """Take the quotas that have changed."""
-        touched = set()
-        for entity in {**old.configs, **new.configs}:
-            before, after = old.configs.get(entity, {}), new.configs.get(entity, {})
-            if before is after or entity[0][0] == IP:
-                continue
-            names = dict(entity)
-            for quota_type in ClientQuotaType:
-                limit = limit_of(after.get(quota_type.value))
-                if limit == limit_of(before.get(quota_type.value)):
-                    continue
-                touched.add(quota_type)
-                self._set(quota_type, names, limit)
+        touched: set[ClientQuotaType] = set()
+        had = old.configs
+        for entity, content in new.configs.items():
+            if had.get(entity) is not content:
+                touched |= self._take(entity, had.get(entity, {}), content)
+        for entity in had.keys() - new.configs.keys():
+            touched |= self._take(entity, had[entity], {})
         for quota_type in touched:
             self._sensors[quota_type].update()
+
+    def _take(
+        self, entity: QuotaEntity, before: Mapping[str, str], after: Mapping[str, str]
+    ) -> set[ClientQuotaType]:
+        """Take the quotas of an entity that have changed; return their types."""
+        if entity[0][0] == IP:
+            return set()
+        touched = set()
+        for quota_type in ClientQuotaType:
+            name = quota_type.value
+            if before.get(name) != after.get(name):
+                touched.add(quota_type)
+                self._set(quota_type, dict(entity), limit_of(after.get(name)))
+        return touched
 
     def _set(self, quota_type: ClientQuotaType, names: Mapping[str, str | None], limit: float | None) -> None:
         try:
