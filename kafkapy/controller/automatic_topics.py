@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.controller.streams_topics import StreamsTopics
 from kafkapy.controller.topic_plans import DEFAULT, NewTopic, automatic_topic
-from kafkapy.controller.topics import TopicAdmin
+from kafkapy.controller.topics import TakePartitions, TopicAdmin, no_quota
 from kafkapy.inter_broker.peers import PeerError
 from kafkapy.logs.text import listed
 from kafkapy.loop.clock import Clock
@@ -81,14 +81,18 @@ class AutomaticTopics:
         self._refusal = ""
         """The last refusal in the log, which is not repeated: clients ask again and again."""
 
-    async def create(self, names: Collection[str]) -> dict[str, Topic | KafkaError]:
+    async def create(
+        self, names: Collection[str], take: TakePartitions = no_quota
+    ) -> dict[str, Topic | KafkaError]:
         """The topics of these valid names, or their errors.
+
+        The partitions are taken from a client's quota with `take`, unless another broker is the controller.
 
         A missing topic is created with this broker's defaults. Its error is UNKNOWN_TOPIC_OR_PARTITION while
         it is being created elsewhere.
         """
         if self._ask_controller is None:
-            return await self._topics.auto_create(names)
+            return await self._topics.auto_create(names, take)
         topics = self._cache.image.topics
         missing = [name for name in names if name not in topics and name not in self._in_flight]
         refused: dict[str, KafkaError] = {}
@@ -96,7 +100,7 @@ class AutomaticTopics:
             self._in_flight.update(missing)
             wanted = [automatic_topic(name, self._config) for name in missing]
             if self._is_controller:
-                refused = await self._create_here(wanted)
+                refused = await self._create_here(wanted, take)
             else:
                 task = asyncio.create_task(self._ask(self._ask_controller, wanted))
                 self._asking.add(task)
@@ -139,10 +143,12 @@ class AutomaticTopics:
     def _is_controller(self) -> bool:
         return self._cache.image.controller_id == self._node_id
 
-    async def _create_here(self, wanted: Sequence[NewTopic]) -> dict[str, KafkaError]:
+    async def _create_here(
+        self, wanted: Sequence[NewTopic], take: TakePartitions = no_quota
+    ) -> dict[str, KafkaError]:
         """Create topics as the controller; return the errors of those that it refuses."""
         try:
-            results = await self._topics.create_topics(wanted, seconds=LEADERS_SECONDS)
+            results = await self._topics.create_topics(wanted, seconds=LEADERS_SECONDS, take=take)
         except KafkaError as error:
             if error.code is ErrorCode.NOT_CONTROLLER:  # another broker has just become the controller
                 return {}

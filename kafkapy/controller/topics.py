@@ -279,10 +279,12 @@ class TopicAdmin:
             planned.append(topic)
         return planned
 
-    async def auto_create(self, names: Collection[str]) -> dict[str, Topic | KafkaError]:
+    async def auto_create(
+        self, names: Collection[str], take: TakePartitions = no_quota
+    ) -> dict[str, Topic | KafkaError]:
         """The topics of these names, or their errors.
 
-        Missing topics are created with the broker's defaults.
+        Missing topics are created with the broker's defaults. `take` is that of `create_topics`.
         """
         missing = [name for name in names if name not in self._writer.image.topics]
         results: dict[str, Topic | KafkaError] = {}
@@ -290,7 +292,7 @@ class TopicAdmin:
             try:
                 image = self._writer.image
                 wanted = [self._planner.automatic(name, image) for name in missing]
-                results = await self.create_topics(wanted)
+                results = await self.create_topics(wanted, take=take)
             except KafkaError as error:
                 results = dict.fromkeys(missing, error)
         # A topic that another client has created meanwhile counts, whatever the result of this attempt.

@@ -36,6 +36,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Generator, Hashable, Iterable
 from functools import partial
 
+from kafkapy.controller.topics import no_quota
 from kafkapy.handlers.authorized_operations import NOT_ASKED, cluster_operations
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.offline_replicas import OfflineReplicas
@@ -280,11 +281,23 @@ async def _create(
     """Create what is missing, then answer; `hidden` are the answers about other topics."""
     turns = context.broker.turns
     missing = await turns.finish(_missing(context, names))
-    results = await context.broker.automatic_topics.create(missing) if missing else {}
-    errors = {name: error.code for name, error in results.items() if isinstance(error, KafkaError)}
+    results = await _create_missing(context, missing) if missing else {}
+    errors = {name: _shown(error) for name, error in results.items() if isinstance(error, KafkaError)}
     response = await turns.finish(_Answer(context, request).about(names, errors))
     response.topics += hidden
     return response
+
+
+async def _create_missing(context: RequestContext, missing: Collection[str]) -> dict[str, Topic | KafkaError]:
+    quota = context.mutation_quota(first_strict_version=0)
+    take = no_quota if quota is None else quota.take
+    return await context.broker.automatic_topics.create(missing, take)
+
+
+def _shown(error: KafkaError) -> ErrorCode:
+    """The error of a topic that is not created; after one that it knows, a client asks again."""
+    throttled = error.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if throttled else error.code
 
 
 def _missing(context: RequestContext, names: Collection[str]) -> Steps[list[str]]:

@@ -355,6 +355,19 @@ def test_topics_that_are_only_checked_count(kafka_broker: kafkapy.Broker, mutati
     assert mutations.ask(topics("a"), 7).topics[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
+def test_topics_on_demand_are_created_as_the_quota_allows(
+    kafka_broker: kafkapy.Broker, mutations: RawClient
+) -> None:
+    assert mutations.ask(topics("a", partitions=50), 7).topics[0].error_code == 0
+    asked = MetadataRequest(topics=[MetadataRequestTopic(name="b")], allow_auto_topic_creation=True)
+    (refused,) = mutations.ask(asked, 9).topics
+    assert refused.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    with RawClient(kafka_broker.bootstrap_servers) as admin:
+        set_quota(admin, "controller_mutation_rate", None, ANY_CLIENT)
+    (created,) = mutations.ask(asked, 9).topics
+    assert (created.error_code, len(created.partitions)) == (0, 1)
+
+
 def test_refused_topics_do_not_count(kafka_broker: kafkapy.Broker, mutations: RawClient) -> None:
     assert mutations.ask(topics("no/slash", partitions=100), 7).throttle_time_ms == 0
     assert mutations.ask(topics("a"), 7).throttle_time_ms == 0
