@@ -14,6 +14,7 @@ release defines any.
 
 import struct
 from dataclasses import dataclass
+from typing import Any
 
 from kafkapy.protocol import codec
 from kafkapy.protocol.errors import DecodeError, EncodeError
@@ -71,6 +72,8 @@ class RequestHeader:
         if not self.spent:
             return now - self.arrived_at
         return self.spent + (now - self.resumed_at if self.resumed_at else 0.0)
+    times: Any = None
+    """When the request entered its phases, if that is measured (kafkapy/network/request_metrics.py)."""
 
 
 def parse_request_header(frame: Buffer) -> tuple[RequestHeader, int]:

@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from kafkapy.security.acls.audit_log import AuditLog
     from kafkapy.security.acls.authorizer import Authorizer
     from kafkapy.security.links import LinkSecurity
+    from kafkapy.metrics.endpoint import MetricsEndpoint
 
 DRAIN_SECONDS: Final = 5.0
 """The seconds that a stop of the broker waits for requests in flight."""
@@ -148,6 +149,8 @@ class BrokerCore(BrokerParts):
         """Set when no log directory is left: the broker cannot serve requests and must be stopped."""
         self._member: ClusterMember | None = None
         """The parts that it has in a cluster only."""
+        self.metrics: MetricsEndpoint | None = None
+        """Serves metrics, if metrics.port is set."""
         self._keep_data = True
         self.encoded_metadata = EncodedAnswers()
         self.audit_log: AuditLog | None = None
@@ -223,6 +226,7 @@ class BrokerCore(BrokerParts):
         self._offer_workers(workers)
         self.server = listen(start, workers)
         security = link_security(config)
+        self.metrics = await _bind_metrics(start)
         policies = await workers.threads.blocking(Policies.load, config.originals)
         self._started.push_async_callback(policies.close)
         quota_callback = await workers.threads.blocking(load_callback, config)
@@ -267,6 +271,8 @@ class BrokerCore(BrokerParts):
         self._started.push_async_callback(coordination.stop)
         coordination.start()
         start_upkeep(start, workers, data, replication)
+        if self.metrics is not None:
+            self.metrics.serve(self)
         self.server.accept(dispatcher)
 
     def _offer_workers(self, workers: Workers) -> None:
@@ -395,3 +401,20 @@ def _cluster_member(
     from kafkapy.broker.cluster_member import join_cluster
 
     return join_cluster(start, data, replication, security)
+
+
+async def _bind_metrics(start: Start) -> MetricsEndpoint | None:
+    """Bind the port for metrics, if one is set; a broker without one does not even import them.
+
+    Raises:
+        ConfigError: the client library is not installed.
+        ListenError: the address cannot be used.
+    """
+    if start.config["metrics.port"] is None:
+        return None
+    from kafkapy.metrics.endpoint import MetricsEndpoint
+
+    endpoint = MetricsEndpoint(start.config)
+    start.started.push_async_callback(endpoint.stop)
+    await endpoint.bind()
+    return endpoint

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from kafkapy.broker.data import Data
 from kafkapy.broker.start import Start
 from kafkapy.broker.workers import Workers
+from kafkapy.loop.latency_sample import LatencySample
 from kafkapy.replicas.group_commit import GroupCommit
 from kafkapy.replicas.housekeeping import Housekeeping
 from kafkapy.replicas.log_cleaner import LogCleaner
@@ -17,6 +18,7 @@ from kafkapy.replicas.log_start_saves import LogStartSaves
 from kafkapy.replicas.replica_manager import ReplicaManager
 from kafkapy.replicas.replication_quota import QuotaParts, ReplicationQuotas
 from kafkapy.replicas.sole_roles import SoleRoles
+from kafkapy.replicas.topic_traffic import Traffic
 from kafkapy.replicas.write_gate import WriteGate
 
 
@@ -37,6 +39,9 @@ def make_replication(start: Start, workers: Workers, data: Data) -> Replication:
     config, metadata, started, logs = start.config, start.metadata, start.started, data.logs
     durable = config["durability"] == "fsync"
     group_commit = GroupCommit(start.machine.flush_threads)
+    has_metrics = config["metrics.port"] is not None
+    if has_metrics:
+        group_commit.times = LatencySample(asyncio.get_running_loop().time())
     started.callback(group_commit.close)
     if durable:
         for directory in logs.directories:
@@ -67,6 +72,7 @@ def make_replication(start: Start, workers: Workers, data: Data) -> Replication:
             config["replication.quota.window.size.seconds"],
             QuotaParts(config.__getitem__, topic_configs, now, data.node_id),
         ),
+        traffic=Traffic() if has_metrics else None,
     )
     write_gate = WriteGate()
     started.callback(write_gate.close)

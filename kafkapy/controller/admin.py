@@ -258,6 +258,11 @@ class ClusterAdmin:
         self._changes.requests.add(znodes.LOG_DIR_EVENTS)
         self._changes.wake()
 
+    @property
+    def unclean_elections(self) -> int:
+        """How many partitions have got a leader that was not in sync from this controller."""
+        return 0 if self.controller is None else self.controller.term.commits.unclean_elections
+
     def active_controller(self) -> Controller:
         """The controller of the cluster, which is this broker.
 

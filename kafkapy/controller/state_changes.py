@@ -17,7 +17,7 @@ from kafkapy.controller.leader_election import Elected
 from kafkapy.controller.request_batch import RequestBatch
 from kafkapy.controller.topic_nodes import state_written, topic_data
 from kafkapy.metadata import znodes
-from kafkapy.metadata.image import NO_NODE, MetadataImage, PartitionState, Topic, is_unfinished
+from kafkapy.metadata.image import NO_LEADER, NO_NODE, MetadataImage, PartitionState, Topic, is_unfinished
 from kafkapy.metadata.store import Operation, SetData
 from kafkapy.protocol.types import TopicPartition
 
@@ -28,6 +28,8 @@ class StateChanges:
     def __init__(self, image: MetadataImage, context: ControllerContext, controller_epoch: int) -> None:
         self.context = context
         self.requests = RequestBatch()
+        self.unclean_elections = 0
+        """How many partitions get a leader that is not in sync."""
         self._image = image
         self._controller_epoch = controller_epoch
         self._states: dict[TopicPartition, PartitionState] = {}
@@ -69,6 +71,8 @@ class StateChanges:
     def write(self, partition: TopicPartition, elected: Elected) -> None:
         """Give a partition a leader and in-sync replicas, in a new leader epoch."""
         before = self._before(partition)
+        if before.isr and elected.leader not in (NO_LEADER, *before.isr):
+            self.unclean_elections += 1
         self._write(partition, elected, 0 if before.version == NO_NODE else before.leader_epoch + 1)
 
     def write_isr(self, partition: TopicPartition, isr: tuple[int, ...], recovery_state: int) -> None:

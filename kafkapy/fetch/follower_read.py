@@ -27,6 +27,7 @@ from kafkapy.protocol.messages.fetch import FetchRequest, FetchResponse
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.replicas.leader import Leader
 from kafkapy.replicas.partition import Partition
+from kafkapy.replicas.topic_traffic import TopicTraffic
 from kafkapy.storage.log.log_config import LogConfig
 
 NOTE_SECONDS: Final = 0.25
@@ -127,6 +128,9 @@ class FollowerRead(FetchRead):
             return False
         leader = partition.replication
         return isinstance(leader, Leader) and self._broker_id not in leader.isr
+
+    def _count_bytes(self, traffic: TopicTraffic, nbytes: int) -> None:
+        traffic.replication_bytes_out += nbytes
 
     def _readable_end(self, partition: Partition) -> int:
         return 0 if self._is_throttled(partition) else partition.log.log_end_offset

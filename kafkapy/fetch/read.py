@@ -41,10 +41,11 @@ from kafkapy.protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
-from kafkapy.protocol.types import ZERO_UUID, Uuid
+from kafkapy.protocol.types import ZERO_UUID, TopicPartition, Uuid
 from kafkapy.replicas.leader import Leader
 from kafkapy.replicas.partition import Partition
 from kafkapy.replicas.replica_manager import ReplicaManager
+from kafkapy.replicas.topic_traffic import TopicTraffic
 from kafkapy.storage.directories.log_manager import LogManager
 from kafkapy.storage.disk.errors import NotReadyError
 from kafkapy.storage.disk.files import FileSlice
@@ -64,6 +65,16 @@ MOST_LOADS: Final = 64
 
 A search in an index of 10 MB needs 12 of its pages.
 """
+
+_NOT_A_FAILURE = NO_SUCH_PARTITION | {
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.REPLICA_NOT_AVAILABLE,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.OFFSET_OUT_OF_RANGE,
+}
+"""The errors that Apache Kafka's FailedFetchRequestsPerSec leaves out."""
 
 _ANSWERED_WITHOUT_A_READ = NO_SUCH_PARTITION | {ErrorCode.UNSUPPORTED_COMPRESSION_TYPE}
 """Kafka answers these errors with an empty list of aborted transactions instead of null."""
@@ -221,6 +232,7 @@ class FetchRead:
             self.failed = True
             target.read_to_its_end = None
             code = error.code
+            self._count_failure(target, code)
             if code is ErrorCode.OFFSET_OUT_OF_RANGE and self._partition(target).replication.may_be_deposed:
                 code = ErrorCode.NOT_LEADER_OR_FOLLOWER  # another broker may have the offset
             return self._error(target, code), -1
@@ -351,8 +363,13 @@ class FetchRead:
         )
         responses: list[FetchableTopicResponse] = []
         last: tuple[str | None, Uuid] | None = None
+        traffic = self._broker.replicas.traffic
         for target, data in included:
             yield
+            if traffic is not None and target.topic is not None and data.records:
+                records = data.records
+                nbytes = len(records) if isinstance(records, bytes) else records.nbytes
+                self._count_bytes(traffic.of(target.topic), nbytes)
             if (target.topic, target.topic_id) != last:
                 last = (target.topic, target.topic_id)
                 responses.append(
@@ -361,9 +378,22 @@ class FetchRead:
             responses[-1].partitions.append(data)
         return FetchResponse(session_id=session_id, responses=responses)
 
+    def _count_bytes(self, traffic: TopicTraffic, nbytes: int) -> None:
+        """Count the bytes that the client gets."""
+        traffic.bytes_out += nbytes
+
+    def _count_failure(self, target: FetchTarget, error: ErrorCode) -> None:
+        """Count a failed read of a partition that is here, as Apache Kafka does."""
+        if error not in _NOT_A_FAILURE and target.topic is not None:
+            partition = self._broker.replicas.find(TopicPartition(target.topic, target.partition))
+            if partition is not None and partition.traffic is not None:
+                partition.traffic.failed_fetches += 1
+
     def _read(self, target: FetchTarget) -> tuple[PartitionData, int]:
         """The partition's answer, and the offset after its records; -1 without records."""
         partition = self._partition(target)
+        if partition.traffic is not None:
+            partition.traffic.fetches += 1
         target.read_to_its_end = None
         partition.require_leader_epoch(target.leader_epoch, of_leader=self._of_leader)
         log = partition.log

@@ -80,6 +80,7 @@ from kafkapy.protocol.topic_names import INTERNAL_TOPICS
 from kafkapy.protocol.types import ZERO_UUID, TopicPartition
 from kafkapy.replicas.partition import Partition
 from kafkapy.replicas.refused_batches import Place
+from kafkapy.replicas.topic_traffic import TopicTraffic
 from kafkapy.replicas.write_gate import MOST_SECONDS
 from kafkapy.security.acls.model import Operation, ResourceType
 from kafkapy.storage.disk.errors import StuckError
@@ -122,6 +123,17 @@ CANNOT_VERIFY = frozenset(
     }
 )
 """The errors of a coordinator after which a client is to send its batch again."""
+
+TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+NOT_A_FAILURE = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+"""The errors that Apache Kafka's FailedProduceRequestsPerSec leaves out."""
 
 NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 MOST_EXPECTED = 500
@@ -690,11 +702,22 @@ class PartitionWrite:
             with contextlib.suppress(DecodeError):
                 self._refused.note(self._place, read_header(self._records), error.code)
 
+    def _count_failure(self, traffic: TopicTraffic, error: ErrorCode) -> None:
+        """Count the failure, as Apache Kafka does."""
+        if self._end_offset < 0:
+            traffic.produces += 1
+        if error in TOO_LARGE:
+            traffic.bytes_rejected += len(self._records or b"")
+        elif error not in NOT_A_FAILURE:
+            traffic.failed_produces += 1
+
     def _fail(self, error: KafkaError) -> None:
         answer = self.answer
         answer.base_offset = -1
         if self.partition is not None:
             answer.log_start_offset = self.partition.log.log_start_offset
+            if self.partition.traffic is not None:
+                self._count_failure(self.partition.traffic, error.code)
         self.partition = None
         answer.error_code = error.code
         if error.code is ErrorCode.KAFKA_STORAGE_ERROR and self._version < FIRST_VERSION_WITH_STORAGE_ERROR:

@@ -96,6 +96,7 @@ class Connection:
         "peer_host",
         "peer_port",
         "principal",
+        "read_at",
         "receiving_since",
         "unsent_since",
         "validation_paid_at",
@@ -128,6 +129,8 @@ class Connection:
         """Whether a handler has kept the bytes of the present frame, or of another one in the buffer."""
         self.last_active: float = shared.now
         """The time of the last bytes received or sent, by the server's coarse clock."""
+        self.read_at = 0.0
+        """The time of the last bytes received, by `time.monotonic`, while metrics are on."""
         self.receiving_since = self.last_active
         """The time from which the progress of the incomplete frame is measured, while `is_incomplete`."""
         self.incomplete_since = self.last_active
@@ -219,6 +222,10 @@ class Connection:
         """Whether a request of the client is not answered yet."""
         return len(self._requests) > 0
 
+    def unanswered(self) -> tuple[list[int], int]:
+        """The API keys of requests that wait, and how many answers wait for earlier ones."""
+        return self._requests.unanswered()
+
     def keep_frame(self) -> None:
         """Let the handler keep the bytes of its request after it returns.
 
@@ -305,6 +312,8 @@ class Connection:
             self.finish()
             return
         self.last_active = self._shared.now
+        if self._shared.metrics is not None:
+            self.read_at = time.monotonic()
         if buffer is None:
             self._handle_shared(room, nbytes)
         else:

@@ -32,6 +32,7 @@ from kafkapy.loop.waiters import Watch
 from kafkapy.network.answers import Pipelined
 from kafkapy.network.dispatcher import Endpoint
 from kafkapy.network.outbound import discard
+from kafkapy.network.request_metrics import RequestTimes
 from kafkapy.network.shared import Shared
 from kafkapy.protocol.codec import decode_from, holds_more
 from kafkapy.protocol.errors import DecodeError, OverBudgetError
@@ -59,6 +60,8 @@ class Client(Payer, Protocol):
     charged: int
     closed: bool
     frame_is_kept: bool
+    read_at: float
+    """When the bytes of its requests were received; kept while metrics are on."""
 
     def send(self, parts: list[Part]) -> None:
         """Send the parts of a response."""
@@ -158,6 +161,11 @@ class RequestsInFlight:
         """Whether the client is throttled now."""
         return self._throttle is not None
 
+    def unanswered(self) -> tuple[list[int], int]:
+        """The API keys of requests that wait, and how many answers wait for earlier ones."""
+        waiting = [request.header.api_key for request in self._requests if not request.ready]
+        return waiting, len(self._requests) - len(waiting)
+
     def may_handle(self) -> bool:
         """Whether another request may be handled now."""
         return (
@@ -190,6 +198,9 @@ class RequestsInFlight:
         try:
             header, body = parse_request_header(frame)
             header.arrived_at, header.nbytes = time.monotonic(), len(frame)
+            metrics = self._shared.metrics
+            if metrics is not None:
+                header.times = RequestTimes(connection.read_at, header.arrived_at)
             endpoint = self._shared.dispatcher.endpoint(connection, header)
             if endpoint is None:
                 self._refuse(header)
@@ -202,6 +213,8 @@ class RequestsInFlight:
                 response: Any = self._handle_long(header, endpoint, frame, body)
             else:
                 response = self._shared.dispatcher.call(connection, header, endpoint, request)
+                if metrics is not None:
+                    metrics.handled(header, request)
         except DecodeError as error:
             connection.close(f"a request that cannot be read: {error}")
             return
@@ -227,7 +240,12 @@ class RequestsInFlight:
         except DecodeError as error:
             self._connection.close(f"a request that cannot be read: {error}")
             return None
+        metrics = self._shared.metrics
+        if metrics is not None:
+            header.times.started_at = time.monotonic()
         response = self._shared.dispatcher.call(self._connection, header, endpoint, request)
+        if metrics is not None:
+            metrics.handled(header, request)
         return await response if isinstance(response, Awaitable) else response
 
     def _answer_now(self, header: RequestHeader, endpoint: Endpoint, response: Any) -> None:
@@ -324,6 +342,8 @@ class RequestsInFlight:
                 self._shared.release_memory(request.kept_bytes)
             request.response = request.encoded if is_expected else response
             request.ready = True
+            if request.header.times is not None:
+                request.header.times.ready_at = time.monotonic()
             if self._connection.closed:
                 _drop_answer(request)
                 return
@@ -349,7 +369,11 @@ class RequestsInFlight:
         if quotas is not None:
             response = self._apply_quotas(quotas, header, response)
             began = time.monotonic()
+        metrics = self._shared.metrics
+        sending_at = 0.0 if metrics is None else time.monotonic()
         if response is None:
+            if metrics is not None:
+                metrics.ended(header, None, sending_at)
             if self._connection.charged:
                 self._connection.release_read()
             return
@@ -364,6 +388,8 @@ class RequestsInFlight:
                 self._connection.close()
                 return
         self._connection.send(parts)
+        if metrics is not None:
+            metrics.ended(header, response, sending_at)
         if self._connection.charged:
             self._connection.release_read()
         if quotas is not None:

@@ -34,6 +34,11 @@ class Rounds:
         self._waiting: deque[Waiter] = deque()
         self._is_next_due = False
 
+    @property
+    def waiting(self) -> int:
+        """How many connections wait for a turn."""
+        return len(self._waiting)
+
     def spend(self, seconds: float) -> None:
         """Count time that a connection with several requests has used."""
         self.left -= seconds

@@ -92,9 +92,12 @@ class Server:
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._accept_timers: dict[str, asyncio.TimerHandle] = {}
         """By the name of a listener that accepts nobody for a while."""
+        self.accepted = 0
+        """How many connections were accepted, without those that were refused."""
         self._refused = 0
         """The connections refused since the log spoke of it last."""
         self._refusing_since = 0.0
+        self._is_accepting = False
         self._cannot_accept = False
         """That is in the log, and the clients wait."""
         self.lacks_files: Callable[[], bool] = lambda: False
@@ -125,7 +128,7 @@ class Server:
         """
         try:
             for listener, entrance in entrances:
-                sock = _listen(listener, self._config)
+                sock = listening_socket(listener, self._config)
                 self._sockets.append(sock)
                 self._entrances[listener.name] = entrance
                 self.listening = (*self.listening, replace(listener, port=sock.getsockname()[1]))
@@ -139,9 +142,15 @@ class Server:
         `dispatcher` handles their requests.
         """
         self.shared.dispatcher = dispatcher
+        self._is_accepting = True
         self._sweep()
         for sock, listener in zip(self._sockets, self.listening, strict=True):
             self._watch_listener(sock, listener)
+
+    @property
+    def is_accepting(self) -> bool:
+        """Whether clients are accepted: after the start, and before the stop."""
+        return self._is_accepting and bool(self._sockets)
 
     def stop_accepting(self) -> None:
         """Close the listeners, but not the connections."""
@@ -211,6 +220,7 @@ class Server:
                 channel = entrance.open(sock)
                 made = Connection(self.shared, listener, entrance, channel, host, address[1], self._forget)
                 self.connections[made] = None
+                self.accepted += 1
             except OSError:  # the client is gone, or the kernel cannot watch another descriptor
                 self.limits.remove(listener.name, host)
                 sock.close()
@@ -329,7 +339,12 @@ class Server:
             connection.close()
 
 
-def _listen(listener: Listener, config: BrokerConfig) -> socket.socket:
+def listening_socket(listener: Listener, config: BrokerConfig) -> socket.socket:
+    """A socket that listens at the address of `listener`, with the settings for sockets.
+
+    Raises:
+        ListenError: the address cannot be used.
+    """
     where = format_address(listener.host or "*", listener.port)
     try:
         if listener.host:

@@ -15,6 +15,7 @@ from kafkapy.loop.validation import Validation
 from kafkapy.network.answer_budget import AnswerBudget
 from kafkapy.network.dispatcher import Dispatcher
 from kafkapy.network.handshakes import Handshakes
+from kafkapy.network.request_metrics import RequestMetrics
 from kafkapy.network.rounds import Rounds
 from kafkapy.network.unknown_protocols import Complaints
 
@@ -61,6 +62,8 @@ class Shared:
         """The time of the last sweep: a coarse clock that costs nothing to read."""
         self.answers = AnswerBudget()
         """The memory of answers that are being made or are not read yet."""
+        self.metrics: RequestMetrics | None = None
+        """Counts the requests; None while metrics are off."""
         self.complaints = Complaints()
         """The clients that the log has named because they do not speak Kafka's protocol."""
         self.quotas: QuotaManagers | None = None

@@ -28,6 +28,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from kafkapy.loop.latency_sample import LatencySample
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.replicas.flush_threads import FlushThreads
 from kafkapy.storage.disk.errors import StorageError
@@ -100,8 +101,13 @@ class Flusher:
         damaged: Callable[[], None] = lambda: None,
         *,
         retry_seconds: float = RETRY_SECONDS,
+        times: LatencySample[float] | None = None,
     ) -> None:
-        """`damaged` is called after a partition was closed because its log is damaged."""
+        """`damaged` is called after a partition was closed because its log is damaged.
+
+        `times` takes the seconds of flushes.
+        """
+        self._times = times
         self._retry_seconds = retry_seconds
         self._log_directory = log_directory
         self._damaged = damaged
@@ -118,7 +124,7 @@ class Flusher:
         self._reported = False
         """Whether the log says that flushes fail, and not yet that they succeed again."""
         self._threads = new_threads(self._run, self._ended)
-        self._ends = 0
+        self.ends = 0
         """The number of flushes that have ended."""
         self._seen = self._looks = 0
         """That number at the last `look`, and how many looks have found it with flushes under way."""
@@ -157,8 +163,8 @@ class Flusher:
         They are if some are under way, and none has ended for OVERDUE_LOOKS.
         """
         is_under_way = self._idle < len(self._threads)
-        self._looks = self._looks + 1 if is_under_way and self._ends == self._seen else 0
-        self._seen = self._ends
+        self._looks = self._looks + 1 if is_under_way and self.ends == self._seen else 0
+        self._seen = self.ends
         self._log_directory.flush_overdue = self._looks > OVERDUE_LOOKS
 
     async def drain(self) -> None:
@@ -233,7 +239,13 @@ class Flusher:
     def _ended(self, flush: Flush) -> None:
         """Take back a flush from its thread."""
         self._idle += 1
-        self._ends += 1
+        self.ends += 1
+        times = self._times
+        if times is not None:
+            if times.skip:
+                times.skip -= 1
+            else:
+                times.take(flush.seconds, self._loop.time())
         self._log_directory.flush_overdue = False
         # If another sync has failed, this one may have succeeded because dirty pages were dropped.
         partition, error = flush.partition, flush.error or self._log_directory.error

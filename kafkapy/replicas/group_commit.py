@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkapy.loop.latency_sample import LatencySample
 from kafkapy.replicas.flush_threads import FlushThreads
 from kafkapy.replicas.flusher import RETRY_SECONDS, Flusher, NewThreads
 
@@ -30,6 +31,8 @@ class GroupCommit:
         self.on_damage: Callable[[], None] = lambda: None
         """Called after a flush has met damage, for which its partition was closed."""
         self._flushers: dict[LogDirectory, Flusher] = {}
+        self.times: LatencySample[float] | None = None
+        """A sample of the seconds that syncs take; None while metrics are off."""
 
     def start(self, log_directory: LogDirectory) -> None:
         """Start a thread for the flushes of a directory now: later none may be available.
@@ -47,10 +50,19 @@ class GroupCommit:
 
     def _new_flusher(self, log_directory: LogDirectory) -> Flusher:
         flusher = Flusher(
-            log_directory, self._new_threads, lambda: self.on_damage(), retry_seconds=self._retry_seconds
+            log_directory,
+            self._new_threads,
+            lambda: self.on_damage(),
+            retry_seconds=self._retry_seconds,
+            times=self.times,
         )
         self._flushers[log_directory] = flusher
         return flusher
+
+    @property
+    def flushes(self) -> int:
+        """The number of flushes that have ended."""
+        return sum(flusher.ends for flusher in self._flushers.values())
 
     def look(self) -> None:
         """Note which log directories have overdue flushes; this is called every half second."""

@@ -233,7 +233,7 @@ class Leader:
     # --- committing -----------------------------------------------------------------------------------------
 
     @property
-    def _min_insync(self) -> int:
+    def min_insync(self) -> int:
         """How many replicas must be in sync: no more than there are (Partition.effectiveMinIsr)."""
         return min(self.partition.log.config.min_insync_replicas, len(self.replicas))
 
@@ -243,7 +243,7 @@ class Leader:
         Raises:
             KafkaError: NOT_ENOUGH_REPLICAS, too few are in sync.
         """
-        if self.has_others and acks == ALL_REPLICAS and len(self.isr) < self._min_insync:
+        if self.has_others and acks == ALL_REPLICAS and len(self.isr) < self.min_insync:
             raise self._too_few(ErrorCode.NOT_ENOUGH_REPLICAS, len(self.isr))
 
     def require_in_sync(self) -> None:
@@ -251,7 +251,7 @@ class Leader:
 
         Those count too that are being added.
         """
-        if self.has_others and len(self._maximal_isr) < self._min_insync:
+        if self.has_others and len(self._maximal_isr) < self.min_insync:
             raise self._too_few(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, len(self._maximal_isr))
 
     def _too_few(self, error: ErrorCode, count: int) -> KafkaError:
@@ -262,7 +262,7 @@ class Leader:
         """The offset up to which every replica of the maximal ISR has the records."""
         if not self.has_others:
             return ready
-        if len(self.isr) < self._min_insync:
+        if len(self.isr) < self.min_insync:
             return 0
         end = ready
         for follower in self._followers.values():

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kafkapy.loop.waiters import Listener, Waiters
     from kafkapy.protocol.types import TopicPartition
     from kafkapy.replicas.replication import Replication
+    from kafkapy.replicas.topic_traffic import TopicTraffic
     from kafkapy.storage.log.flush import FlushTicket
     from kafkapy.storage.log.partition_log import AppendInfo, PartitionLog
     from kafkapy.storage.log.validate import AppendOrigin, PreparedBatches
@@ -63,6 +64,7 @@ class Partition:
         "term",
         "topic_id",
         "topic_partition",
+        "traffic",
     )
 
     def __init__(
@@ -73,8 +75,11 @@ class Partition:
         group_commit: FlushRequests,
         waiters: Waiters,
         sync: bool,
+        traffic: TopicTraffic | None = None,
     ) -> None:
         self.log = log
+        self.traffic = traffic
+        """The numbers of the topic; None while metrics are off."""
         self.topic_partition: TopicPartition = log.topic_partition
         self.topic_id = log.topic_id
         self.replication = replication
@@ -186,6 +191,12 @@ class Partition:
             if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and replication.may_miss_batches:
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, error.message) from None
             raise
+        traffic = self.traffic
+        if traffic is not None:
+            traffic.produces += 1
+            if not info.duplicate:
+                traffic.messages_in += info.last_offset - info.first_offset + 1
+                traffic.bytes_in += info.nbytes
         if self._advance() or replication.has_others:
             self.wake()
         return info
@@ -198,6 +209,8 @@ class Partition:
         """
         self.require_online()
         info = self.log.append_as_follower(records, now_ms=now_ms)
+        if self.traffic is not None:
+            self.traffic.replication_bytes_in += info.nbytes
         if self._advance():
             self.wake()
         return info

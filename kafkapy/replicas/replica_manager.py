@@ -22,6 +22,7 @@ from kafkapy.replicas.log_mover import LogMover
 from kafkapy.replicas.partition import Partition
 from kafkapy.replicas.replication import Replication, Unassigned
 from kafkapy.replicas.replication_quota import ReplicationQuotas
+from kafkapy.replicas.topic_traffic import Traffic
 from kafkapy.storage.directories.log_manager import LogManager
 from kafkapy.storage.disk.errors import StorageError, TransientStorageError
 from kafkapy.storage.disk.log_directory import LogDirectory
@@ -56,9 +57,14 @@ class ReplicaManager:
         defaults: Mapping[str, str],
         sync: bool,
         quotas: ReplicationQuotas | None = None,
+        traffic: Traffic | None = None,
     ) -> None:
-        """`quotas` limit the replication of throttled replicas; without them nothing is limited."""
+        """`quotas` limit the replication of throttled replicas; without them nothing is limited.
+
+        `traffic` counts what goes in and out; without it nothing is counted.
+        """
         self.quotas = quotas or ReplicationQuotas.unlimited()
+        self.traffic = traffic
         self.logs = logs
         logs.files.open_files.serve_this_thread()
         self._group_commit = group_commit
@@ -115,6 +121,8 @@ class ReplicaManager:
         for name in new.changed_topics(old):
             if (topic := new.topics.get(name)) is not None:
                 self._apply_topic(topic, old.topics.get(name))
+            elif self.traffic is not None:
+                self.traffic.retire(name)
         if old.brokers.keys() - new.brokers.keys():
             self._advance_all()
 
@@ -338,6 +346,11 @@ class ReplicaManager:
         return partition.offline == ErrorCode.KAFKA_STORAGE_ERROR
 
     @property
+    def unavailable(self) -> int:
+        """How many partitions are assigned to this broker whose logs cannot be opened."""
+        return len(self._unavailable)
+
+    @property
     def any_offline(self) -> bool:
         """Whether there may be a partition that is offline."""
         return bool(self._unavailable or self.logs.offline_dirs)
@@ -373,6 +386,7 @@ class ReplicaManager:
             group_commit=self._group_commit,
             waiters=self._waiters,
             sync=self._sync,
+            traffic=None if self.traffic is None else self.traffic.of(log.topic_partition.topic),
         )
         self._mover.opened(partition)
         return partition

@@ -1,0 +1,140 @@
+"""A small HTTP server for Prometheus and for health checks: GET of a few paths.
+
+It serves strangers as well as Prometheus, so everything has a bound: the connections, the bytes of a request,
+the time for it and for reading the answer. A connection beyond the bound is closed at once. Each connection
+has one request. The server runs on the broker's event loop, which only parses a line and hands over bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, NamedTuple, TypeAlias
+
+MOST_CONNECTIONS: Final = 16
+MOST_REQUEST_BYTES: Final = 8192
+REQUEST_SECONDS: Final = 5.0
+"""How long a request may take to arrive."""
+
+ANSWER_SECONDS: Final = 30.0
+"""How long an answer may take, with the time in which the client reads it."""
+
+BYTES_AT_ONCE: Final = 256 << 10
+"""The bytes that the loop is given at once to send."""
+
+logger = logging.getLogger(__name__)
+
+
+class Answer(NamedTuple):
+    """An answer to a request."""
+
+    status: int
+    body: bytes
+    content_type: str = "text/plain; charset=utf-8"
+    encoding: str = ""
+
+
+Page: TypeAlias = Callable[[bool], Awaitable[Answer]]
+"""Answers a request for a path; it is told whether the client takes gzip."""
+
+_REASONS: Final = {
+    200: "OK",
+    400: "Bad Request",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    431: "Request Header Fields Too Large",
+    500: "Internal Server Error",
+    503: "Service Unavailable",
+}
+
+
+class HttpServer:
+    """Serves pages by their paths."""
+
+    def __init__(self, pages: Mapping[str, Page]) -> None:
+        self._pages = pages
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self, listening: socket.socket) -> None:
+        """Serve the clients of a socket that listens."""
+        self._server = await asyncio.start_server(self._accept, sock=listening, limit=MOST_REQUEST_BYTES)
+
+    async def stop(self) -> None:
+        """Close everything at once."""
+        if self._server is not None:
+            self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._tasks) >= MOST_CONNECTIONS:
+            writer.transport.abort()
+            return
+        task = asyncio.ensure_future(self._serve(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                try:
+                    head = await reader.readuntil(b"\r\n\r\n")
+                except asyncio.LimitOverrunError:
+                    head = None
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await self._send(writer, await self._answer(head))
+                writer.write_eof()
+                await reader.read(1)  # the client closes first, so that it has all
+        except (TimeoutError, OSError, asyncio.IncompleteReadError):
+            pass  # the client is slow, or gone
+        finally:
+            writer.transport.abort()
+
+    async def _answer(self, head: bytes | None) -> Answer:
+        if head is None:
+            return Answer(431, b"The request is too long.\n")
+        line, _, fields = head.partition(b"\r\n")
+        method, _, rest = line.partition(b" ")
+        target, _, version = rest.partition(b" ")
+        if not version.startswith(b"HTTP/1."):
+            return Answer(400, b"This port speaks HTTP/1.1.\n")
+        if method != b"GET":
+            return Answer(405, b"Only GET is served.\n")
+        page = self._pages.get(target.partition(b"?")[0].decode("latin-1"))
+        if page is None:
+            return Answer(404, f"Only {', '.join(self._pages)} are served.\n".encode())
+        try:
+            return await page(_takes_gzip(fields))
+        except Exception:
+            logger.exception("A request for %s could not be answered", target[:100].decode("latin-1"))
+            return Answer(500, b"The broker's log has the reason.\n")
+
+    async def _send(self, writer: asyncio.StreamWriter, answer: Answer) -> None:
+        fields = [
+            f"HTTP/1.1 {answer.status} {_REASONS[answer.status]}",
+            f"Content-Type: {answer.content_type}",
+            f"Content-Length: {len(answer.body)}",
+            "Connection: close",
+        ]
+        if answer.encoding:
+            fields.append(f"Content-Encoding: {answer.encoding}")
+        if answer.status == 405:
+            fields.append("Allow: GET")
+        writer.write("\r\n".join((*fields, "", "")).encode())
+        body = memoryview(answer.body)
+        for start in range(0, len(body), BYTES_AT_ONCE):
+            writer.write(body[start : start + BYTES_AT_ONCE])
+            await writer.drain()
+
+
+def _takes_gzip(fields: bytes) -> bool:
+    """Whether the header of a request names gzip among the encodings that the client takes."""
+    for line in fields.split(b"\r\n"):
+        name, _, value = line.partition(b":")
+        if name.strip().lower() == b"accept-encoding":
+            return any(each.partition(b";")[0].strip() == b"gzip" for each in value.lower().split(b","))
+    return False

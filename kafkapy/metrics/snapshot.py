@@ -1,0 +1,241 @@
+"""The numbers of a broker at one moment, which a scrape shows.
+
+They are taken on the event loop, which owns the state, in turns with requests. From then on a thread has them
+for itself: metadata images do not change, and all else is copied.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final, NamedTuple
+
+from kafkapy.groups.group import Group, GroupType
+from kafkapy.groups.offsets.committed_offset import decode_offset
+from kafkapy.loop.turns import Steps
+from kafkapy.metadata.image import MetadataImage
+from kafkapy.metrics.record_ages import RecordAges
+from kafkapy.metrics.served_broker import ServedBroker
+from kafkapy.network.request_metrics import Durations
+from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.types import TopicPartition
+from kafkapy.replicas.leader import Leader
+from kafkapy.replicas.partition import Partition
+from kafkapy.replicas.topic_traffic import TopicTraffic
+
+MOST_OFFSETS: Final = 20_000
+"""The most committed offsets that are shown. Clients can commit any number of them for any group."""
+
+LONGEST_GROUP_ID: Final = 255
+"""The longest id of a group that is shown: clients choose them."""
+
+
+class PartitionFacts(NamedTuple):
+    """One partition on this broker."""
+
+    topic: str
+    partition: int
+    leads: bool
+    size: int
+    segments: int
+    log_start_offset: int
+    log_end_offset: int
+    high_watermark: int
+    last_stable_offset: int
+    replicas: int
+    """The number of replicas, as the leader knows it; 0 elsewhere."""
+    in_sync: int
+    min_in_sync: int
+
+
+class GroupFacts(NamedTuple):
+    """One group that this broker coordinates."""
+
+    group_id: str
+    type: GroupType
+    state: str
+    members: int
+
+
+@dataclass(slots=True)
+class OffsetFacts:
+    """One committed offset."""
+
+    group_id: str
+    partition: TopicPartition
+    offset: int
+    end: int | None
+    """The high watermark; None if this broker does not know it."""
+    written_ms: int | None = None
+    """When the first record after it was written; None if there is none, or that is not known."""
+
+
+class ApiFacts(NamedTuple):
+    """The requests of one API."""
+
+    name: str
+    requests: int
+    versions: dict[int, int]
+    errors: dict[str, int]
+    durations: list[Durations]
+    """A sample."""
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """The numbers of a broker."""
+
+    node_id: int
+    now_ms: int
+    image: MetadataImage
+    partitions: list[PartitionFacts] = field(default_factory=list)
+    offline: int = 0
+    """The replicas that are offline."""
+    total: TopicTraffic = field(default_factory=TopicTraffic)
+    topics: list[tuple[str, TopicTraffic]] = field(default_factory=list)
+    apis: list[ApiFacts] = field(default_factory=list)
+    groups: list[GroupFacts] = field(default_factory=list)
+    offsets: list[OffsetFacts] = field(default_factory=list)
+    offsets_left_out: int = 0
+    committed: int = 0
+    """The number of committed offsets."""
+    transactions: Counter[str] = field(default_factory=Counter)
+    connections: Counter[str] = field(default_factory=Counter)
+    """By listener."""
+    waiting: Counter[int] = field(default_factory=Counter)
+    """The requests that wait for their answers, by API."""
+    answers_waiting: int = 0
+    """The answers that wait for those to earlier requests."""
+    fetch_sessions: int = 0
+    directories: list[tuple[str, bool]] = field(default_factory=list)
+    """The log directories, each with whether it is offline."""
+    free_bytes: list[int | None] = field(default_factory=list)
+    """For each of them, what is free in its file system; None if it is offline."""
+    flushes: int = 0
+    flush_seconds: list[float] = field(default_factory=list)
+    """A sample."""
+    buffered_bytes: int = 0
+    max_buffered: int = 0
+    connections_in_turn: int = 0
+    """The connections that wait for a turn."""
+    unclean_elections: int = 0
+
+
+def take(broker: ServedBroker, ages: RecordAges) -> Steps[Snapshot]:
+    """Take a snapshot, in steps."""
+    found = Snapshot(broker.node_id, broker.clock.now_ms(), broker.metadata.image)
+    yield from _partitions(broker, found)
+    yield from _traffic(broker, found)
+    yield from _network(broker, found)
+    if broker.has_coordinators:
+        yield from _groups(broker, found, ages)
+        for metadata in broker.transactions.listed():
+            yield
+            found.transactions[metadata.state.label] += 1
+    found.fetch_sessions = len(broker.fetch_sessions)
+    found.directories = [(each.path, each.error is not None) for each in broker.logs.directories]
+    commit = broker.group_commit
+    found.flushes, found.flush_seconds = commit.flushes, []
+    if commit.times is not None:
+        found.flush_seconds = commit.times.durations(broker.server.loop.time())
+    found.unclean_elections = broker.admin.unclean_elections
+    return found
+
+
+def _partitions(broker: ServedBroker, found: Snapshot) -> Steps[None]:
+    for partition in tuple(broker.replicas):
+        yield
+        if partition.offline is ErrorCode.NONE:
+            found.partitions.append(_facts(partition))
+        elif partition.offline is ErrorCode.KAFKA_STORAGE_ERROR:
+            found.offline += 1
+    found.offline += broker.replicas.unavailable
+
+
+def _facts(partition: Partition) -> PartitionFacts:
+    log, role = partition.log, partition.replication
+    replicas = in_sync = min_in_sync = 0
+    if isinstance(role, Leader):
+        replicas, in_sync, min_in_sync = len(role.replicas), len(role.isr), role.min_insync
+    return PartitionFacts(
+        *partition.topic_partition,
+        role.leads,
+        log.size,
+        len(log.segments),
+        log.log_start_offset,
+        log.log_end_offset,
+        log.high_watermark,
+        log.last_stable_offset,
+        replicas,
+        in_sync,
+        min_in_sync,
+    )
+
+
+def _traffic(broker: ServedBroker, found: Snapshot) -> Steps[None]:
+    traffic = broker.replicas.traffic
+    if traffic is not None:
+        found.total = traffic.total()
+        for topic, numbers in tuple(traffic):
+            yield
+            copied = TopicTraffic()
+            copied.add(numbers)
+            found.topics.append((topic, copied))
+
+
+def _network(broker: ServedBroker, found: Snapshot) -> Steps[None]:
+    server = broker.server
+    shared, now = server.shared, server.loop.time()
+    for connection in tuple(server.connections):
+        yield
+        found.connections[connection.listener.name] += 1
+        waiting, ready = connection.unanswered()
+        found.waiting.update(waiting)
+        found.answers_waiting += ready
+    found.buffered_bytes, found.max_buffered = shared.buffered_bytes, shared.max_buffered
+    found.connections_in_turn = shared.rounds.waiting
+    if shared.metrics is not None:
+        for name, api in shared.metrics.apis():
+            yield
+            durations = api.sample.durations(now)
+            errors = api.errors_by_name()
+            found.apis.append(ApiFacts(name, api.requests, dict(api.versions), errors, durations))
+
+
+def _groups(broker: ServedBroker, found: Snapshot, ages: RecordAges) -> Steps[None]:
+    groups, offsets = broker.groups.groups, broker.groups.offsets
+    for group_id, group in tuple(groups.items()):
+        yield
+        committed = offsets.of_group(group_id)
+        found.committed += len(committed)
+        if len(group_id) > LONGEST_GROUP_ID:
+            found.offsets_left_out += len(committed)
+            continue
+        found.groups.append(GroupFacts(group_id, group.type, group.state_name, _members(group)))
+        room = MOST_OFFSETS - len(found.offsets)
+        for key, encoded in tuple(islice(committed.items(), max(room, 0))):
+            yield
+            if (facts := _offset(broker, group_id, key, decode_offset(encoded).offset, ages)) is not None:
+                found.offsets.append(facts)
+        found.offsets_left_out += max(len(committed) - max(room, 0), 0)
+
+
+def _members(group: Group) -> int:
+    members = getattr(group, "members", ())
+    return len(members)
+
+
+def _offset(
+    broker: ServedBroker, group_id: str, key: TopicPartition, offset: int, ages: RecordAges
+) -> OffsetFacts | None:
+    """A committed offset of a partition that exists, with the end of the log if that is here."""
+    if broker.metadata.image.partition(*key) is None:
+        return None
+    partition = broker.replicas.find(key)
+    if partition is None or partition.offline:
+        return OffsetFacts(group_id, key, offset, None)
+    facts = OffsetFacts(group_id, key, offset, partition.log.high_watermark)
+    if offset < partition.log.high_watermark:
+        facts.written_ms = ages.written_ms(partition, offset)
+    return facts

@@ -1,0 +1,183 @@
+"""Counts requests and their errors, and measures their times, where metrics are on.
+
+    read_at      the connection had received the request
+    started_at   its handler was called; before, it waited for a turn, or was decoded in a thread
+    handled_at   the handler had returned: it has answered, or waits for a disk, a broker or a client
+    ready_at     the answer was there; after that it waited for the answers to earlier requests
+    sending_at   it was encoded and sent, as far as the socket took it
+
+The names of the phases are Apache Kafka's: the request queue, local, remote, the response queue, response
+send. Every request is counted, and the times of a sample are kept (latency_sample.py).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from kafkapy.loop.latency_sample import LatencySample
+from kafkapy.protocol.codec import schema_of
+from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.frames import RequestHeader
+from kafkapy.protocol.message import TopMessage
+from kafkapy.protocol.schema import Struct
+from kafkapy.protocol.types import ApiKey
+
+FOLLOWER: Final = 0x8000
+"""Is added to the key of Fetch for the requests of followers, whose times differ."""
+
+_FETCH: Final = int(ApiKey.FETCH)
+
+FETCH_OF_CONSUMERS: Final = "FetchConsumer"
+FETCH_OF_FOLLOWERS: Final = "FetchFollower"
+
+FindErrors: TypeAlias = "Callable[[TopMessage], list[int]]"
+
+
+class Durations(NamedTuple):
+    """The seconds that a request spent in each phase."""
+
+    request_queue: float
+    local: float
+    remote: float
+    response_queue: float
+    response_send: float
+    total: float
+
+
+class RequestTimes:
+    """When a request entered each of its phases, by `time.monotonic`."""
+
+    __slots__ = ("handled_at", "is_of_follower", "read_at", "ready_at", "started_at")
+
+    def __init__(self, read_at: float, started_at: float) -> None:
+        self.read_at = read_at
+        self.started_at = started_at
+        self.handled_at = started_at
+        self.ready_at = 0.0
+        """Zero if the handler answered itself."""
+        self.is_of_follower = False
+        """Whether it is a Fetch of another broker."""
+
+
+class ApiMetrics:
+    """The numbers of one API."""
+
+    __slots__ = ("errors", "failed", "find_errors", "requests", "sample", "versions")
+
+    def __init__(self, now: float) -> None:
+        self.requests = 0
+        self.versions: dict[int, int] = {}
+        """The requests by version."""
+        self.failed = 0
+        """The requests whose answers have an error."""
+        self.errors: dict[int, int] = {}
+        """The errors in answers by code. An answer may have one for each partition."""
+        self.find_errors: FindErrors | None = None
+        """Finds the errors of an answer; None until there is an answer."""
+        self.sample: LatencySample[Durations] = LatencySample(now)
+
+    def errors_by_name(self) -> dict[str, int]:
+        """The errors by Kafka's names, with NONE for the requests without any."""
+        named = {ErrorCode(code).name: count for code, count in tuple(self.errors.items())}
+        return {"NONE": self.requests - self.failed, **named}
+
+
+class RequestMetrics:
+    """The numbers of all requests of a broker; they belong to the event loop."""
+
+    def __init__(self) -> None:
+        self._apis: dict[int, ApiMetrics] = {}
+
+    def handled(self, header: RequestHeader, request: Any) -> None:
+        """Note that the handler of a request has returned."""
+        times = header.times
+        assert times is not None
+        times.handled_at = time.monotonic()
+        if header.api_key == _FETCH and (request.replica_id >= 0 or request.replica_state.replica_id >= 0):
+            times.is_of_follower = True
+
+    def ended(self, header: RequestHeader, response: Any, sending_at: float) -> None:
+        """Count a request whose answer is sent, or that has none.
+
+        `response` is None if there is none, and a list if it was encoded ahead: then it has no error.
+        """
+        times = header.times
+        assert times is not None
+        key = header.api_key | FOLLOWER if times.is_of_follower else header.api_key
+        api = self._apis.get(key)
+        if api is None:
+            api = self._apis[key] = ApiMetrics(sending_at)
+        api.requests += 1
+        version = header.api_version
+        api.versions[version] = api.versions.get(version, 0) + 1
+        if response is not None and type(response) is not list:
+            self._count_errors(api, response)
+        sample = api.sample
+        if sample.skip:
+            sample.skip -= 1
+        else:
+            now = time.monotonic()
+            started, handled = times.started_at, times.handled_at
+            ready = times.ready_at or handled
+            sample.take(
+                Durations(
+                    started - times.read_at,
+                    handled - started,
+                    ready - handled,
+                    sending_at - ready,
+                    now - sending_at,
+                    now - times.read_at,
+                ),
+                now,
+            )
+
+    def apis(self) -> Iterator[tuple[str, ApiMetrics]]:
+        """The numbers of each API that was used, by the name that Kafka's metrics give it."""
+        for key, api in tuple(self._apis.items()):
+            yield _name(key), api
+
+    def _count_errors(self, api: ApiMetrics, response: TopMessage) -> None:
+        find = api.find_errors
+        if find is None:
+            find = api.find_errors = _error_finder(type(response))
+        if found := find(response):
+            api.failed += 1
+            for code in found:
+                api.errors[code] = api.errors.get(code, 0) + 1
+
+
+def _name(key: int) -> str:
+    """Kafka's name of an API: AddPartitionsToTxn for ADD_PARTITIONS_TO_TXN."""
+    if key & FOLLOWER:
+        return FETCH_OF_FOLLOWERS
+    if key == ApiKey.FETCH:
+        return FETCH_OF_CONSUMERS
+    return "".join(word.capitalize() for word in ApiKey(key).name.split("_"))
+
+
+def _error_finder(response_class: type[TopMessage]) -> FindErrors:
+    """A function that finds the errors of an answer, in all places where its schema has some."""
+    paths = tuple(_error_paths(schema_of(response_class).root))
+
+    def find(response: TopMessage) -> list[int]:
+        found = []
+        for path in paths:
+            holders: list[Any] = [response]
+            for name in path:
+                holders = [child for holder in holders for child in getattr(holder, name) or ()]
+            found += [code for holder in holders if (code := holder.error_code)]
+        return found
+
+    return find
+
+
+def _error_paths(struct: Struct) -> Iterator[tuple[str, ...]]:
+    """The arrays on the way to each error code."""
+    for field in struct.fields:
+        if field.name == "error_code":
+            yield ()
+        elif field.is_array and field.struct is not None:
+            for path in _error_paths(field.struct):
+                yield (field.name, *path)
