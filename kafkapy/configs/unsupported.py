@@ -146,7 +146,9 @@ NO_EFFECT: Final = (
     "auto.include.jmx.reporter",
     "kafka.metrics.*",
     "metric.reporters",
-    "metrics.*",
+    "metrics.num.samples",
+    "metrics.recording.level",
+    "metrics.sample.window.ms",
     "telemetry.max.bytes",
     # Inert without the features they belong to, as in Kafka.
     "delegation.token.*",

@@ -63,6 +63,11 @@ class MetricsEndpoint:
         await self._http.start(listening)
         self.address = format_address(host, port)
 
+    @property
+    def connections(self) -> int:
+        """How many clients are being served."""
+        return self._http.connections
+
     def serve(self, broker: ServedBroker) -> None:
         """Count what `broker` does from now on, and show it; its clients are not accepted yet."""
         from kafkapy.metrics.scrape import Scrapes  # the client library is some 20 modules

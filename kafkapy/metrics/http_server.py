@@ -62,6 +62,11 @@ class HttpServer:
         """Serve the clients of a socket that listens."""
         self._server = await asyncio.start_server(self._accept, sock=listening, limit=MOST_REQUEST_BYTES)
 
+    @property
+    def connections(self) -> int:
+        """How many clients are being served."""
+        return len(self._tasks)
+
     async def stop(self) -> None:
         """Close everything at once."""
         if self._server is not None:

@@ -6,6 +6,7 @@ for itself: metadata images do not change, and all else is copied.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import islice
@@ -186,7 +187,8 @@ def _traffic(broker: ServedBroker, found: Snapshot) -> Steps[None]:
 
 def _network(broker: ServedBroker, found: Snapshot) -> Steps[None]:
     server = broker.server
-    shared, now = server.shared, server.loop.time()
+    shared, now = server.shared, time.monotonic()
+    found.connections.update({listener.name: 0 for listener in server.listening})
     for connection in tuple(server.connections):
         yield
         found.connections[connection.listener.name] += 1

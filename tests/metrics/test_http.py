@@ -1,0 +1,231 @@
+"""The HTTP port: what it answers, and that hostile clients do no harm."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gzip
+import http.client
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import kafkapy
+from kafkapy.broker.core import BrokerCore
+from kafkapy.configs.config import BrokerConfig
+from kafkapy.metrics import http_server
+from kafkapy.metrics.endpoint import MetricsEndpoint
+from kafkapy.metrics.scrape import Scrapes
+from kafkapy.protocol.messages.metadata import MetadataRequest
+from tests.metrics.prometheus import Served, serving
+from tests.network.raw_client import RawClient, eventually
+from tests.ports import free_ports
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    with serving() as started:
+        yield started
+
+
+def ask(served: Served, path: str, method: str = "GET", **headers: str) -> http.client.HTTPResponse:
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=30)
+    connection.request(method, path, headers=headers)
+    return connection.getresponse()
+
+
+def raw(served: Served, request: bytes) -> bytes:
+    """The answer to these bytes."""
+    with socket.create_connection(("127.0.0.1", served.port), timeout=30) as client:
+        client.sendall(request)
+        answer = b""
+        with contextlib.suppress(ConnectionResetError):
+            while more := client.recv(65536):
+                answer += more
+        return answer
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/health", "/ready", "/metrics?name[]=up"])
+def test_metrics_health_and_readiness_are_served(served: Served, path: str) -> None:
+    answer = ask(served, path)
+    assert answer.status == 200
+    assert answer.read()
+
+
+def test_the_page_is_compressed_for_those_who_take_that(served: Served) -> None:
+    answer = ask(served, "/metrics", **{"Accept-Encoding": "deflate, gzip;q=0.5"})
+    assert answer.getheader("Content-Encoding") == "gzip"
+    assert answer.getheader("Content-Type") == "text/plain; version=0.0.4; charset=utf-8"
+    assert b"kafka_brokers 1" in gzip.decompress(answer.read())
+
+
+@pytest.mark.parametrize("path", ["/", "/metrics/", "/metricsx", "/../etc/passwd", "//metrics", "/%6detrics"])
+def test_nothing_else_is_served(served: Served, path: str) -> None:
+    assert ask(served, path).status == 404
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "HEAD", "OPTIONS", "CONNECT"])
+def test_nothing_but_get_is_served(served: Served, method: str) -> None:
+    answer = ask(served, "/metrics", method)
+    assert answer.status == 405
+    assert answer.getheader("Allow") == "GET"
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (b"GET /metrics\r\n\r\n", b"400"),
+        (b"\r\n\r\n", b"400"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", b"400"),
+        (b"GET /\xff\xfe HTTP/1.1\r\n\r\n", b"404"),
+        (b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\n\r\n", b"431"),
+        (b"GET /metrics HTTP/1.1\r\n" + b"X: y\r\n" * 5000 + b"\r\n", b"431"),
+    ],
+)
+def test_bad_requests_are_refused(served: Served, request_bytes: bytes, status: bytes) -> None:
+    assert raw(served, request_bytes).split(b" ")[1] == status
+    assert ask(served, "/health").status == 200
+
+
+def test_a_slow_client_is_closed_and_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "REQUEST_SECONDS", 0.2)
+    with serving() as served:
+        slow = socket.create_connection(("127.0.0.1", served.port), timeout=30)
+        slow.sendall(b"GET /metrics HT")
+        assert slow.recv(10) == b""
+        slow.close()
+
+
+def test_a_client_that_does_not_read_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "ANSWER_SECONDS", 0.5)
+    large = http_server.Answer(200, b"x" * (64 << 20))
+
+    async def page(self: MetricsEndpoint, _: bool) -> http_server.Answer:
+        return large
+
+    monkeypatch.setattr(MetricsEndpoint, "_health", page)
+    with serving() as served:
+        client = socket.create_connection(("127.0.0.1", served.port), timeout=30)
+        client.sendall(b"GET /health HTTP/1.1\r\n\r\n")
+        endpoint = served.broker.core.metrics
+        assert endpoint is not None
+        eventually(lambda: endpoint.connections == 1, "it is being answered")
+        eventually(lambda: endpoint.connections == 0, "it is closed")
+        client.close()
+
+
+def test_connections_are_bounded_and_clients_of_kafka_are_served_meanwhile() -> None:
+    with serving() as served:
+        many = [
+            socket.create_connection(("127.0.0.1", served.port), timeout=30)
+            for _ in range(http_server.MOST_CONNECTIONS)
+        ]
+        endpoint = served.broker.core.metrics
+        assert endpoint is not None
+        eventually(lambda: endpoint.connections == len(many), "all are accepted")
+        with socket.create_connection(("127.0.0.1", served.port), timeout=30) as beyond:
+            with contextlib.suppress(ConnectionResetError):
+                assert beyond.recv(10) == b""
+        with RawClient(served.broker.bootstrap_servers) as client:
+            assert client.ask(MetadataRequest(topics=[]), 9).brokers
+        many.pop().close()
+        eventually(lambda: endpoint.connections < http_server.MOST_CONNECTIONS, "there is room")
+        assert ask(served, "/health").status == 200
+        for each in many:
+            each.close()
+
+
+def test_clients_that_come_together_share_one_scrape(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    make = Scrapes._make
+
+    async def counted(self: Scrapes) -> tuple[bytes, bytes]:
+        made.append(1)
+        await asyncio.sleep(0.2)
+        return await make(self)
+
+    monkeypatch.setattr(Scrapes, "_make", counted)
+    with serving() as served:
+        waiting = []
+        for _ in range(8):
+            client = socket.create_connection(("127.0.0.1", served.port), timeout=30)
+            client.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+            waiting.append(client)
+        for client in waiting:
+            assert client.recv(15) == b"HTTP/1.1 200 OK"
+            client.close()
+        assert len(made) == 1
+
+
+async def test_a_broker_is_alive_before_it_is_ready_and_not_ready_when_it_stops(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    core = BrokerCore(
+        BrokerConfig(
+            {
+                "log.dirs": str(tmp_path / "data"),
+                "listeners": "PLAINTEXT://127.0.0.1:0",
+                "metrics.port": str(port),
+            }
+        )
+    )
+    seen: list[tuple[str, int]] = []
+
+    async def status(path: str) -> int:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"GET {path} HTTP/1.1\r\n\r\n".encode())
+        line = await reader.readline()
+        writer.close()
+        return int(line.split()[1])
+
+    accept = core._publish
+
+    async def publish(*parts: object) -> None:
+        seen.extend([(path, await status(path)) for path in ("/health", "/ready", "/metrics")])
+        await accept(*parts)  # type: ignore[arg-type]
+
+    core._publish = publish  # type: ignore[method-assign]
+    await core.start()
+    assert seen == [("/health", 200), ("/ready", 503), ("/metrics", 503)]
+    assert [await status(path) for path in ("/health", "/ready", "/metrics")] == [200, 200, 200]
+    core.server.stop_accepting()
+    assert [await status(path) for path in ("/health", "/ready", "/metrics")] == [200, 503, 503]
+    await core.stop()
+    with pytest.raises(OSError, match="Connect"):
+        await asyncio.open_connection("127.0.0.1", port)
+
+
+def test_a_port_in_use_is_one_line() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(
+            kafkapy.StartError,
+            match=rf"cannot listen on 127.0.0.1:{port}: the port is in use; stop what uses it",
+        ):
+            kafkapy.Broker(config={"metrics.port": port}).start()
+
+
+def test_a_missing_client_library_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    with pytest.raises(kafkapy.StartError, match=r"pip install '\.\[metrics\]'"):
+        kafkapy.Broker(config={"metrics.port": 0}).start()
+
+
+def test_a_broker_without_the_setting_imports_nothing_of_it() -> None:
+    code = """
+import json, sys, kafkapy
+with kafkapy.Broker() as broker:
+    core = broker.core
+    assert core.server.shared.metrics is core.replicas.traffic is core.group_commit.times is None
+    print(json.dumps([name for name in sys.modules if name.startswith(("kafkapy.metrics", "prometheus"))]))
+"""
+    ended = subprocess.run((sys.executable, "-c", code), cwd=ROOT, capture_output=True, text=True, check=True)
+    assert json.loads(ended.stdout) == []

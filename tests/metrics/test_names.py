@@ -1,0 +1,130 @@
+"""The names, in the three spellings that dashboards query."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kafkapy.metrics.names import MBEANS, OTHERS, Kind, Names, Spelling
+from tests.metrics.prometheus import serving
+from tests.metrics.test_scrapes import create, produce
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
+
+QUERIED = {
+    Spelling.JMX: """
+kafka_cluster_partition_atminisr kafka_cluster_partition_replicascount kafka_cluster_partition_underminisr
+kafka_controller_controllerstats_uncleanleaderelections_total
+kafka_controller_kafkacontroller_activecontrollercount kafka_controller_kafkacontroller_offlinepartitionscount
+kafka_log_log_size kafka_network_socketserver_networkprocessoravgidle_percent
+kafka_server_brokertopicmetrics_bytesin_total kafka_server_brokertopicmetrics_bytesout_total
+kafka_server_brokertopicmetrics_failedfetchrequests_total
+kafka_server_brokertopicmetrics_failedproducerequests_total kafka_server_brokertopicmetrics_messagesin_total
+kafka_server_brokertopicmetrics_totalfetchrequests_total
+kafka_server_brokertopicmetrics_totalproducerequests_total
+kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent
+kafka_server_kafkaserver_linux_disk_read_bytes kafka_server_kafkaserver_linux_disk_write_bytes
+kafka_server_replicamanager_leadercount kafka_server_replicamanager_partitioncount
+kafka_server_replicamanager_underreplicatedpartitions kafka_server_socket_server_metrics_connection_count
+kafka_server_replicamanager_underminisrpartitioncount kafka_log_logmanager_offlinelogdirectorycount
+process_open_fds
+""",
+    Spelling.CONFLUENT: """
+kafka_cluster_partition_underminisr kafka_controller_controllerstats_uncleanleaderelectionspersec
+kafka_controller_kafkacontroller_activecontrollercount kafka_controller_kafkacontroller_globalpartitioncount
+kafka_controller_kafkacontroller_globaltopiccount kafka_controller_kafkacontroller_offlinepartitionscount
+kafka_controller_kafkacontroller_preferredreplicaimbalancecount
+kafka_coordinator_group_groupmetadatamanager_numgroups
+kafka_coordinator_group_groupmetadatamanager_numgroupscompletingrebalance
+kafka_coordinator_group_groupmetadatamanager_numgroupsdead
+kafka_coordinator_group_groupmetadatamanager_numgroupsempty
+kafka_coordinator_group_groupmetadatamanager_numgroupspreparingrebalance
+kafka_coordinator_group_groupmetadatamanager_numgroupsstable kafka_log_log_logendoffset
+kafka_log_log_logstartoffset kafka_log_log_size kafka_network_requestchannel_requestqueuesize
+kafka_network_requestchannel_responsequeuesize kafka_network_requestmetrics_errorspersec
+kafka_network_requestmetrics_localtimems kafka_network_requestmetrics_remotetimems
+kafka_network_requestmetrics_requestqueuetimems kafka_network_requestmetrics_requestspersec
+kafka_network_requestmetrics_responsequeuetimems kafka_network_requestmetrics_responsesendtimems
+kafka_network_requestmetrics_totaltimems kafka_network_socketserver_networkprocessoravgidlepercent
+kafka_server_brokertopicmetrics_bytesinpersec kafka_server_brokertopicmetrics_bytesoutpersec
+kafka_server_brokertopicmetrics_messagesinpersec kafka_server_brokertopicmetrics_totalfetchrequestspersec
+kafka_server_brokertopicmetrics_totalproducerequestspersec
+kafka_server_fetchsessioncache_numincrementalfetchsessions
+kafka_server_kafkarequesthandlerpool_requesthandleravgidlepercent_oneminuterate
+kafka_server_kafkaserver_brokerstate kafka_server_kafkaserver_linux_disk_read_bytes
+kafka_server_kafkaserver_linux_disk_write_bytes kafka_server_replicamanager_leadercount
+kafka_server_replicamanager_partitioncount kafka_server_replicamanager_underreplicatedpartitions
+kafka_server_socketservermetrics_connection_close_rate kafka_server_socketservermetrics_connection_count
+kafka_server_socketservermetrics_connection_creation_rate process_cpu_seconds_total
+""",
+    Spelling.STRIMZI: """
+kafka_cluster_partition_atminisr kafka_cluster_partition_replicascount kafka_cluster_partition_underminisr
+kafka_controller_controllerstats_uncleanleaderelectionspersec_total
+kafka_controller_kafkacontroller_activecontrollercount kafka_controller_kafkacontroller_offlinepartitionscount
+kafka_log_log_size kafka_network_socketserver_networkprocessoravgidlepercent
+kafka_server_brokertopicmetrics_bytesinpersec_total kafka_server_brokertopicmetrics_bytesoutpersec_total
+kafka_server_brokertopicmetrics_failedfetchrequestspersec_total
+kafka_server_brokertopicmetrics_failedproducerequestspersec_total
+kafka_server_brokertopicmetrics_messagesinpersec_total
+kafka_server_brokertopicmetrics_totalfetchrequestspersec_total
+kafka_server_brokertopicmetrics_totalproducerequestspersec_total
+kafka_server_kafkaserver_linux_disk_read_bytes kafka_server_kafkaserver_linux_disk_write_bytes
+kafka_server_replicamanager_leadercount kafka_server_replicamanager_partitioncount
+kafka_server_replicamanager_underreplicatedpartitions kafka_server_socket_server_metrics_connection_count
+process_open_fds
+""",
+}
+"""What public dashboards and alert rules query, of what this broker has."""
+
+BEFORE_THE_FIRST = {
+    "kafkapy_transactions",
+    "kafka_consumergroup_members",
+    "kafka_consumergroup_current_offset",
+    "kafka_consumergroup_current_offset_sum",
+    "kafka_consumergroup_lag",
+    "kafka_consumergroup_lag_sum",
+    "kafka_consumergroup_lag_seconds",
+    "LogFlushStats.LogFlushRateAndTimeMs",
+}
+"""What a broker shows once it has a group, a transaction or a sync."""
+
+
+@pytest.mark.parametrize("spelling", Spelling)
+def test_a_broker_has_the_names_that_dashboards_query(spelling: Spelling) -> None:
+    with serving({"metrics.names": spelling.value}) as served:
+        create(served.broker, "orders")
+        produce(served.broker, "orders", 1)
+        found = served.scrape().names
+    assert set(QUERIED[spelling].split()) - found == set()
+    names = Names(spelling)
+    wanted = {names[key].name for key in names if key not in BEFORE_THE_FIRST}
+    wanted = {f"{name}_count" if name == "kafkapy_event_loop_lag_seconds" else name for name in wanted}
+    assert wanted - found == set()
+    ours = {name for name in found if name.startswith(("kafka_", "kafkapy_"))}
+    known = {names[key].name for key in names}
+    assert {re.sub("_(count|bucket|sum)$", "", name) for name in ours - known} <= known
+
+
+@pytest.mark.parametrize("spelling", Spelling)
+def test_no_two_metrics_have_one_name(spelling: Spelling) -> None:
+    names = Names(spelling)
+    assert len({names[key].name for key in names}) == len(MBEANS) + len(OTHERS)
+
+
+def test_the_spellings_are_those_of_the_exporters() -> None:
+    by_key = {each.key: each for each in MBEANS}
+    messages = by_key["BrokerTopicMetrics.MessagesInPerSec"]
+    assert [messages.spelled(each) for each in Spelling] == [
+        "kafka_server_brokertopicmetrics_messagesin_total",
+        "kafka_server_brokertopicmetrics_messagesinpersec",
+        "kafka_server_brokertopicmetrics_messagesinpersec_total",
+    ]
+    assert all(each.name.endswith("PerSec") for each in MBEANS if each.kind is Kind.METER)
+
+
+def test_the_page_for_operators_names_every_metric() -> None:
+    text = PAGE.read_text()
+    jmx = Names(Spelling.JMX)
+    assert [jmx[key].name for key in jmx if f"`{jmx[key].name}`" not in text] == []

@@ -1,0 +1,216 @@
+"""What a scrape shows of a broker that real clients use."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+import kafkapy
+from kafkapy.metrics import snapshot
+from kafkapy.protocol.frames import encode_request
+from kafkapy.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kafkapy.protocol.messages.metadata import MetadataRequest
+from kafkapy.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from tests.metrics.prometheus import serving
+from tests.network.raw_client import RawClient, eventually
+
+TOPIC = "kafka_server_brokertopicmetrics"
+
+
+def produce(broker: kafkapy.Broker, topic: str, count: int, partition: int = 0, **headers: int) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for number in range(count):
+        producer.produce(topic, f"{number:0100}".encode(), partition=partition, **headers)
+    assert producer.flush(30) == 0
+
+
+def create(broker: kafkapy.Broker, topic: str, partitions: int = 1) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    for created in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
+        created.result(30)
+
+
+def delete(broker: kafkapy.Broker, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    for deleted in admin.delete_topics([topic]).values():
+        deleted.result(30)
+
+
+def consume(broker: kafkapy.Broker, group: str, topic: str, count: int) -> None:
+    """Read records of partition 0 from the beginning, and commit the offset after them."""
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": group})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    read = 0
+    while read < count:
+        read += len(consumer.consume(count - read, timeout=10))
+    consumer.commit(offsets=[TopicPartition(topic, 0, count)], asynchronous=False)
+    consumer.close()
+
+
+def test_records_and_bytes_are_counted_by_topic_and_in_total() -> None:
+    with serving() as served:
+        create(served.broker, "orders", 2)
+        create(served.broker, "bills")
+        produce(served.broker, "orders", 700)
+        produce(served.broker, "orders", 30, partition=1)
+        produce(served.broker, "bills", 5)
+        found = served.scrape()
+        assert found.get(f"{TOPIC}_messagesin_total", topic="orders") == 730
+        assert found.get(f"{TOPIC}_messagesin_total", topic="bills") == 5
+        assert found.get(f"{TOPIC}_messagesin_total") == 735
+        size = sum(found.having("kafka_log_log_size", topic="orders").values())
+        assert found.get(f"{TOPIC}_bytesin_total", topic="orders") == size > 73_000
+        assert found.get(f"{TOPIC}_bytesout_total", topic="orders") == 0
+        consume(served.broker, "readers", "orders", 700)
+        found = served.scrape()
+        size = found.get("kafka_log_log_size", topic="orders", partition="0") or 0
+        assert size <= (found.get(f"{TOPIC}_bytesout_total", topic="orders") or 0) < 2 * size
+        assert (found.get(f"{TOPIC}_totalfetchrequests_total", topic="orders") or 0) > 0
+        assert found.get(f"{TOPIC}_failedproducerequests_total", topic="orders") == 0
+
+
+def test_a_deleted_topics_series_vanish_and_the_total_does_not_fall() -> None:
+    with serving() as served:
+        create(served.broker, "orders")
+        produce(served.broker, "orders", 100)
+        assert served.scrape().having(f"{TOPIC}_messagesin_total", topic="orders")
+        delete(served.broker, "orders")
+        found = served.scrape()
+        assert not [key for key in found.values if ("topic", "orders") in key[1]]
+        assert found.get(f"{TOPIC}_messagesin_total") == 100
+
+
+def test_requests_are_counted_by_api_version_and_error() -> None:
+    requests = "kafka_network_requestmetrics_requests_total"
+    errors = "kafka_network_requestmetrics_errors_total"
+    with serving() as served, RawClient(served.broker.bootstrap_servers) as client:
+        create(served.broker, "orders")
+        before = served.scrape().get(requests, request="Metadata", version="9") or 0
+        for _ in range(7):
+            client.ask(MetadataRequest(topics=[]), 9)
+        nowhere = TopicProduceData(name="orders", partition_data=[PartitionProduceData(index=5, records=b"")])
+        for _ in range(3):
+            client.ask(ProduceRequest(acks=1, timeout_ms=1000, topic_data=[nowhere]), 9)
+        found = served.scrape()
+        assert (found.get(requests, request="Metadata", version="9") or 0) - before == 7
+        assert found.get(requests, request="Produce", version="9") == 3
+        assert found.get(errors, request="Produce", error="UNKNOWN_TOPIC_OR_PARTITION") == 3
+        assert found.get(errors, request="Produce", error="NONE") == 0
+        assert found.get("kafka_network_requestmetrics_totaltimems_count", request="Produce") == 3
+
+
+def test_the_time_of_a_fetch_that_waits_is_remote_time() -> None:
+    times = "kafka_network_requestmetrics"
+    with serving() as served, RawClient(served.broker.bootstrap_servers) as client:
+        create(served.broker, "orders")
+        fetch = FetchRequest(max_wait_ms=300, min_bytes=1, max_bytes=1000, session_epoch=-1)
+        fetch.topics = [FetchTopic(topic="orders", partitions=[FetchPartition(partition_max_bytes=100)])]
+        client.ask(fetch, 12)
+        found = served.scrape()
+        median = {"request": "FetchConsumer", "quantile": "0.50"}
+        assert (found.get(f"{times}_remotetimems", **median) or 0) >= 290
+        assert (found.get(f"{times}_totaltimems", **median) or 0) >= 290
+        assert (found.get(f"{times}_localtimems", **median) or 0) < 290
+        assert found.get(f"{times}_totaltimems_count", request="FetchFollower") is None
+        assert found.get(f"{times}_totaltimems_count", request="Fetch") == 1
+
+
+def test_a_request_that_waits_is_in_the_purgatory() -> None:
+    with serving() as served, RawClient(served.broker.bootstrap_servers) as client:
+        create(served.broker, "orders")
+        topics = [FetchTopic(topic="orders", partitions=[FetchPartition(partition_max_bytes=100)])]
+        fetch = FetchRequest(max_wait_ms=60_000, min_bytes=1, max_bytes=1000, session_epoch=-1, topics=topics)
+        client.send(encode_request(fetch, 12, 7, "raw"))
+        size = "kafka_server_delayedoperationpurgatory_purgatorysize"
+        eventually(lambda: served.scrape().get(size, delayedOperation="Fetch") == 1, "the fetch waits")
+
+
+def test_the_lag_of_a_group_is_exact_in_records_and_follows_time_in_seconds() -> None:
+    lag = {"consumergroup": "readers", "topic": "orders", "partition": "0"}
+    an_hour_ago = int(time.time() * 1000) - 3_600_000
+    with serving() as served:
+        create(served.broker, "orders")
+        produce(served.broker, "orders", 40)
+        produce(served.broker, "orders", 60, timestamp=an_hour_ago)
+        consume(served.broker, "readers", "orders", 40)
+        found = served.scrape()
+        assert found.get("kafka_consumergroup_current_offset", **lag) == 40
+        assert found.get("kafka_consumergroup_lag", **lag) == 60
+        assert 3600 <= (found.get("kafka_consumergroup_lag_seconds", **lag) or 0) < 3660
+        assert found.get("kafka_consumergroup_lag_sum", consumergroup="readers", topic="orders") == 60
+        assert found.get("kafka_consumergroup_members", consumergroup="readers") == 0
+        consume(served.broker, "readers", "orders", 100)
+        found = served.scrape()
+        assert found.get("kafka_consumergroup_lag", **lag) == 0
+        assert found.get("kafka_consumergroup_lag_seconds", **lag) == 0
+
+
+def test_partitions_are_shown_as_kafka_exporter_shows_them() -> None:
+    with serving() as served:
+        create(served.broker, "orders", 3)
+        produce(served.broker, "orders", 10, partition=2)
+        found = served.scrape()
+        where = {"topic": "orders", "partition": "2"}
+        assert found.get("kafka_brokers") == 1
+        assert found.get("kafka_topic_partitions", topic="orders") == 3
+        assert found.get("kafka_topic_partition_current_offset", **where) == 10
+        assert found.get("kafka_topic_partition_oldest_offset", **where) == 0
+        assert found.get("kafka_topic_partition_leader", **where) == 1
+        assert found.get("kafka_topic_partition_leader_is_preferred", **where) == 1
+        assert found.get("kafka_topic_partition_under_replicated_partition", **where) == 0
+        assert found.get("kafka_server_replicamanager_leadercount") == 3
+        assert found.get("kafka_controller_kafkacontroller_globalpartitioncount") == 3
+        assert found.get("kafka_controller_kafkacontroller_activecontrollercount") == 1
+        assert found.get("kafka_log_log_logendoffset", **where) == 10
+
+
+def test_clients_cannot_make_more_than_a_bounded_number_of_series(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot, "MOST_OFFSETS", 3)
+    with serving() as served:
+        create(served.broker, "orders")
+        produce(served.broker, "orders", 1)
+        names = [*(f"group-{number}" for number in range(6)), "x" * 300]
+        for name in names:
+            consume(served.broker, name, "orders", 1)
+        found = served.scrape()
+        assert len(found.having("kafka_consumergroup_lag")) == 3
+        assert found.get("kafkapy_metrics_offsets_left_out") == 4
+        assert found.get("kafka_coordinator_group_groupmetadatamanager_numoffsets") == 7
+        assert not [key for key in found.values if any("xxx" in value for _, value in key[1])]
+
+
+def test_a_client_id_is_in_no_label() -> None:
+    with serving() as served:
+        create(served.broker, "orders")
+        producer = Producer({"bootstrap.servers": served.broker.bootstrap_servers, "client.id": "noticeable"})
+        producer.produce("orders", b"1")
+        producer.flush(30)
+        assert "noticeable" not in served.page()
+
+
+def test_the_name_of_a_group_may_hold_any_text() -> None:
+    name = 'a "quoted"\\name\nwith two lines'
+    with serving() as served:
+        create(served.broker, "orders")
+        produce(served.broker, "orders", 2)
+        consume(served.broker, name, "orders", 1)
+        lags = served.scrape().having("kafka_consumergroup_lag", consumergroup=name)
+        assert list(lags.values()) == [1]
+
+
+def test_the_process_and_the_loop_are_shown() -> None:
+    with serving() as served:
+        eventually(
+            lambda: (served.scrape().get("kafkapy_event_loop_lag_seconds_count") or 0) > 3, "the probe looks"
+        )
+        found = served.scrape()
+        assert (found.get("process_cpu_seconds_total") or 0) > 0
+        assert found.get("python_gc_collections_total", generation="2") is not None
+        assert 0 <= (found.get("kafka_network_socketserver_networkprocessoravgidle_percent") or -1) <= 1
