@@ -14,7 +14,6 @@ release defines any.
 
 import struct
 from dataclasses import dataclass
-from typing import Any
 
 from kafkapy.protocol import codec
 from kafkapy.protocol.errors import DecodeError, EncodeError
@@ -66,14 +65,21 @@ class RequestHeader:
     """When its present step began, after it has waited; 0.0 between its steps."""
     is_exempt: bool = False
     """Whether quotas do not count it: another broker sent it, or it is counted already."""
+    read_at: float = 0.0
+    """When its bytes were received; this and what follows is set while metrics are on.
+
+    See kafkapy/network/request_metrics.py.
+    """
+    started_at: float = 0.0
+    handled_at: float = 0.0
+    ready_at: float = 0.0
+    is_of_follower: bool = False
 
     def busy_seconds(self, now: float) -> float:
         """The seconds of the event loop that it has taken."""
         if not self.spent:
             return now - self.arrived_at
         return self.spent + (now - self.resumed_at if self.resumed_at else 0.0)
-    times: Any = None
-    """When the request entered its phases, if that is measured (kafkapy/network/request_metrics.py)."""
 
 
 def parse_request_header(frame: Buffer) -> tuple[RequestHeader, int]:

@@ -259,9 +259,15 @@ class ClusterAdmin:
         self._changes.wake()
 
     @property
-    def unclean_elections(self) -> int:
-        """How many partitions have got a leader that was not in sync from this controller."""
-        return 0 if self.controller is None else self.controller.term.commits.unclean_elections
+    def elections(self) -> tuple[int, int]:
+        """How many partitions have got another leader from this broker as the controller.
+
+        The second number is of those whose leader was not in sync.
+        """
+        if self.controller is None:
+            return 0, 0
+        commits = self.controller.term.commits
+        return commits.elections, commits.unclean_elections
 
     def active_controller(self) -> Controller:
         """The controller of the cluster, which is this broker.

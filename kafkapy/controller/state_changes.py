@@ -28,8 +28,8 @@ class StateChanges:
     def __init__(self, image: MetadataImage, context: ControllerContext, controller_epoch: int) -> None:
         self.context = context
         self.requests = RequestBatch()
-        self.unclean_elections = 0
-        """How many partitions get a leader that is not in sync."""
+        self.elections = self.unclean_elections = 0
+        """How many partitions get another leader, and how many of these one that is not in sync."""
         self._image = image
         self._controller_epoch = controller_epoch
         self._states: dict[TopicPartition, PartitionState] = {}
@@ -71,8 +71,9 @@ class StateChanges:
     def write(self, partition: TopicPartition, elected: Elected) -> None:
         """Give a partition a leader and in-sync replicas, in a new leader epoch."""
         before = self._before(partition)
-        if before.isr and elected.leader not in (NO_LEADER, *before.isr):
-            self.unclean_elections += 1
+        if before.version != NO_NODE and elected.leader not in (NO_LEADER, before.leader):
+            self.elections += 1
+            self.unclean_elections += elected.leader not in before.isr
         self._write(partition, elected, 0 if before.version == NO_NODE else before.leader_epoch + 1)
 
     def write_isr(self, partition: TopicPartition, isr: tuple[int, ...], recovery_state: int) -> None:

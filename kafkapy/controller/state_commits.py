@@ -30,8 +30,8 @@ class StateCommits:
 
     def __init__(self, writer: MetadataWriter, channels: Channels, node_id: int, listener: str) -> None:
         self.context = ControllerContext()
-        self.unclean_elections = 0
-        """How many partitions got a leader that was not in sync."""
+        self.elections = self.unclean_elections = 0
+        """How many partitions got another leader, and how many of these one that was not in sync."""
         self.is_publishing = False
         """Whether an image is being published whose changes are already acted on."""
         self._writer = writer
@@ -61,6 +61,7 @@ class StateCommits:
                 await self._writer.commit(operations)
             if changes:
                 self.publish(changes.image())
+            self.elections += changes.elections
             self.unclean_elections += changes.unclean_elections
             changes.put_into_context()
             self.send(changes.requests)

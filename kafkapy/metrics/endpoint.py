@@ -85,15 +85,17 @@ class MetricsEndpoint:
 
     async def _metrics(self, takes_gzip: bool) -> Answer:
         if self._scrapes is None or not self._is_ready:
-            return Answer(503, b"The broker starts or stops.\n")
+            return Answer(503, [b"The broker starts or stops.\n"])
         return await self._scrapes.answer(takes_gzip)
 
     async def _health(self, _: bool) -> Answer:
         """The loop answers, so the process lives."""
-        return Answer(200, b"alive\n")
+        return Answer(200, [b"alive\n"])
 
     async def _ready(self, _: bool) -> Answer:
-        return Answer(200, b"ready\n") if self._is_ready else Answer(503, b"The broker starts or stops.\n")
+        return (
+            Answer(200, [b"ready\n"]) if self._is_ready else Answer(503, [b"The broker starts or stops.\n"])
+        )
 
     @property
     def _is_ready(self) -> bool:

@@ -168,6 +168,8 @@ def _write_replicas(page: Page, found: Snapshot) -> None:
     }
     for name, count in counts.items():
         page.add_one(f"ReplicaManager.{name}", count)
+    page.add_one("ReplicaManager.IsrShrinksPerSec", found.isr_shrinks)
+    page.add_one("ReplicaManager.IsrExpandsPerSec", found.isr_expands)
 
 
 def _is_under_replicated(each: PartitionFacts) -> bool:
@@ -346,7 +348,9 @@ def _write_controller(page: Page, found: Snapshot) -> None:
     }
     for name, count in counts.items():
         page.add_one(f"KafkaController.{name}", count if is_controller else 0)
-    page.add_one("ControllerStats.UncleanLeaderElectionsPerSec", found.unclean_elections)
+    elections, unclean = found.elections
+    page.add_one("ControllerStats.UncleanLeaderElectionsPerSec", unclean)
+    page.add_timer("ControllerStats.LeaderElectionRateAndTimeMs", [("", elections)], [])
 
 
 def _write_exporter(page: Page, found: Snapshot) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 MOST_CONNECTIONS: Final = 16
@@ -31,7 +31,8 @@ class Answer(NamedTuple):
     """An answer to a request."""
 
     status: int
-    body: bytes
+    body: Sequence[bytes]
+    """In parts, which are sent one after the other."""
     content_type: str = "text/plain; charset=utf-8"
     encoding: str = ""
 
@@ -101,28 +102,28 @@ class HttpServer:
 
     async def _answer(self, head: bytes | None) -> Answer:
         if head is None:
-            return Answer(431, b"The request is too long.\n")
+            return Answer(431, [b"The request is too long.\n"])
         line, _, fields = head.partition(b"\r\n")
         method, _, rest = line.partition(b" ")
         target, _, version = rest.partition(b" ")
         if not version.startswith(b"HTTP/1."):
-            return Answer(400, b"This port speaks HTTP/1.1.\n")
+            return Answer(400, [b"This port speaks HTTP/1.1.\n"])
         if method != b"GET":
-            return Answer(405, b"Only GET is served.\n")
+            return Answer(405, [b"Only GET is served.\n"])
         page = self._pages.get(target.partition(b"?")[0].decode("latin-1"))
         if page is None:
-            return Answer(404, f"Only {', '.join(self._pages)} are served.\n".encode())
+            return Answer(404, [f"Only {', '.join(self._pages)} are served.\n".encode()])
         try:
             return await page(_takes_gzip(fields))
         except Exception:
             logger.exception("A request for %s could not be answered", target[:100].decode("latin-1"))
-            return Answer(500, b"The broker's log has the reason.\n")
+            return Answer(500, [b"The broker's log has the reason.\n"])
 
     async def _send(self, writer: asyncio.StreamWriter, answer: Answer) -> None:
         fields = [
             f"HTTP/1.1 {answer.status} {_REASONS[answer.status]}",
             f"Content-Type: {answer.content_type}",
-            f"Content-Length: {len(answer.body)}",
+            f"Content-Length: {sum(map(len, answer.body))}",
             "Connection: close",
         ]
         if answer.encoding:
@@ -130,10 +131,11 @@ class HttpServer:
         if answer.status == 405:
             fields.append("Allow: GET")
         writer.write("\r\n".join((*fields, "", "")).encode())
-        body = memoryview(answer.body)
-        for start in range(0, len(body), BYTES_AT_ONCE):
-            writer.write(body[start : start + BYTES_AT_ONCE])
-            await writer.drain()
+        for part in answer.body:
+            view = memoryview(part)
+            for start in range(0, len(view), BYTES_AT_ONCE):
+                writer.write(view[start : start + BYTES_AT_ONCE])
+                await writer.drain()
 
 
 def _takes_gzip(fields: bytes) -> bool:

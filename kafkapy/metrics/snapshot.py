@@ -120,7 +120,10 @@ class Snapshot:
     max_buffered: int = 0
     connections_in_turn: int = 0
     """The connections that wait for a turn."""
-    unclean_elections: int = 0
+    elections: tuple[int, int] = 0, 0
+    """All, and the unclean ones."""
+    isr_shrinks: int = 0
+    isr_expands: int = 0
 
 
 def take(broker: ServedBroker, ages: RecordAges) -> Steps[Snapshot]:
@@ -140,7 +143,9 @@ def take(broker: ServedBroker, ages: RecordAges) -> Steps[Snapshot]:
     found.flushes, found.flush_seconds = commit.flushes, []
     if commit.times is not None:
         found.flush_seconds = commit.times.durations(broker.server.loop.time())
-    found.unclean_elections = broker.admin.unclean_elections
+    found.elections = broker.admin.elections
+    changes = broker.replicas.isr_changes
+    found.isr_shrinks, found.isr_expands = changes.shrinks, changes.expands
     return found
 
 

@@ -32,7 +32,6 @@ from kafkapy.loop.waiters import Watch
 from kafkapy.network.answers import Pipelined
 from kafkapy.network.dispatcher import Endpoint
 from kafkapy.network.outbound import discard
-from kafkapy.network.request_metrics import RequestTimes
 from kafkapy.network.shared import Shared
 from kafkapy.protocol.codec import decode_from, holds_more
 from kafkapy.protocol.errors import DecodeError, OverBudgetError
@@ -200,7 +199,7 @@ class RequestsInFlight:
             header.arrived_at, header.nbytes = time.monotonic(), len(frame)
             metrics = self._shared.metrics
             if metrics is not None:
-                header.times = RequestTimes(connection.read_at, header.arrived_at)
+                header.read_at = connection.read_at
             endpoint = self._shared.dispatcher.endpoint(connection, header)
             if endpoint is None:
                 self._refuse(header)
@@ -242,7 +241,7 @@ class RequestsInFlight:
             return None
         metrics = self._shared.metrics
         if metrics is not None:
-            header.times.started_at = time.monotonic()
+            header.started_at = time.monotonic()
         response = self._shared.dispatcher.call(self._connection, header, endpoint, request)
         if metrics is not None:
             metrics.handled(header, request)
@@ -342,8 +341,8 @@ class RequestsInFlight:
                 self._shared.release_memory(request.kept_bytes)
             request.response = request.encoded if is_expected else response
             request.ready = True
-            if request.header.times is not None:
-                request.header.times.ready_at = time.monotonic()
+            if self._shared.metrics is not None:
+                request.header.ready_at = time.monotonic()
             if self._connection.closed:
                 _drop_answer(request)
                 return

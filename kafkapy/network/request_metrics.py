@@ -1,13 +1,15 @@
 """Counts requests and their errors, and measures their times, where metrics are on.
 
     read_at      the connection had received the request
-    started_at   its handler was called; before, it waited for a turn, or was decoded in a thread
+    arrived_at   it was handled; before, it waited for a turn
+    started_at   its handler was called, if it was decoded in a thread before
     handled_at   the handler had returned: it has answered, or waits for a disk, a broker or a client
     ready_at     the answer was there; after that it waited for the answers to earlier requests
     sending_at   it was encoded and sent, as far as the socket took it
 
-The names of the phases are Apache Kafka's: the request queue, local, remote, the response queue, response
-send. Every request is counted, and the times of a sample are kept (latency_sample.py).
+The header has all but the last. The phases in between have Apache Kafka's names: the request queue, local,
+remote, the response queue, response send. Every request is counted, and the times of a sample are kept
+(loop/latency_sample.py).
 """
 
 from __future__ import annotations
@@ -46,21 +48,6 @@ class Durations(NamedTuple):
     total: float
 
 
-class RequestTimes:
-    """When a request entered each of its phases, by `time.monotonic`."""
-
-    __slots__ = ("handled_at", "is_of_follower", "read_at", "ready_at", "started_at")
-
-    def __init__(self, read_at: float, started_at: float) -> None:
-        self.read_at = read_at
-        self.started_at = started_at
-        self.handled_at = started_at
-        self.ready_at = 0.0
-        """Zero if the handler answered itself."""
-        self.is_of_follower = False
-        """Whether it is a Fetch of another broker."""
-
-
 class ApiMetrics:
     """The numbers of one API."""
 
@@ -92,20 +79,16 @@ class RequestMetrics:
 
     def handled(self, header: RequestHeader, request: Any) -> None:
         """Note that the handler of a request has returned."""
-        times = header.times
-        assert times is not None
-        times.handled_at = time.monotonic()
-        if header.api_key == _FETCH and (request.replica_id >= 0 or request.replica_state.replica_id >= 0):
-            times.is_of_follower = True
+        header.handled_at = time.monotonic()
+        if header.api_key == _FETCH:
+            header.is_of_follower = request.replica_id >= 0 or request.replica_state.replica_id >= 0
 
     def ended(self, header: RequestHeader, response: Any, sending_at: float) -> None:
         """Count a request whose answer is sent, or that has none.
 
         `response` is None if there is none, and a list if it was encoded ahead: then it has no error.
         """
-        times = header.times
-        assert times is not None
-        key = header.api_key | FOLLOWER if times.is_of_follower else header.api_key
+        key = header.api_key | FOLLOWER if header.is_of_follower else header.api_key
         api = self._apis.get(key)
         if api is None:
             api = self._apis[key] = ApiMetrics(sending_at)
@@ -119,16 +102,18 @@ class RequestMetrics:
             sample.skip -= 1
         else:
             now = time.monotonic()
-            started, handled = times.started_at, times.handled_at
-            ready = times.ready_at or handled
+            # A request that was refused has no handler, and one that was answered at once was not waited for.
+            started = header.started_at or header.arrived_at
+            handled = header.handled_at or sending_at
+            ready = header.ready_at or handled
             sample.take(
                 Durations(
-                    started - times.read_at,
+                    started - header.read_at,
                     handled - started,
                     ready - handled,
                     sending_at - ready,
                     now - sending_at,
-                    now - times.read_at,
+                    now - header.read_at,
                 ),
                 now,
             )

@@ -124,6 +124,7 @@ class ClusterReplication:
                 lag_seconds=settings.lag_seconds,
                 registered_epoch=registered_epoch,
                 propose=self.isr_changes.propose,
+                isr_changes=replicas.isr_changes,
             ),
             broker_epoch=broker_epoch,
             image=image,

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from kafkapy.metadata.image import PartitionState
@@ -77,6 +77,14 @@ _OUT_OF_DATE: Final = frozenset(
 logger = logging.getLogger(__name__)
 
 
+@dataclass(slots=True)
+class IsrChanges:
+    """How often in-sync sets have changed that this broker leads."""
+
+    shrinks: int = 0
+    expands: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class LeaderParts:
     """The parts that all leaders of a broker share."""
@@ -90,6 +98,7 @@ class LeaderParts:
     """The epoch with which a broker is registered; None if it is not live."""
     propose: Callable[[Proposal], None]
     """Sends a proposal to the controller, and calls `Leader.settle`."""
+    isr_changes: IsrChanges = field(default_factory=IsrChanges)
 
 
 class Proposal:
@@ -214,6 +223,9 @@ class Leader:
         return True
 
     def _commit_isr(self, isr: tuple[int, ...]) -> None:
+        if self.isr:
+            self._parts.isr_changes.shrinks += len(isr) < len(self.isr)
+            self._parts.isr_changes.expands += len(isr) > len(self.isr)
         self.isr = isr
         self._maximal_isr = isr
         self.proposal = None

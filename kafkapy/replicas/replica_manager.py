@@ -17,7 +17,7 @@ from kafkapy.metadata.image import MetadataImage, Topic
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import ZERO_UUID, TopicPartition, Uuid
 from kafkapy.replicas.group_commit import GroupCommit
-from kafkapy.replicas.leader import Leader
+from kafkapy.replicas.leader import IsrChanges, Leader
 from kafkapy.replicas.log_mover import LogMover
 from kafkapy.replicas.partition import Partition
 from kafkapy.replicas.replication import Replication, Unassigned
@@ -65,6 +65,7 @@ class ReplicaManager:
         """
         self.quotas = quotas or ReplicationQuotas.unlimited()
         self.traffic = traffic
+        self.isr_changes = IsrChanges()
         self.logs = logs
         logs.files.open_files.serve_this_thread()
         self._group_commit = group_commit

@@ -8,7 +8,7 @@ from kafkapy.loop.latency_sample import SIZE, WINDOW_SECONDS, LatencySample
 
 
 def put(sample: LatencySample[int], durations: range, now: float) -> int:
-    """Give durations to a sample as its users do; return how many were taken rather than passed over."""
+    """Give durations to a sample, and return how many were taken, not passed over."""
     taken = 0
     for each in durations:
         if sample.skip:

@@ -72,3 +72,10 @@ def test_a_broker_that_is_gone_leaves_its_partitions_under_replicated(cluster: k
         )
     )
     assert scrape(cluster, cluster.controller).get("kafka_brokers") == 2
+    scrapes = [scrape(cluster, broker) for broker in cluster]
+    assert total(scrapes, "kafka_controller_controllerstats_leaderelectionrateandtimems_count") > 0
+    assert total(scrapes, "kafka_controller_controllerstats_uncleanleaderelections_total") == 0
+    cluster.start(gone)
+    wait_until_in_sync(cluster, "orders")
+    scrapes = [scrape(cluster, broker) for broker in cluster]
+    assert total(scrapes, "kafka_server_replicamanager_isrexpands_total") >= PARTITIONS

