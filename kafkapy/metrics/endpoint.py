@@ -7,7 +7,7 @@ It is bound early, as the listeners are: a port in use is found before anything 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.configs.keys import ConfigError
@@ -20,6 +20,8 @@ from kafkapy.network.server import listening_socket
 
 if TYPE_CHECKING:
     from kafkapy.metrics.scrape import Scrapes
+
+NOT_SERVING: Final = Answer(503, [b"The broker starts or stops.\n"])
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +87,7 @@ class MetricsEndpoint:
 
     async def _metrics(self, takes_gzip: bool) -> Answer:
         if self._scrapes is None or not self._is_ready:
-            return Answer(503, [b"The broker starts or stops.\n"])
+            return NOT_SERVING
         return await self._scrapes.answer(takes_gzip)
 
     async def _health(self, _: bool) -> Answer:
