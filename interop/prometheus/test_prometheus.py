@@ -22,7 +22,8 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
 
 OF_7589 = (
     'sum(rate(kafka_topic_partition_current_offset{instance=~"$instance", topic=~"$topic"}[1m])) by (topic)',
-    'sum(delta(kafka_topic_partition_current_offset{instance=~"$instance", topic=~"$topic"}[5m])/5) by (topic)',
+    'sum(delta(kafka_topic_partition_current_offset{instance=~"$instance", topic=~"$topic"}[5m])/5)'
+    " by (topic)",
     'sum(kafka_consumergroup_lag{instance=~"$instance",topic=~"$topic"}) by (consumergroup, topic)',
     'sum(delta(kafka_consumergroup_current_offset{instance=~"$instance",topic=~"$topic"}[5m])/5)'
     " by (consumergroup, topic)",
