@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from kafkapy.loop.latency_sample import LatencySample
@@ -144,18 +145,42 @@ def _name(key: int) -> str:
 
 def _error_finder(response_class: type[TopMessage]) -> FindErrors:
     """A function that finds the errors of an answer, in all places where its schema has some."""
-    paths = tuple(_error_paths(schema_of(response_class).root))
+    walks = tuple(_walk(path) for path in _error_paths(schema_of(response_class).root))
 
     def find(response: TopMessage) -> list[int]:
-        found = []
-        for path in paths:
-            holders: list[Any] = [response]
-            for name in path:
-                holders = [child for holder in holders for child in getattr(holder, name) or ()]
-            found += [code for holder in holders if (code := holder.error_code)]
+        found: list[int] = []
+        for walk in walks:
+            walk(response, found)
         return found
 
     return find
+
+
+def _walk(path: tuple[str, ...]) -> Callable[[Any, list[int]], None]:
+    """A function that adds the errors at the end of a path of arrays; most requests have none."""
+    if not path:
+
+        def look(holder: Any, found: list[int]) -> None:
+            if holder.error_code:
+                found.append(holder.error_code)
+
+        return look
+    children = attrgetter(path[0])
+    if len(path) == 1:
+
+        def look_at_each(holder: Any, found: list[int]) -> None:
+            for child in children(holder) or ():
+                if child.error_code:
+                    found.append(child.error_code)
+
+        return look_at_each
+    walk = _walk(path[1:])
+
+    def walk_each(holder: Any, found: list[int]) -> None:
+        for child in children(holder) or ():
+            walk(child, found)
+
+    return walk_each
 
 
 def _error_paths(struct: Struct) -> Iterator[tuple[str, ...]]:
