@@ -1,1 +1,1 @@
-"""A real Prometheus scrapes the broker, and evaluates what dashboards and alert rules query."""
+"""A real Prometheus scrapes the broker, and evaluates what is usually queried."""

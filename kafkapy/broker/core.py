@@ -70,11 +70,11 @@ from kafkapy.transactions.verifier import Verifier
 if TYPE_CHECKING:
     from kafkapy.broker.cluster_member import ClusterMember
     from kafkapy.broker.coordinators import Coordinators
+    from kafkapy.metrics.endpoint import MetricsEndpoint
     from kafkapy.quotas.managers import QuotaManagers
     from kafkapy.security.acls.audit_log import AuditLog
     from kafkapy.security.acls.authorizer import Authorizer
     from kafkapy.security.links import LinkSecurity
-    from kafkapy.metrics.endpoint import MetricsEndpoint
 
 DRAIN_SECONDS: Final = 5.0
 """The seconds that a stop of the broker waits for requests in flight."""

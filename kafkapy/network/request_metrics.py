@@ -169,9 +169,7 @@ def _walk(path: tuple[str, ...]) -> Callable[[Any, list[int]], None]:
     if len(path) == 1:
 
         def look_at_each(holder: Any, found: list[int]) -> None:
-            for child in children(holder) or ():
-                if child.error_code:
-                    found.append(child.error_code)
+            found += [code for child in children(holder) or () if (code := child.error_code)]
 
         return look_at_each
     walk = _walk(path[1:])

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -166,7 +167,9 @@ def test_clients_that_come_together_share_one_scrape(monkeypatch: pytest.MonkeyP
         assert len(made) == 1
 
 
-async def test_a_broker_is_alive_before_it_is_ready_and_not_ready_when_it_stops(tmp_path: Path) -> None:
+async def test_a_broker_is_alive_before_it_is_ready_and_not_ready_when_it_stops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (port,) = free_ports(1)
     core = BrokerCore(
         BrokerConfig(
@@ -188,11 +191,11 @@ async def test_a_broker_is_alive_before_it_is_ready_and_not_ready_when_it_stops(
 
     accept = core._publish
 
-    async def publish(*parts: object) -> None:
+    async def publish(*parts: Any) -> None:
         seen.extend([(path, await status(path)) for path in ("/health", "/ready", "/metrics")])
-        await accept(*parts)  # type: ignore[arg-type]
+        await accept(*parts)
 
-    core._publish = publish  # type: ignore[method-assign]
+    monkeypatch.setattr(core, "_publish", publish)
     await core.start()
     assert seen == [("/health", 200), ("/ready", 503), ("/metrics", 503)]
     assert [await status(path) for path in ("/health", "/ready", "/metrics")] == [200, 200, 200]

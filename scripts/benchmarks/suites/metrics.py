@@ -5,7 +5,9 @@ scripts/bench metrics [--rounds 20] [--requests 5000] [--partitions 10000]
 Two brokers run beside each other, one with metrics and one without (durability=os). A client sends small
 Produce requests to one and to the other in turn, each of them when the last one is answered, so that a
 request has all of its cost. The figures are medians over the rounds, and the ratio is that of each round's
-pair; a busy machine disturbs both. What is added to a request is measured alone as well. Then a third broker gets partitions and is scraped, with gzip as Prometheus does. A probe asks it for
+pair; a busy machine disturbs both. What is added to a request is measured alone as well.
+
+Then a third broker gets partitions and is scraped, with gzip as Prometheus does. A probe asks it for
 ApiVersions every 2 ms meanwhile: the longest wait is what a scrape costs a client.
 """
 
