@@ -9,12 +9,12 @@ import asyncio
 import logging
 import zlib
 from collections import defaultdict
+from importlib.metadata import PackageNotFoundError, version
 from typing import Final, TypeAlias
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import generate_latest
 
-import kafkapy
 from kafkapy.inter_broker.peers import PeerError
 from kafkapy.metadata.image import NO_LEADER
 from kafkapy.metrics import families, snapshot
@@ -63,7 +63,7 @@ class Scrapes:
         """The metrics that the client library has of every Python process."""
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self._library)
-        self._version = kafkapy.__version__
+        self._version = _version()
         self._under_way: asyncio.Task[Pages] | None = None
 
     async def stop(self) -> None:
@@ -159,3 +159,11 @@ class Scrapes:
             }
             for facts in some:
                 facts.end = ends.get(facts.partition)
+
+
+def _version() -> str:
+    """The version of this broker; empty if it runs without being installed."""
+    try:
+        return version("kafkapy-broker")
+    except PackageNotFoundError:
+        return ""
