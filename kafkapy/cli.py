@@ -1,9 +1,8 @@
-"""The command line: `kafkapy serve`, and the groups `kafkapy pipeline` and `kafkapy spark`.
+"""The command line: `kafkapy serve`, and the commands of other packages.
 
 Exit codes: 0 success, or a broker was stopped by a signal; 1 failure; 2 wrong usage or settings; 130
 interrupted. Errors are one line on standard error; so is wrong usage, for which click would print three
-lines. The groups are in their packages and are imported when they are used, so that `kafkapy serve` starts
-without them.
+lines. The other commands are imported when they are used, so that `kafkapy serve` starts without them.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 # name: the module with the click command of that name, the extra it needs, its line in `kafkapy --help`
-_GROUPS = {
+_GROUPS: dict[str, tuple[str, str | None, str]] = {
     "check": ("kafkapy.tools.check.command", None, "Look for damage in a data directory, without a broker."),
     "dump-log": ("kafkapy.tools.dump_log.command", None, "Show what is in the files of a data directory."),
     "export": (
@@ -52,6 +51,16 @@ _GROUPS = {
     ),
     "pipeline": ("kafkapy.pipeline.commands.cli", "spark", "Turn topics into tables on Spark, and back."),
     "spark": ("kafkapy.spark.cli", "spark", "See whether Spark can run here; fetch its jars."),
+}
+# Commands for any Kafka cluster: name -> its line; the module in kafkapy/commands has the name too.
+_CLUSTER_COMMANDS = {
+    "configs": "Show and change settings of topics, brokers and others.",
+    "context": "Name clusters, and choose the one that commands are for.",
+    "topics": "List, describe, create, change and delete topics.",
+}
+_GROUPS |= {
+    name: (f"kafkapy.commands.{name.replace('-', '_')}", "tools", line)
+    for name, line in _CLUSTER_COMMANDS.items()
 }
 
 
@@ -77,9 +86,11 @@ class _Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing the groups: their extras may be missing."""
         own = {name: command.get_short_help_str(80) for name, command in self.commands.items()}
-        rows = sorted({**own, **{name: line for name, (_, _, line) in _GROUPS.items()}}.items())
+        rows = {**own, **{name: line for name, (_, _, line) in _GROUPS.items()}}
         with formatter.section("Commands"):
-            formatter.write_dl(rows)
+            formatter.write_dl(sorted(row for row in rows.items() if row[0] not in _CLUSTER_COMMANDS))
+        with formatter.section("Commands for any Kafka cluster"):
+            formatter.write_dl(sorted(_CLUSTER_COMMANDS.items()))
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -199,6 +210,20 @@ def cluster(brokers: int, first_id: int, data: str | None, settings: tuple[str, 
     finally:
         output.flush(EXIT_SECONDS)
         errors.flush(EXIT_SECONDS)
+
+
+@main.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the script that completes commands in a shell.
+
+    For bash: kafkapy completion bash > ~/.local/share/bash-completion/completions/kafkapy
+    """
+    from click.shell_completion import get_completion_class
+
+    script = get_completion_class(shell)
+    assert script is not None
+    click.echo(script(main, {}, "kafkapy", "_KAFKAPY_COMPLETE").source())
 
 
 async def _serve(config: BrokerConfig, output: LineWriter, errors: LineWriter) -> str | None:

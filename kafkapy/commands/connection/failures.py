@@ -1,0 +1,101 @@
+"""What kafka-python raises and logs, as one line for the user."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+from kafka import errors
+
+from kafkapy.errors import UserError
+from kafkapy.protocol.errors import ErrorCode
+
+
+class ConnectionLog(logging.Handler):
+    """Takes in kafka-python's log, and keeps the last reason of a failed connection."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.reason: str | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if isinstance(record.args, tuple) and record.msg.endswith(
+            ("Connection failed: %s", "Connection lost: %s")
+        ):
+            self.reason = str(record.args[-1]).removeprefix("KafkaConnectionError: ")
+
+
+CONNECTION_LOG = ConnectionLog()
+
+
+def quieten() -> None:
+    """Keep kafka-python's log messages off the terminal."""
+    logger = logging.getLogger("kafka")
+    if CONNECTION_LOG not in logger.handlers:
+        logger.addHandler(CONNECTION_LOG)
+        logger.setLevel(logging.WARNING)
+        logger.propagate = False
+
+
+@contextlib.contextmanager
+def reached(servers: str, *, logs_in: bool) -> Iterator[None]:
+    """Explain why no broker at `servers` could be reached.
+
+    Brokers answer a wrong password and close the connection; kafka-python may see the close only.
+    """
+    CONNECTION_LOG.reason = None
+    try:
+        with explained():
+            yield
+    except errors.KafkaTimeoutError:
+        reason = CONNECTION_LOG.reason
+        if logs_in and reason == "socket disconnected":
+            raise UserError(
+                f"{servers}: the broker ended the connection: are user, password and mechanism right?"
+            ) from None
+        raise UserError(
+            f"no broker answers at {servers}{f' ({reason})' if reason else ''}. Is one running there, and "
+            "are --bootstrap-server and security.protocol those of its listener?"
+        ) from None
+
+
+@contextlib.contextmanager
+def explained() -> Iterator[None]:
+    """Turn errors of the client library and of brokers, timeouts aside, into a UserError."""
+    try:
+        yield
+    except errors.IncompatibleBrokerVersion as error:
+        raise UserError(f"the cluster cannot do this: {_text(error)}") from None
+    except errors.SaslAuthenticationFailedError as error:
+        raise UserError(f"the login was refused: {_text(error)}. Check user, password, mechanism") from None
+    except errors.KafkaTimeoutError:
+        raise
+    except errors.BrokerResponseError as error:
+        raise UserError(f"{code_name(error.errno)}: {_text(error)}") from None
+    except errors.KafkaError as error:
+        raise UserError(f"{type(error).__name__.removesuffix('Error')}: {_text(error)}") from None
+
+
+def code_name(code: int) -> str:
+    """Kafka's name of an error code."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return f"error {code}"
+
+
+def failure_text(code: int, message: str | None = None) -> str:
+    """The name of an error code, and the broker's message if it has one."""
+    return f"{code_name(code)}: {message}" if message else code_name(code)
+
+
+def check(code: int, message: str | None, about: str) -> None:
+    """Raises UserError if the code is an error."""
+    if code:
+        raise UserError(f"{about}: {failure_text(code, message)}")
+
+
+def _text(error: Any) -> str:
+    return str(error.args[0]) if error.args and error.args[0] else (getattr(error, "description", "") or "")

@@ -1,0 +1,78 @@
+"""Commands for any cluster start quickly, and fail with one line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from kafkapy.cli import _CLUSTER_COMMANDS
+from tests.commands.conftest import Run, invoke
+
+
+def _python(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False
+    )
+
+
+def test_no_help_imports_a_client_library_or_the_broker() -> None:
+    program = (
+        "import sys\nfrom kafkapy.cli import main\ntry: main()\nexcept SystemExit as end: code = end.code\n"
+        "heavy = {'kafka', 'uvloop', 'rich', 'asyncio.base_events'}\n"
+        "print('loaded', code, sorted(heavy & set(sys.modules)))"
+    )
+    for name in _CLUSTER_COMMANDS:
+        done = _python(program, name, "--help")
+        loaded = done.stdout.splitlines()[-1]
+        assert loaded.startswith("loaded 0 "), done.stderr
+        assert "kafka'" not in loaded
+        assert "rich" not in loaded
+
+
+@pytest.mark.parametrize("module", ["kafka", "yaml"])
+def test_a_missing_package_is_named_with_the_extra_that_brings_it(module: str) -> None:
+    program = "import sys; sys.modules[sys.argv.pop(1)] = None\nfrom kafkapy.cli import main; main()"
+    done = _python(program, module, "topics", "list")
+    assert done.returncode == 1
+    assert done.stderr == f"kafkapy: {module} is not installed: pip install '.[tools]' in a checkout\n"
+
+
+def test_all_commands_are_in_the_help_and_have_one() -> None:
+    shown = invoke("--help").stdout
+    for name, line in _CLUSTER_COMMANDS.items():
+        assert f"  {name} " in shown
+        assert line in " ".join(shown.split())
+        assert invoke(name, "--help").exit_code == 0
+
+
+def test_wrong_usage_is_one_line_and_exits_with_2(kafkapy: Run) -> None:
+    result = kafkapy("topics", "create")
+    assert result.exit_code == 2
+    assert result.stderr == "kafkapy: missing argument 'TOPIC...'. See kafkapy topics create --help.\n"
+
+
+def test_a_cluster_that_is_not_there_is_named() -> None:
+    result = invoke("topics", "list", "--bootstrap-server", "127.0.0.1:1", "--timeout", "0.5")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("kafkapy: no broker answers at 127.0.0.1:1 (")
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_shells_complete_commands() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys; sys.argv[0] = 'kafkapy'\nfrom kafkapy.cli import main; main()"],
+        capture_output=True,
+        text=True,
+        env={
+            **os.environ,
+            "_KAFKAPY_COMPLETE": "bash_complete",
+            "COMP_WORDS": "kafkapy to",
+            "COMP_CWORD": "1",
+        },
+        check=False,
+    )
+    assert done.stdout == "plain,topics\n"
+    assert "_KAFKAPY_COMPLETE=bash_complete" in invoke("completion", "bash").stdout
