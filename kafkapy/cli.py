@@ -54,9 +54,18 @@ _GROUPS: dict[str, tuple[str, str | None, str]] = {
 }
 # Commands for any Kafka cluster: name -> its line; the module in kafkapy/commands has the name too.
 _CLUSTER_COMMANDS = {
+    "acls": "List, add and remove ACLs.",
     "configs": "Show and change settings of topics, brokers and others.",
+    "consume": "Show records of topics.",
     "context": "Name clusters, and choose the one that commands are for.",
+    "groups": "List, describe and delete groups, and reset their offsets.",
+    "lag": "Show how far groups are behind, once or all the time.",
+    "ping": "See whether all brokers of a cluster answer, and how fast.",
+    "produce": "Write lines of standard input as records.",
+    "quotas": "Show and change quotas of users, client ids and addresses.",
+    "tail": "Show the last records of topics, and follow them.",
     "topics": "List, describe, create, change and delete topics.",
+    "users": "List, set and delete users who log in by SCRAM.",
 }
 _GROUPS |= {
     name: (f"kafkapy.commands.{name.replace('-', '_')}", "tools", line)

@@ -22,7 +22,14 @@ _TYPES: Final = {
     "client-metrics": "CLIENT_METRICS",
     "groups": "GROUP",
 }
-_DEFAULTS: Final = frozenset({"DEFAULT_CONFIG", "STATIC_BROKER_CONFIG"})
+# Where a setting comes from that was changed for the very resource
+_CHANGED: Final = {
+    "topics": "DYNAMIC_TOPIC_CONFIG",
+    "brokers": "DYNAMIC_BROKER_CONFIG",
+    "broker-loggers": "DYNAMIC_BROKER_LOGGER_CONFIG",
+    "client-metrics": "DYNAMIC_CLIENT_METRICS_CONFIG",
+    "groups": "DYNAMIC_GROUP_CONFIG",
+}
 _COLUMNS: Final = ("name", "key", "value", "source")
 
 
@@ -73,12 +80,13 @@ def describe(
     """Show settings that were changed, or all."""
     rows = []
     for name, entries in described(session, type_, names).items():
+        default = type_ == "brokers" and name == "default"
+        source = "DYNAMIC_DEFAULT_BROKER_CONFIG" if default else _CHANGED[type_]
         if missing := sorted(set(keys) - set(entries)):
             raise UserError(f"{type_} have no setting {missing[0]}")
         for key, entry in sorted(entries.items()):
-            if (keys and key not in keys) or (
-                not keys and not everything and entry["config_source"] in _DEFAULTS
-            ):
+            changed = entry["config_source"] == source
+            if key not in keys if keys else not (everything or changed):
                 continue
             row = {
                 "name": name,

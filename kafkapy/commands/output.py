@@ -116,7 +116,7 @@ def table(rows: Sequence[Row], columns: Sequence[str]) -> Table:
             _heading(column), justify="right" if _is_number(rows, column) else "left", overflow="fold"
         )
     for row in rows:
-        made.add_row(*(escape(_printable(cell(row.get(column)))) for column in columns))
+        made.add_row(*(escape(printable(cell(row.get(column)))) for column in columns))
     return made
 
 
@@ -126,7 +126,7 @@ def _print_table(made: Table) -> None:
     Console(highlight=False).print(made)
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Names and records come from anybody: no control character reaches the terminal."""
     return "".join(char if char.isprintable() else "�" for char in text)
 

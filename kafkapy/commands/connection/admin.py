@@ -113,6 +113,14 @@ class Admin:
         """The ids of the brokers that are not fenced."""
         return [broker["broker_id"] for broker in self.brokers() if not broker.get("is_fenced")]
 
+    def advertised(self) -> list[dict[str, Any]]:
+        """The brokers of the first answer, whether they can be reached at their addresses or not."""
+        found = self.client._manager.cluster.brokers()
+        return sorted(
+            ({"broker": each.node_id, "host": f"{each.host}:{each.port}"} for each in found),
+            key=lambda broker: int(broker["broker"]),
+        )
+
     def topics(self, names: Sequence[str] | None = None) -> list[dict[str, Any]]:
         """The metadata of topics, sorted; raises UserError for an unknown one."""
         with self.calls() as client:

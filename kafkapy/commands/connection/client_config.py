@@ -36,6 +36,12 @@ _KNOWN: Final = frozenset(
 # They steer refreshes of tickets and tokens: commands are over before.
 _IGNORED_PREFIXES: Final = ("sasl.login.", "sasl.client.", "sasl.kerberos.", "sasl.oauthbearer.")
 
+_WORDS: Final[dict[tuple[str, str], Any]] = {
+    ("acks", "all"): -1,
+    ("compression_type", "none"): None,
+    ("compression_type", ""): None,
+}
+
 
 def client_config(properties: Mapping[str, str]) -> dict[str, Any]:
     """The connection's arguments of kafka-python's clients, with the secrets.
@@ -63,7 +69,10 @@ def role_config(properties: Mapping[str, str], defaults: Mapping[str, Any]) -> d
     config: dict[str, Any] = {}
     for name, value in properties.items():
         key = name.replace(".", "_")
-        if key not in defaults or _connects(name):
+        if key not in defaults or _connects(name) or key.endswith("serializer"):
+            continue
+        if (key, value.strip()) in _WORDS:
+            config[key] = _WORDS[key, value.strip()]
             continue
         default = defaults[key]
         try:
@@ -76,8 +85,6 @@ def role_config(properties: Mapping[str, str], defaults: Mapping[str, Any]) -> d
         except (KeyError, ValueError):
             kind = "true or false" if isinstance(default, bool) else "a whole number"
             raise UserError(f"{name}={value}: expected {kind}") from None
-    if config.get("acks", "").lstrip("-").isdigit():
-        config["acks"] = int(config["acks"])
     return config
 
 
