@@ -55,16 +55,23 @@ _GROUPS: dict[str, tuple[str, str | None, str]] = {
 # Commands for any Kafka cluster: name -> its line; the module in kafkapy/commands has the name too.
 _CLUSTER_COMMANDS = {
     "acls": "List, add and remove ACLs.",
+    "brokers": "Show the brokers of a cluster, its id, features and quorum.",
     "configs": "Show and change settings of topics, brokers and others.",
     "consume": "Show records of topics.",
     "context": "Name clusters, and choose the one that commands are for.",
     "groups": "List, describe and delete groups, and reset their offsets.",
+    "leaders": "Elect leaders of partitions.",
     "lag": "Show how far groups are behind, once or all the time.",
+    "log-dirs": "Show the log directories of brokers, and move replicas between them.",
     "ping": "See whether all brokers of a cluster answer, and how fast.",
     "produce": "Write lines of standard input as records.",
+    "producers": "Show the producers that partitions know.",
     "quotas": "Show and change quotas of users, client ids and addresses.",
+    "reassign": "Move partitions to other brokers.",
     "tail": "Show the last records of topics, and follow them.",
+    "tokens": "Create, show, renew and expire delegation tokens.",
     "topics": "List, describe, create, change and delete topics.",
+    "transactions": "List and describe transactions, and abort those that hang.",
     "users": "List, set and delete users who log in by SCRAM.",
 }
 _GROUPS |= {

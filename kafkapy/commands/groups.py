@@ -8,6 +8,7 @@ from typing import Any, Final
 import click
 
 from kafkapy.commands.options import Session, confirm, connected, dry_run, yes
+from kafkapy.commands.partitions import named
 from kafkapy.commands.units import instant, milliseconds
 from kafkapy.errors import UserError
 
@@ -123,7 +124,7 @@ def delete_offsets(session: Session, name: str, topics: tuple[str, ...], yes: bo
     from kafkapy.commands.group_state import known
 
     known(session.admin, [name])
-    partitions = _partitions(session, topics)
+    partitions = named(session, topics)
     confirm(f"Delete the offsets of {name} for {', '.join(topics)}?", sure=yes)
     with session.admin.calls() as client:
         found = client.delete_group_offsets(name, partitions)
@@ -192,7 +193,7 @@ def _moves(session: Session, name: str, topics: Sequence[str], how: str, value: 
 
     admin = session.admin
     before = committed(admin, {name: "classic"}).get(name, {})
-    partitions = _partitions(session, topics) if topics else sorted(before)
+    partitions = named(session, topics) if topics else sorted(before)
     first, last = starts(admin, partitions), ends(admin, partitions)
     if how in ("to_datetime", "by_duration"):
         if how == "to_datetime":
@@ -239,20 +240,3 @@ def _outcome(error: Any, done: str) -> dict[str, str | None]:
 
     code = error.errno if error is not None else 0
     return {"result": "failed", "error": failure_text(code)} if code else {"result": done, "error": None}
-
-
-def _partitions(session: Session, topics: Sequence[str]) -> list[Any]:
-    """The partitions of `TOPIC` or `TOPIC:0,1`."""
-    found = []
-    for text in topics:
-        topic, separator, numbers = text.partition(":")
-        partitions = session.admin.partitions([topic])
-        if not separator:
-            found += partitions
-            continue
-        known = {str(each.partition): each for each in partitions}
-        for number in numbers.split(","):
-            if number not in known:
-                raise UserError(f"--topic {text}: {topic} has no partition {number}: it has {len(known)}")
-            found.append(known[number])
-    return found

@@ -1,0 +1,118 @@
+"""`kafkapy brokers`: what kafka-cluster.sh and others show of a cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from kafkapy.commands.options import Session, connected
+from kafkapy.commands.output import cell
+
+
+@click.group()
+def brokers() -> None:
+    """Show the brokers of a cluster, its id, features and quorum (kafka-cluster.sh and others)."""
+
+
+@brokers.command("list")
+@connected
+def list_(session: Session) -> None:
+    """List the brokers, with their addresses."""
+    rows = [_broker(broker) for broker in session.admin.brokers()]
+    session.output.rows(rows, ("broker", "host", "port", "rack", "fenced"))
+
+
+@brokers.command()
+@connected
+def describe(session: Session) -> None:
+    """Show the cluster's id, its controller and its brokers (kafka-cluster.sh cluster-id)."""
+    with session.admin.calls() as client:
+        found = client.describe_cluster()
+    rows = [_broker(broker) for broker in session.admin.brokers()]
+    document = {"cluster_id": found["cluster_id"], "controller": found["controller_id"]}
+    if session.output.format == "text":
+        session.output.item({**document, "brokers": ", ".join(f"{row['broker']}" for row in rows)})
+    else:
+        session.output.item({**document, "brokers": rows})
+
+
+@brokers.command("api-versions")
+@click.argument("broker", type=int, required=False)
+@connected
+def api_versions(session: Session, broker: int | None) -> None:
+    """Show which requests a broker takes, and in which versions (kafka-broker-api-versions.sh)."""
+    from kafka.protocol.api_key import ApiKey
+    from kafka.protocol.metadata import ApiVersionsRequest
+
+    from kafkapy.commands.connection.failures import check
+
+    request = ApiVersionsRequest(client_software_name="kafkapy", client_software_version="0")
+    answer = session.admin.send(request, broker)
+    check(answer.error_code, None, "brokers")
+    names = {int(key): key.name for key in ApiKey}
+    rows = [
+        {
+            "api_key": each.api_key,
+            "api": names.get(each.api_key),
+            "min_version": each.min_version,
+            "max_version": each.max_version,
+        }
+        for each in answer.api_keys
+    ]
+    session.output.rows(rows, ("api_key", "api", "min_version", "max_version"))
+
+
+@brokers.command()
+@connected
+def features(session: Session) -> None:
+    """Show the cluster's features (kafka-features.sh describe)."""
+    with session.admin.calls() as client:
+        found = client.describe_features()
+    rows = [
+        {
+            "feature": name,
+            "supported_min": levels.get("supported", (None, None))[0],
+            "supported_max": levels.get("supported", (None, None))[1],
+            "finalized": levels.get("finalized", (None, None))[1],
+        }
+        for name, levels in sorted(found.items())
+    ]
+    session.output.rows(rows, ("feature", "supported_min", "supported_max", "finalized"))
+
+
+@brokers.command()
+@connected
+def quorum(session: Session) -> None:
+    """Show the quorum of the controllers (kafka-metadata-quorum.sh describe)."""
+    with session.admin.calls() as client:
+        found = client.describe_metadata_quorum()
+    (partition,) = found["topics"][0]["partitions"]
+    rows = [
+        {
+            "node": replica["replica_id"],
+            "role": _role(role, replica["replica_id"], partition["leader_id"]),
+            "log_end_offset": replica["log_end_offset"],
+            "lag": partition["high_watermark"] - replica["log_end_offset"],
+        }
+        for role, replicas in (("voter", "current_voters"), ("observer", "observers"))
+        for replica in partition[replicas]
+    ]
+    if session.output.format == "text":
+        epoch, mark = partition["leader_epoch"], partition["high_watermark"]
+        click.echo(f"leader {cell(partition['leader_id'])}, epoch {epoch}, high watermark {mark}")
+    session.output.rows(rows, ("node", "role", "log_end_offset", "lag"))
+
+
+def _broker(broker: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "broker": broker["broker_id"],
+        "host": broker["host"],
+        "port": broker["port"],
+        "rack": broker["rack"],
+        "fenced": bool(broker.get("is_fenced")),
+    }
+
+
+def _role(role: str, node: int, leader: int) -> str:
+    return "leader" if node == leader else role
