@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 from kafkapy.commands.options import Session, confirm, connected, dry_run, settings, yes
-from kafkapy.commands.units import setting_value
+from kafkapy.commands.units import instant, setting_value
 from kafkapy.errors import UserError
 
 _PARTITION_COLUMNS: Final = ("topic", "partition", "leader", "replicas", "isr", "offline", "leader_epoch")
@@ -168,7 +168,7 @@ def delete(session: Session, names: tuple[str, ...], if_exists: bool, dry_run: b
         confirm(f"Delete {', '.join(names)} with all records?", sure=yes)
         with session.admin.calls() as client:
             answer = client.delete_topics(list(names), raise_errors=False)
-        for topic in answer["topics"]:
+        for topic in sorted(answer["topics"], key=lambda topic: str(topic["name"])):
             code = topic["error_code"]
             error = failure_text(code, topic.get("error_message")) if code else None
             result = "failed" if code else "deleted"
@@ -199,6 +199,33 @@ def delete_records(session: Session, offsets: tuple[str, ...], yes: bool) -> Non
         for each, result in sorted(answer.items())
     ]
     session.output.rows(rows, ("topic", "partition", "low_watermark"))
+
+
+@topics.command()
+@click.argument("names", metavar="TOPIC[:0,1]...", nargs=-1, required=True)
+@click.option("--at", metavar="TIME", help="Also the first offset from then on: 2026-11-29T08:00, or 2h ago.")
+@connected
+def offsets(session: Session, names: tuple[str, ...], at: str | None) -> None:
+    """Show where partitions begin and end (kafka-get-offsets.sh)."""
+    from kafkapy.commands.partitions import named
+    from kafkapy.commands.reading import ends, since, starts
+
+    partitions = named(session, names)
+    first, last = starts(session.admin, partitions), ends(session.admin, partitions)
+    then = {} if at is None else since(session.admin, partitions, instant(at, "--at"))
+    rows = [
+        {
+            "topic": each.topic,
+            "partition": each.partition,
+            "earliest": first[each],
+            "latest": last[each],
+            "records_at_most": last[each] - first[each],
+            "at": then.get(each),
+        }
+        for each in partitions
+    ]
+    columns = ("topic", "partition", "earliest", "latest")
+    session.output.rows(rows, columns if at is None else (*columns, "at"))
 
 
 @topics.command()

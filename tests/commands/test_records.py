@@ -69,6 +69,10 @@ def test_reading_begins_at_an_offset_the_last_ones_or_a_time(kafkapy: Run, broke
     for hours in (3, 2, 1):
         producer.produce("places", f"{hours}h", timestamp=now - hours * 3_600_000)
     assert producer.flush(10) == 0
+    assert kafkapy("topics", "offsets", "places", "--at", "150m").stdout.splitlines() == [
+        "TOPIC   PARTITION  EARLIEST  LATEST  AT",
+        "places          0         0       3   1",
+    ]
     assert consumed(kafkapy, "places", "--offset", "1") == ["2h", "1h"]
     assert consumed(kafkapy, "places", "--offset", "-1") == ["1h"]
     assert consumed(kafkapy, "places", "--offset", "earliest", "-n", "1") == ["3h"]
