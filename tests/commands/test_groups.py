@@ -7,12 +7,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from uuid import UUID, uuid4
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kafkapy import Broker
 from tests.commands.conftest import Run, RunJson
+from tests.handlers.group_client import find_coordinator
+from tests.handlers.share_client import ShareMember
+from tests.handlers.test_streams_groups import run_word_count
+from tests.network.raw_client import RawClient
 
 
 @contextmanager
@@ -230,3 +235,29 @@ def test_watching_shows_the_lag_again_until_it_is_interrupted(
     assert result.exit_code == 0
     assert result.stdout.count("watched") == 2
     assert pauses == [0.5, 0.5]
+
+
+def test_a_share_group_is_described(kafkapy_json: RunJson, broker: Broker, topic: str) -> None:
+    (description,) = kafkapy_json("topics", "describe", topic)
+    with RawClient(broker.bootstrap_servers) as client:
+        find_coordinator(client, "shared")
+        member = ShareMember(
+            client, topic, UUID(description["topic_id"]).bytes, group="shared", member=str(uuid4())
+        )
+        assert member.join() == [0, 1]
+        (group,) = kafkapy_json("groups", "describe", "shared")
+        assert (group["type"], group["state"]) == ("share", "Stable")
+        assert [each["partitions"] for each in group["members"]] == [[f"{topic}:0", f"{topic}:1"]]
+        offsets = {row["partition"]: row for row in group["offsets"]}
+        assert all(row["end"] == 10 and row["lag"] == 10 - row["committed"] for row in offsets.values())
+
+
+def test_a_streams_group_is_described(kafkapy: Run, kafkapy_json: RunJson, broker: Broker) -> None:
+    kafkapy("topics", "create", "t", "-p", "2")
+    with RawClient(broker.bootstrap_servers) as client:
+        find_coordinator(client, "g")
+        run_word_count(client)
+        (group,) = kafkapy_json("groups", "describe", "g")
+        assert group["type"] == "streams"
+        ((member),) = group["members"]
+        assert {"t:0", "t:1"} <= set(member["partitions"])
