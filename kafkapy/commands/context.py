@@ -8,13 +8,11 @@ import click
 
 from kafkapy.commands.connection.client_config import check_properties
 from kafkapy.commands.connection.contexts import COMMAND_CONFIG, Contexts
-from kafkapy.commands.connection.references import PROMPT
+from kafkapy.commands.connection.references import PROMPT, has_secret
 from kafkapy.commands.connection.target import BOOTSTRAP_SERVERS, properties_of
 from kafkapy.commands.options import settings
 from kafkapy.commands.output import FORMATS, Output
 from kafkapy.errors import UserError
-
-_SECRET = ("password", "secret", "jaas.config", "keystore.key")
 
 _format = click.option(
     "--format",
@@ -71,7 +69,7 @@ def set_(
         raise UserError("--password-file and --password-env are given: give one of them")
     given = settings(properties, "--property")
     for key, value in given.items():
-        if any(word in key for word in _SECRET) and "${" not in value:
+        if has_secret(key, value):
             raise UserError(
                 f"--property {key}: others can read arguments; write ${{NAME}} or ${{file:PATH}} for it"
             )
@@ -146,7 +144,7 @@ def show(name: str | None, format_: str) -> None:
         {
             "context": name,
             **{
-                key: "(hidden)" if any(word in key for word in _SECRET) and "${" not in value else value
+                key: "(hidden)" if has_secret(key, value) else value
                 for key, value in contexts.get(name).items()
             },
         }

@@ -50,8 +50,8 @@ def test_only_the_user_can_read_the_file(tmp_path: Path) -> None:
 
 
 def test_a_secret_as_an_argument_is_refused() -> None:
-    line = "sasl.jaas.config=PlainLoginModule required username=a password=b;"
-    for property_ in (line, "sasl.password=b", "ssl.key.password=b"):
+    line = "sasl.jaas.config=PlainLoginModule required username=${USER} password=b;"
+    for property_ in (line, "sasl.password=b", "ssl.key.password=b${X}"):
         result = invoke("context", "set", "p", "--bootstrap-server", "kafka:9092", "--property", property_)
         assert result.exit_code == 1
         assert "others can read arguments" in result.stderr
@@ -60,8 +60,20 @@ def test_a_secret_as_an_argument_is_refused() -> None:
 
 def test_a_secret_that_is_in_the_file_is_not_shown() -> None:
     default_path().parent.mkdir(parents=True)
-    default_path().write_text("contexts: {a: {bootstrap.servers: 'b:1', sasl.password: hunter2}}")
+    line = 'sasl.jaas.config: \'M required username="${USER}" password = "hunter2";\''
+    default_path().write_text(
+        f"contexts: {{a: {{bootstrap.servers: 'b:1', sasl.password: hunter2, {line}}}}}"
+    )
     assert "hunter2" not in invoke("context", "show", "a").output
+
+
+def test_references_are_allowed_as_arguments_and_shown() -> None:
+    line = 'M required username="alice" password="${PASSWORD}";'
+    made = invoke(
+        "context", "set", "p", "--bootstrap-server", "k:1", "--property", f"sasl.jaas.config={line}"
+    )
+    assert made.exit_code == 0, made.output
+    assert line in invoke("context", "show", "p").stdout
 
 
 def test_a_context_keeps_what_is_not_given_again() -> None:

@@ -219,6 +219,26 @@ def test_lag_of_a_deleted_topic_is_unknown(
     assert all(row["lag"] is None or row["topic"] != topic for row in kafkapy_json("lag"))
 
 
+def test_watching_draws_on_a_terminal(
+    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from kafkapy.cli import main
+
+    def interrupted(_: float) -> None:
+        raise KeyboardInterrupt
+
+    committed(broker, "drawn", topic, 8)
+    monkeypatch.setattr("kafkapy.commands.lag.time.sleep", interrupted)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    with pytest.raises(SystemExit) as ended:
+        main(["lag", "drawn", "--watch", "1", "--bootstrap-server", broker.bootstrap_servers])
+    shown = capsys.readouterr().out
+    assert ended.value.code == 0
+    assert "drawn" in shown
+    assert "2 records behind at " in shown
+
+
 def test_watching_shows_the_lag_again_until_it_is_interrupted(
     kafkapy: Run, broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

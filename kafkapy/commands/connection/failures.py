@@ -30,6 +30,10 @@ class ConnectionLog(logging.Handler):
 CONNECTION_LOG = ConnectionLog()
 
 
+class _NotReachedError(Exception):
+    """No connection came about in time."""
+
+
 def quieten() -> None:
     """Keep kafka-python's log messages off the terminal."""
     logger = logging.getLogger("kafka")
@@ -48,8 +52,11 @@ def reached(servers: str, *, logs_in: bool) -> Iterator[None]:
     CONNECTION_LOG.reason = None
     try:
         with explained():
-            yield
-    except errors.KafkaTimeoutError:
+            try:
+                yield
+            except errors.KafkaTimeoutError as error:
+                raise _NotReachedError from error
+    except _NotReachedError:
         reason = CONNECTION_LOG.reason
         if logs_in and reason == "socket disconnected":
             raise UserError(
@@ -63,7 +70,7 @@ def reached(servers: str, *, logs_in: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
-    """Turn errors of the client library and of brokers, timeouts aside, into a UserError."""
+    """Turn errors of the client library and of brokers into a UserError."""
     try:
         yield
     except errors.IncompatibleBrokerVersion as error:
@@ -71,7 +78,7 @@ def explained() -> Iterator[None]:
     except errors.SaslAuthenticationFailedError as error:
         raise UserError(f"the login was refused: {_text(error)}. Check user, password, mechanism") from None
     except errors.KafkaTimeoutError:
-        raise
+        raise UserError("the cluster did not answer in time; --timeout gives it more") from None
     except errors.BrokerResponseError as error:
         raise UserError(f"{code_name(error.errno)}: {_text(error)}") from None
     except errors.KafkaError as error:

@@ -24,6 +24,22 @@ PROMPT: Final = "${prompt}"
 _REFERENCE: Final = re.compile(r"\$\{([^{}]*)\}")
 _FILE: Final = "file:"
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Parts of the names of properties whose values are secrets
+_SECRETS: Final = ("password", "secret", "keystore.key")
+_JAAS: Final = "sasl.jaas.config"
+# Options of a JAAS line that are secrets, with their values
+_JAAS_SECRET: Final = re.compile(
+    r"\w*(?:password|secret)\w*\s*=\s*(\"[^\"]*\"|'[^']*'|[^\s;]+)", re.IGNORECASE
+)
+
+
+def has_secret(name: str, value: str) -> bool:
+    """Whether a property's value has a secret in it, and not references alone."""
+    if name.endswith(_JAAS):
+        secrets = [found.strip("\"'") for found in _JAAS_SECRET.findall(value)]
+    else:
+        secrets = [value] if any(word in name for word in _SECRETS) else []
+    return not all(_REFERENCE.fullmatch(secret) for secret in secrets)
 
 
 def resolved(name: str, value: str) -> str:
