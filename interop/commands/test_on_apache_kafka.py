@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
@@ -11,15 +12,15 @@ from interop.commands.conftest import Run, RunJson, SecureKafka
 from interop.support.waiting import wait_until
 
 
-def names(rows: list[dict[str, str]], key: str) -> list[str]:
+def values(rows: list[dict[str, Any]], key: str) -> list[Any]:
     return [row[key] for row in rows]
 
 
 def test_topics(kafkapy: Run, done: RunJson, tmp_path: Path) -> None:
     done("topics", "create", "orders", "-p", "6", "-c", "retention.ms=1d", "--dry-run")
-    assert "orders" not in names(done("topics", "list"), "topic")
+    assert "orders" not in values(done("topics", "list"), "topic")
     done("topics", "create", "orders", "-p", "6", "-c", "retention.ms=1d")
-    wait_until(lambda: "orders" in names(done("topics", "list"), "topic"))
+    wait_until(lambda: "orders" in values(done("topics", "list"), "topic"))
     (topic,) = done("topics", "describe", "orders")
     assert topic["configs"] == {"retention.ms": "86400000"}
     assert len(topic["partitions"]) == 6
@@ -29,16 +30,16 @@ def test_topics(kafkapy: Run, done: RunJson, tmp_path: Path) -> None:
     path = tmp_path / "topics.yaml"
     path.write_text("topics: {orders: {partitions: 9, configs: {cleanup.policy: compact}}}")
     changes = done("topics", "apply", "-f", str(path), "--dry-run")
-    assert names(changes, "change") == ["partitions", "cleanup.policy", "retention.ms"]
+    assert values(changes, "change") == ["partitions", "cleanup.policy", "retention.ms"]
     done("topics", "apply", "-f", str(path), "--yes")
     wait_until(lambda: done("topics", "describe", "orders")[0]["configs"] == {"cleanup.policy": "compact"})
     done("topics", "delete", "orders", "--yes")
-    wait_until(lambda: "orders" not in names(done("topics", "list"), "topic"))
+    wait_until(lambda: "orders" not in values(done("topics", "list"), "topic"))
 
 
 def test_records_groups_and_lag(kafkapy: Run, done: RunJson) -> None:
     done("topics", "create", "records", "-p", "1")
-    wait_until(lambda: "records" in names(done("topics", "list"), "topic"))
+    wait_until(lambda: "records" in values(done("topics", "list"), "topic"))
     assert kafkapy("produce", "records", "-K", ":", "-H", "h=1", input="a:1\nb:2\nc:3\n").exit_code == 0
     read = kafkapy("consume", "records", "-b", "--exit", "--print-key", "--print-headers")
     assert read.stdout.splitlines() == ["h:1\ta\t1", "h:1\tb\t2", "h:1\tc\t3"]
@@ -63,7 +64,7 @@ def test_records_groups_and_lag(kafkapy: Run, done: RunJson) -> None:
 
 def test_a_group_of_the_consumer_protocol(done: RunJson, kafka: SecureKafka, kafkapy: Run) -> None:
     done("topics", "create", "modern", "-p", "2")
-    wait_until(lambda: "modern" in names(done("topics", "list"), "topic"))
+    wait_until(lambda: "modern" in values(done("topics", "list"), "topic"))
     consumer = Consumer(
         {
             "bootstrap.servers": kafka.bootstrap_servers,
@@ -99,7 +100,7 @@ def test_settings(done: RunJson, kafkapy: Run) -> None:
         done("configs", "alter", type_, name, "--set", f"{key}={value}")
 
         def changed(type_: str = type_, name: str = name, key: str = key) -> bool:
-            return key in names(done("configs", "describe", type_, name), "key")
+            return key in values(done("configs", "describe", type_, name), "key")
 
         wait_until(changed)
         done("configs", "alter", type_, name, "--unset", key)
@@ -110,10 +111,10 @@ def test_settings(done: RunJson, kafkapy: Run) -> None:
 def test_users_quotas_and_acls(done: RunJson, kafka: SecureKafka, kafkapy: Run, tmp_path: Path) -> None:
     (tmp_path / "password").write_text("open sesame")
     done("users", "set", "ali", "--password-file", str(tmp_path / "password"))
-    wait_until(lambda: names(done("users", "list"), "user") == ["ali"])
+    wait_until(lambda: values(done("users", "list"), "user") == ["ali"])
     quota = ("quotas", "alter", "--user", "ali", "--client", "app")
     done(*quota, "-c", "producer_byte_rate=10MiB")
-    wait_until(lambda: names(done("quotas", "list"), "value") == [10485760])
+    wait_until(lambda: values(done("quotas", "list"), "value") == [10485760])
     done(*quota, "-d", "producer_byte_rate")
     wait_until(lambda: done("quotas", "list") == [])
 
@@ -129,14 +130,14 @@ def test_users_quotas_and_acls(done: RunJson, kafka: SecureKafka, kafkapy: Run, 
     add = ("acls", "add", "--allow-principal", "User:ali", "--producer", "--topic", "guard")
     assert len(done(*add, "--resource-pattern-type", "prefixed")) == 3
     wait_until(lambda: len(done("acls", "list", "--principal", "User:ali")) == 3)
-    assert set(names(done("acls", "list"), "pattern")) == {"PREFIXED"}
-    assert names(done("acls", "list", "--topic", "guarded", "--resource-pattern-type", "match"), "name")
+    assert set(values(done("acls", "list"), "pattern")) == {"PREFIXED"}
+    assert values(done("acls", "list", "--topic", "guarded", "--resource-pattern-type", "match"), "name")
     wait_until(
         lambda: kafkapy("produce", "guarded", *as_ali, server=kafka.with_login, input="1").exit_code == 0
     )
     remove = ("acls", "remove", "--topic", "guard", "--resource-pattern-type", "prefixed")
-    assert names(done(*remove, "--dry-run"), "result") == ["would be removed"] * 3
-    assert names(done(*remove, "--yes"), "result") == ["removed"] * 3
+    assert values(done(*remove, "--dry-run"), "result") == ["would be removed"] * 3
+    assert values(done(*remove, "--yes"), "result") == ["removed"] * 3
     wait_until(lambda: done("acls", "list") == [])
 
 
@@ -162,7 +163,7 @@ def test_tokens(done: RunJson, kafka: SecureKafka, kafkapy: Run, tmp_path: Path)
 
 def test_transactions_and_producers(done: RunJson, kafka: SecureKafka, kafkapy: Run) -> None:
     done("topics", "create", "open", "-p", "1")
-    wait_until(lambda: "open" in names(done("topics", "list"), "topic"))
+    wait_until(lambda: "open" in values(done("topics", "list"), "topic"))
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": "t"})
     producer.init_transactions(30)
     producer.begin_transaction()
@@ -181,15 +182,15 @@ def test_transactions_and_producers(done: RunJson, kafka: SecureKafka, kafkapy: 
 def test_brokers_directories_and_reassignments(
     done: RunJson, kafka: SecureKafka, kafkapy: Run, tmp_path: Path
 ) -> None:
-    assert names(done("brokers", "list"), "broker") == [1]
+    assert values(done("brokers", "list"), "broker") == [1]
     assert done("brokers", "describe")["cluster_id"] == "a2Fma2FweS1pbnRlcm9wMQ"
-    assert {"Produce", "DescribeQuorum"} <= set(names(done("brokers", "api-versions"), "api"))
-    assert "metadata.version" in names(done("brokers", "features"), "feature")
+    assert {"Produce", "DescribeQuorum"} <= set(values(done("brokers", "api-versions"), "api"))
+    assert "metadata.version" in values(done("brokers", "features"), "feature")
     (node,) = done("brokers", "quorum")
     assert (node["node"], node["role"]) == (1, "leader")
-    assert names(done("ping"), "result") == ["answers"]
+    assert values(done("ping"), "result") == ["answers"]
     done("topics", "create", "moved", "-p", "1")
-    wait_until(lambda: "moved" in names(done("topics", "list"), "topic"))
+    wait_until(lambda: "moved" in values(done("topics", "list"), "topic"))
 
     def directory() -> list[str]:
         return [
@@ -208,4 +209,4 @@ def test_brokers_directories_and_reassignments(
     execute = kafkapy("reassign", "execute", "-f", str(tmp_path / "plan.json"), "--yes")
     assert execute.stderr == "all replicas are where the plan has them.\n"
     assert done("reassign", "list") == []
-    assert names(done("leaders", "elect", "moved"), "result") == ["not needed"]
+    assert values(done("leaders", "elect", "moved"), "result") == ["not needed"]
