@@ -74,7 +74,7 @@ def consume(
                 reader.end_at(ends_of(session.admin, begin))
         parts = {name.removeprefix("print_"): wanted for name, wanted in prints.items()}
         count = _show(session, reader, parts, max_messages, commits=group is not None)
-    session.output.note(f"{count} records.")
+    session.output.note(f"records: {count}")
 
 
 def _show(

@@ -66,7 +66,7 @@ def produce(
             writer.write(topic, message)
             count = number
     if session.output.format == "text":
-        session.output.note(f"{count} records.")
+        session.output.note(f"records: {count}")
     else:
         session.output.item({"topic": topic, "records": count})
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 import click
 
 from kafkapy.commands.options import Session, confirm, connected, dry_run, settings, yes
+from kafkapy.commands.output import cell
 from kafkapy.commands.units import instant, setting_value
 from kafkapy.errors import UserError
 
@@ -81,10 +82,10 @@ def describe(
         session.output.rows(documents, ())
         return
     for document in [] if filtered else documents:
-        changed = ", ".join(f"{key}={value}" for key, value in document["configs"].items())
         click.echo(
-            f"{document['topic']}: id {document['topic_id']}, {len(document['partitions'])} partitions, "
-            f"replication factor {document['replication_factor']}, {changed or 'no settings of its own'}"
+            f"Topic: {document['topic']}  TopicId: {document['topic_id']}  "
+            f"PartitionCount: {len(document['partitions'])}  "
+            f"ReplicationFactor: {document['replication_factor']}  Configs: {cell(document['configs'])}"
         )
     session.output.rows(rows, _PARTITION_COLUMNS, empty="no partition is like this.")
 

@@ -18,9 +18,8 @@ def test_a_topic_is_created_with_units_and_described(kafkapy: Run, kafkapy_json:
     assert [partition["partition"] for partition in topic["partitions"]] == [0, 1, 2, 3, 4, 5]
     assert all(partition["isr"] == [1] for partition in topic["partitions"])
     text = kafkapy("topics", "describe", "orders").output.splitlines()
-    assert text[0].startswith(
-        f"orders: id {topic['topic_id']}, 6 partitions, replication factor 1, retention.ms="
-    )
+    assert text[0].startswith(f"Topic: orders  TopicId: {topic['topic_id']}  PartitionCount: 6  ")
+    assert text[0].endswith("Configs: retention.ms=86400000,segment.bytes=67108864")
     assert text[1].split() == [
         "TOPIC",
         "PARTITION",
