@@ -61,7 +61,7 @@ _CLUSTER_COMMANDS = {
     "context": "Name clusters, and choose the one that commands are for.",
     "groups": "List, describe and delete groups, and reset their offsets.",
     "leaders": "Elect leaders of partitions.",
-    "lag": "Show how far groups are behind, once or all the time.",
+    "lag": "Show the lag of groups, once or all the time.",
     "log-dirs": "Show the log directories of brokers, and move replicas between them.",
     "ping": "See whether all brokers of a cluster answer, and how fast.",
     "produce": "Write lines of standard input as records.",

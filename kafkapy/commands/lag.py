@@ -1,4 +1,4 @@
-"""`kafkapy lag`: how far groups are behind, in records and in seconds."""
+"""`kafkapy lag`: the lag of groups, in records and in seconds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _READ_SECONDS: Final = 5.0
 @click.command()
 @click.argument("names", metavar="[GROUP]...", nargs=-1)
 @click.option("--topic", "topics", multiple=True, help="Only this topic.")
-@click.option("--behind", is_flag=True, help="Only partitions with records to read.")
+@click.option("--lagging", is_flag=True, help="Only partitions with records to read.")
 @click.option("--seconds", is_flag=True, help="Also how old the first record is that the group has not read.")
 @click.option(
     "--watch", "-w", metavar="SECONDS", type=click.FloatRange(min=0.1), help="Again every so many seconds."
@@ -30,7 +30,7 @@ def lag(
     session: Session,
     names: tuple[str, ...],
     topics: tuple[str, ...],
-    behind: bool,
+    lagging: bool,
     seconds: bool,
     watch: float | None,
 ) -> None:
@@ -38,7 +38,7 @@ def lag(
     columns = (*_COLUMNS, "seconds") if seconds else _COLUMNS
 
     def rows() -> list[dict[str, Any]]:
-        return _rows(session, names, topics, behind=behind, seconds=seconds)
+        return _rows(session, names, topics, lagging=lagging, seconds=seconds)
 
     if watch is None:
         session.output.rows(rows(), columns, empty="no group has a lag like this.")
@@ -54,7 +54,7 @@ def lag(
 
 
 def _rows(
-    session: Session, names: Iterable[str], topics: Iterable[str], *, behind: bool, seconds: bool
+    session: Session, names: Iterable[str], topics: Iterable[str], *, lagging: bool, seconds: bool
 ) -> list[dict[str, Any]]:
     from kafkapy.commands.group_state import known, lag_rows, listed
 
@@ -66,7 +66,7 @@ def _rows(
     rows = [
         row
         for row in lag_rows(session.admin, types)
-        if (not topics or row["topic"] in topics) and (not behind or row["lag"])
+        if (not topics or row["topic"] in topics) and (not lagging or row["lag"])
     ]
     if seconds:
         _add_seconds(session, rows)
@@ -79,13 +79,13 @@ def _add_seconds(session: Session, rows: list[dict[str, Any]]) -> None:
 
     from kafkapy.commands.reading import Reader
 
-    behind = [row for row in rows if row["lag"]]
+    unread = [row for row in rows if row["lag"]]
     for row in rows:
         row["seconds"] = None if row["lag"] is None else 0.0
     # One group at a time: a consumer reads a partition at one place.
-    for group in dict.fromkeys(row["group"] for row in behind):
+    for group in dict.fromkeys(row["group"] for row in unread):
         wanted = {
-            TopicPartition(row["topic"], row["partition"]): row for row in behind if row["group"] == group
+            TopicPartition(row["topic"], row["partition"]): row for row in unread if row["group"] == group
         }
         for row in wanted.values():
             row["seconds"] = None
@@ -113,7 +113,7 @@ def _draw(rows: Any, columns: Iterable[str], every: float) -> None:
             found = rows()
             total = sum(row["lag"] or 0 for row in found)
             below = Text(
-                f"{total:,} records behind at {time.strftime('%H:%M:%S')}. Ctrl-C ends.", style="reverse"
+                f"{total:,} records to read at {time.strftime('%H:%M:%S')}. Ctrl-C ends.", style="reverse"
             )
             live.update(Group(table(found, list(columns)), below), refresh=True)
             time.sleep(every)

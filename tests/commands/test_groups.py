@@ -206,7 +206,7 @@ def test_lag_is_in_records_and_seconds(
     assert (first["topic"], first["partition"], first["lag"]) == (topic, 0, 2)
     assert 7000 < first["seconds"] < 7260
     assert (second["lag"], second["seconds"]) == (0, 0.0)
-    assert [row["partition"] for row in kafkapy_json("lag", "late", "--behind")] == [0]
+    assert [row["partition"] for row in kafkapy_json("lag", "late", "--lagging")] == [0]
     assert topic in kafkapy("lag", "--topic", topic).stdout
 
 
@@ -236,7 +236,7 @@ def test_watching_draws_on_a_terminal(
     shown = capsys.readouterr().out
     assert ended.value.code == 0
     assert "drawn" in shown
-    assert "2 records behind at " in shown
+    assert "2 records to read at " in shown
 
 
 def test_watching_shows_the_lag_again_until_it_is_interrupted(
