@@ -203,7 +203,7 @@ class RigSettings(ReplicationSettings):
 class Node:
     """One broker of the cluster."""
 
-    quotas = None
+    quotas = authorizer = None
 
     def __init__(self, rig: Rig, node_id: int, root: Path, durability: Durability) -> None:
         self.rig, self.node_id = rig, node_id
