@@ -262,7 +262,7 @@ def test_what_does_not_fit_together_is_refused_in_one_line(name: str, text: str,
 
 
 def test_a_file_may_hold_settings_that_nobody_knows() -> None:
-    file = {"super.user": "User:admin", "custom.key": "5", "log.retention.msec": "1", "num.partitions": "3"}
+    file = {"our.user": "User:admin", "custom.key": "5", "log.retention.msec": "1", "num.partitions": "3"}
     config = BrokerConfig.from_properties(file)
     assert config["num.partitions"] == 3
     assert config.unknown() == ["our.user", "custom.key", "log.retention.msec"]
@@ -507,6 +507,7 @@ def test_a_setting_that_is_said_to_have_no_effect_is_read_nowhere() -> None:
         package / "configs" / "values.py",  # remote.storage.enable, which topics may not set
         package / "tools" / "migrate" / "settings.py",
         package / "commands" / "connection" / "client_config.py",  # of clients
+        package / "commands" / "connection" / "tls.py",
         package / "pipeline" / "client_options.py",
     }
     sources = "".join(path.read_text() for path in package.rglob("*.py") if path not in apart)
