@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from kafkapy.network.request_metrics import RequestMetrics
-from kafkapy.protocol.frames import RequestHeader, encode_request
+from kafkapy.protocol.frames import RequestHeader
 from kafkapy.protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -37,6 +37,7 @@ from scripts.benchmarks.comparison import parser_of
 from scripts.benchmarks.many_partitions import create, topic_sizes
 from scripts.benchmarks.meter import Meter
 from scripts.benchmarks.probe import probing
+from scripts.benchmarks.request_cost import request_cost
 from scripts.benchmarks.table import aligned
 from tests.network.raw_client import RawClient
 from tests.ports import free_ports
@@ -54,13 +55,7 @@ def _produce_cost(server: KafkapyProcess, client: RawClient, requests: int) -> f
     request = ProduceRequest(
         acks=-1, timeout_ms=10_000, topic_data=[TopicProduceData(name="bench-0", partition_data=[data])]
     )
-    frame = encode_request(request, _VERSION, 7, "bench")
-    meter = Meter(server.pid)
-    before = meter.cpu_seconds()
-    for _ in range(requests):
-        client.send(frame)
-        client.receive_frame()
-    return (meter.cpu_seconds() - before) / requests * 1e6
+    return request_cost(server.pid, client, request, _VERSION, requests)
 
 
 def _compare(folder: Path, rounds: int, requests: int) -> list[list[str]]:

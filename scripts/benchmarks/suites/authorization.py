@@ -1,0 +1,132 @@
+"""What authorization costs: the CPU time of Produce and Fetch, without and with ACLs.
+
+scripts/bench authorization [--rounds 20] [--requests 2000] [--acls 10000] [--kafka]
+
+Brokers run beside each other (kafkapy with durability=os): one without an authorizer, one with a single ACL,
+and one with many. The client is no super user, so ACLs decide about its topic. It sends small requests to one
+broker after the other, each when the last one is answered, so that a request has all of its cost. The figures
+are medians over the rounds, and the differences those within a round. With --kafka, Apache Kafka 4.3.1 with
+its StandardAuthorizer follows; its CPU time has that of its own compiler and collector in it.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from interop.support.kafka_process import KafkaProcess
+from kafkapy.protocol.message import TopMessage
+from kafkapy.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from kafkapy.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kafkapy.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from scripts.benchmarks.comparison import parser_of
+from scripts.benchmarks.many_partitions import create
+from scripts.benchmarks.request_cost import request_cost
+from scripts.benchmarks.table import aligned
+from tests.network.raw_client import RawClient
+from tests.servers.kafkapy_process import KafkapyProcess
+from tests.storage.log_harness import batch
+
+_TOPIC: Final = "bench-0"
+_AT_ONCE: Final = 1_000
+_AUTHORIZER: Final = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    # Nobody is a super user, and somebody must create the ACLs.
+    "allow.everyone.if.no.acl.found": "true",
+}
+
+Server = KafkapyProcess | KafkaProcess
+
+
+def _requests() -> dict[str, tuple[TopMessage, int]]:
+    """The requests with their versions."""
+    data = PartitionProduceData(index=0, records=memoryview(batch(b"x" * 100)))
+    produce = ProduceRequest(
+        acks=-1, timeout_ms=10_000, topic_data=[TopicProduceData(name=_TOPIC, partition_data=[data])]
+    )
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=100)
+    fetch = FetchRequest(
+        replica_id=-1,
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=100,
+        topics=[FetchTopic(topic=_TOPIC, partitions=[partition])],
+    )
+    return {"Produce": (produce, 9), "Fetch": (fetch, 11)}
+
+
+def _create_acls(client: RawClient, count: int) -> None:
+    """Allow the client its topic, and let others have the rest of the ACLs."""
+    acls = [_acl(_TOPIC, 3, "User:ANONYMOUS")]
+    acls += [_acl(f"other-{number}", 3 + number % 2, f"User:{number % 1_000}") for number in range(count - 1)]
+    for start in range(0, len(acls), _AT_ONCE):
+        answer = client.ask(CreateAclsRequest(creations=acls[start : start + _AT_ONCE]), 3)
+        assert not any(each.error_code for each in answer.results)
+
+
+def _acl(name: str, pattern_type: int, principal: str) -> AclCreation:
+    return AclCreation(
+        resource_type=2,
+        resource_name=name,
+        resource_pattern_type=pattern_type,
+        principal=principal,
+        host="*",
+        operation=2,
+        permission_type=3,
+    )
+
+
+def _compare(
+    new_server: Callable[[str, dict[str, str]], Server], label: str, rounds: int, requests: int, acls: int
+) -> list[list[str]]:
+    variants = {"no authorizer": 0, "1 ACL": 1, f"{acls:,} ACLs": acls}
+    with ExitStack() as stack:
+        clients: dict[str, tuple[int, RawClient]] = {}
+        for variant, count in variants.items():
+            server = stack.enter_context(new_server(f"{label}-{count}", _AUTHORIZER if count else {}))
+            create(server.bootstrap_servers, {_TOPIC: 1})
+            client = RawClient(server.bootstrap_servers)
+            stack.callback(client.close)
+            if count:
+                _create_acls(client, count)
+            clients[variant] = server.pid, client
+        rows = []
+        for name, (request, version) in _requests().items():
+            taken: dict[str, list[float]] = {variant: [] for variant in variants}
+            for number in range(rounds + 1):  # the first one warms up
+                for variant in sorted(variants, reverse=bool(number % 2)):
+                    pid, client = clients[variant]
+                    cost = request_cost(pid, client, request, version, requests)
+                    if number:
+                        taken[variant].append(cost)
+            without = taken["no authorizer"]
+            for variant, costs in taken.items():
+                more = statistics.median(b - a for a, b in zip(without, costs, strict=True))
+                rows.append([label, name, variant, f"{statistics.median(costs):.1f}", f"{more:+.1f}"])
+    return rows
+
+
+def main(options: Sequence[str]) -> int:
+    parser = parser_of(__name__, __doc__)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--requests", type=int, default=2_000)
+    parser.add_argument("--acls", type=int, default=10_000)
+    parser.add_argument("--kafka", action="store_true")
+    chosen = parser.parse_args(options)
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+
+        def kafkapy(name: str, settings: dict[str, str]) -> Server:
+            return KafkapyProcess(Path(folder, name), properties={"durability": "os", **settings})
+
+        def kafka(name: str, settings: dict[str, str]) -> Server:
+            return KafkaProcess(Path(folder, name), release="4.3.1", heap="512m", properties=settings)
+
+        rows = _compare(kafkapy, "kafkapy", chosen.rounds, chosen.requests, chosen.acls)
+        if chosen.kafka:
+            rows += _compare(kafka, "Apache Kafka", chosen.rounds, chosen.requests, chosen.acls)
+    print(aligned(["broker", "request", "ACLs", "µs of CPU", "more"], rows))
+    return 0
