@@ -31,6 +31,7 @@ from kafkapy.protocol.messages.metadata_records import (
 from kafkapy.protocol.types import Uuid, uuid_to_text
 from kafkapy.tools.migrate.acls import acl_nodes
 from kafkapy.tools.migrate.cluster import KnownCluster, KnownPartition, KnownTopic
+from kafkapy.tools.migrate.credentials import credentials_of, with_credentials
 from kafkapy.tools.migrate.migration_error import MigrationError
 from kafkapy.tools.migrate.settings import kept_quotas
 
@@ -58,7 +59,7 @@ class _Replay:
         self._configs: dict[tuple[int, str], dict[str, str]] = {}
         self._next_producer_id = 0
         self._acls: dict[Uuid, AccessControlEntryRecord] = {}
-        self._scram: set[tuple[str, int]] = set()
+        self._scram: dict[tuple[str, int], UserScramCredentialRecord] = {}
         self._tokens: set[str] = set()
         self._quotas: dict[QuotaEntity, dict[str, float]] = {}
         self._features: dict[str, int] = {}
@@ -109,9 +110,9 @@ class _Replay:
         elif isinstance(message, RemoveAccessControlEntryRecord):
             self._acls.pop(message.id, None)
         elif isinstance(message, UserScramCredentialRecord):
-            self._scram.add((message.name, message.mechanism))
+            self._scram[message.name, message.mechanism] = message
         elif isinstance(message, RemoveUserScramCredentialRecord):
-            self._scram.discard((message.name, message.mechanism))
+            self._scram.pop((message.name, message.mechanism), None)
         elif isinstance(message, DelegationTokenRecord):
             self._tokens.add(message.token_id)
         elif isinstance(message, RemoveDelegationTokenRecord):
@@ -149,7 +150,6 @@ class _Replay:
         not_carried: list[str] = []
         acls = acl_nodes(self._acls.values(), not_carried)
         counted = {
-            "SCRAM credentials (there is no authentication yet)": len(self._scram),
             "delegation tokens": len(self._tokens),
             "client quotas of unknown kinds": unknown_quotas,
             "metadata records of unknown types": self._unknown.total(),
@@ -160,7 +160,7 @@ class _Replay:
             self._settings_of(ResourceType.BROKER),
             self._settings_of(ResourceType.GROUP),
             self._settings_of(ResourceType.CLIENT_METRICS),
-            quotas,
+            with_credentials(quotas, credentials_of(self._scram.values())),
             acls,
             self._next_producer_id,
             not_carried + [f"{count} {what}" for what, count in counted.items() if count],

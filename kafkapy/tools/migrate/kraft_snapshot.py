@@ -45,6 +45,7 @@ from kafkapy.protocol.types import TopicPartition, Uuid
 from kafkapy.storage.disk.file_names import kraft_snapshot_name
 from kafkapy.tools.migrate.acls import acl_records
 from kafkapy.tools.migrate.cluster import Cluster
+from kafkapy.tools.migrate.credentials import credential_records
 from kafkapy.tools.migrate.kraft_records import (
     KRAFT_VERSION,
     KRAFT_VOTERS,
@@ -144,6 +145,8 @@ def _records(
         parts = [EntityData(entity_type=kind, entity_name=name) for kind, name in entity]
         for key, number in quotas(configs).items():
             yield ClientQuotaRecord(entity=parts, key=key, value=number), 0
+    for credential in credential_records(image.client_quotas):
+        yield credential, 0
     for record in acl_records(image.acls):
         yield record, 0
     if cluster.next_producer_id:

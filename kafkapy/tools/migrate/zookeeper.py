@@ -19,6 +19,7 @@ from kafkapy.metadata import znodes
 from kafkapy.metadata.image import MetadataImage, read_image
 from kafkapy.metadata.store import MetadataStoreError, Node, NodeStat
 from kafkapy.tools.migrate.cluster import Cluster, cluster_nodes
+from kafkapy.tools.migrate.credentials import credentials_in, with_credentials
 from kafkapy.tools.migrate.migration_error import MigrationError
 from kafkapy.tools.migrate.settings import kept_quotas
 
@@ -183,10 +184,12 @@ def read_tree(client: Any) -> Found:
         if count:
             not_carried.append(f"{what} ({root} in ZooKeeper)")
     values = {entity: quotas(configs) for entity, configs in image.client_quotas.configs.items()}
+    credentials = credentials_in(image.client_quotas)
     kept, _ = kept_quotas(values)
-    if others := sum(map(len, image.client_quotas.configs.values())) - sum(map(len, values.values())):
-        not_carried.append(f"{others} SCRAM credentials or unknown settings of users")
-    image = image.with_topics(deleted=deleted).with_client_quotas(kept)
+    known = sum(map(len, (*values.values(), *credentials.values())))
+    if others := sum(map(len, image.client_quotas.configs.values())) - known:
+        not_carried.append(f"{others} unknown settings of users and clients")
+    image = image.with_topics(deleted=deleted).with_client_quotas(with_credentials(kept, credentials))
     return Found(image, next_id, not_carried)
 
 

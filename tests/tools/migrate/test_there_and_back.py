@@ -12,6 +12,7 @@ import pytest
 from kafkapy.broker.core import BrokerCore
 from kafkapy.configs.kind import ResourceType
 from kafkapy.controller.client_quotas import Alteration, QuotaChange
+from kafkapy.controller.user_credentials import CredentialChange
 from kafkapy.inprocess import Broker
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.security.acls.model import (
@@ -22,6 +23,8 @@ from kafkapy.security.acls.model import (
     ResourcePattern,
 )
 from kafkapy.security.acls.model import ResourceType as AclResourceType
+from kafkapy.security.sasl.scram_credential import ScramMechanism
+from kafkapy.security.sasl.users import credentials_of
 from kafkapy.storage.disk.checkpoints import read_meta_properties
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.tools.migrate.settings import exported_image
@@ -205,3 +208,31 @@ def test_acls_come_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     with Broker(data_dir=back, config={"authorizer.class.name": STANDARD}) as broker:
         assert broker.call(kept) == set(acls)
         broker.call(give)  # the nodes above them are there
+
+
+def test_users_log_in_as_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    home, back = tmp_path / "home", tmp_path / "back"
+    changes = {
+        "alice": CredentialChange(ScramMechanism.SCRAM_SHA_256, 4096, b"salt", b"alice's key"),
+        "a/ü": CredentialChange(ScramMechanism.SCRAM_SHA_512, 8192, b"pepper", b"another key"),
+    }
+
+    async def give(core: BrokerCore) -> None:
+        quota = Alteration((("user", "alice"),), (QuotaChange("producer_byte_rate", 1024.0),))
+        assert await core.admin.quotas.alter([quota], validate_only=False) == [None]
+        for user, change in changes.items():
+            assert await core.admin.user_credentials.alter({user: change}) == {user: None}
+
+    async def kept(core: BrokerCore) -> dict[str, object]:
+        return {user: credentials_of(core.metadata.image, user) for user in changes}
+
+    with Broker(data_dir=home) as broker:
+        broker.call(give)
+        given = broker.call(kept)
+    run(capsys, "export", home, tmp_path / "kafka", "--to", "kraft")
+    assert "Not imported" not in run(capsys, "import", tmp_path / "kafka", back)
+    with Broker(data_dir=back) as broker:
+        assert broker.call(kept) == given
+        assert all(given.values())
+        quotas = broker.core.metadata.image.client_quotas.configs[("user", "alice"),]
+        assert quotas["producer_byte_rate"] == "1024"
