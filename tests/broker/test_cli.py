@@ -179,7 +179,7 @@ def test_a_configuration_file_is_read_and_options_win(tmp_path: Path) -> None:
         path = tmp_path / "server.properties"
         path.write_text(
             f"listeners=PLAINTEXT://127.0.0.1:{taken.getsockname()[1]}\nlog.dirs=nowhere\nnum.partitions=3\n"
-            "super.users=User:admin\ncustom.key=secret\nlog.retention.msec=5\n"
+            "another.key=User:admin\ncustom.key=secret\nlog.retention.msec=5\n"
             "listener.name.plaintext.num.network.threads=5\n"
         )
         options = ["--config", str(path), "--log-format", "json", "--log-level", "debug"]
@@ -201,7 +201,7 @@ def test_a_configuration_file_is_read_and_options_win(tmp_path: Path) -> None:
     (unknown,) = (line for line in lines if "are not known" in line["message"])
     assert unknown["level"] == "warning"
     assert unknown["message"].endswith(
-        "super.users, custom.key, log.retention.msec (did you mean log.retention.ms?)"
+        "another.key, custom.key, log.retention.msec (did you mean log.retention.ms?)"
     )
     (idle,) = (line for line in lines if "have no effect in this broker" in line["message"])
     assert idle["message"].endswith(": listener.name.plaintext.num.network.threads")
