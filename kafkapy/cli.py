@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from kafkapy import service_manager
 from kafkapy.configs.keys import ConfigError
 from kafkapy.configs.listeners import parse_address
 from kafkapy.errors import UserError
@@ -279,10 +280,12 @@ async def _serve(config: BrokerConfig, output: LineWriter, errors: LineWriter) -
         output.write(f"Listening on {listener}")
     directories = ", ".join(str(directory.resolve()) for directory in config.log_dirs)
     output.write(f"Data in {directories} (durability={config['durability']})")
+    service_manager.tell(service_manager.READY)
     Collector().start()
     failed = asyncio.ensure_future(broker.failed.wait())
     await asyncio.wait((stop, failed), return_when=asyncio.FIRST_COMPLETED)
     output.write("Stopping")
+    service_manager.tell(service_manager.STOPPING)
     await broker.stop()
     if broker.failed.is_set():
         return "no log directory can be used any more. Check the disks, then start the broker again."

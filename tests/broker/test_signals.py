@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import time
 from pathlib import Path
 
@@ -90,3 +91,24 @@ def test_a_broker_after_nohup_outlives_its_terminal(tmp_path: Path) -> None:
         assert correlation_ids(client, 1) == [7]
         assert broker.stop() == 0
         assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+
+
+@pytest.mark.parametrize("is_abstract", [False, True])
+def test_the_service_manager_is_told_when_clients_are_served(tmp_path: Path, is_abstract: bool) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.settimeout(60)
+        name = str(tmp_path / "notify")
+        manager.bind(f"\0{name}" if is_abstract else name)
+        environment = {"NOTIFY_SOCKET": f"@{name}" if is_abstract else name}
+        with KafkapyProcess(tmp_path, environment=environment) as broker:
+            assert manager.recv(100) == b"READY=1"
+            with RawClient(broker.bootstrap_servers) as client:
+                client.send(api_versions())
+                assert correlation_ids(client, 1) == [7]
+            broker.process.terminate()
+            assert manager.recv(100) == b"STOPPING=1"
+
+
+def test_a_service_manager_that_is_gone_stops_nothing(tmp_path: Path) -> None:
+    with KafkapyProcess(tmp_path, environment={"NOTIFY_SOCKET": str(tmp_path / "nobody")}) as broker:
+        assert broker.stop() == 0
