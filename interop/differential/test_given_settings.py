@@ -81,6 +81,9 @@ def test_what_the_broker_was_given_is_shown_as_given(given: Pair) -> None:
     given.compare(
         settings,
         Differs(f"{NODE} listener.name.*", "synonyms", another),
+        Differs(
+            f"{NODE} super.users", "*", "Apache Kafka knows it in its authorizer only, and hides its value"
+        ),
         Differs("topic", "flush.ms", "the file gives it, by log.flush.scheduler.interval.ms"),
         *exceptions,
     )
