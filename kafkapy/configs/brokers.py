@@ -16,7 +16,7 @@ from typing import Final
 from kafkapy.configs.config import BrokerConfig, nearest
 from kafkapy.configs.keys import UNKNOWN, ConfigError, ConfigKey, broker_key, broker_keys, listener_setting
 from kafkapy.configs.kind import ALL_BROKERS, ConfigKind, check_broker_id
-from kafkapy.configs.unsupported import without_effect
+from kafkapy.configs.unsupported import may_be_of_listener, without_effect
 from kafkapy.configs.values import value_error
 from kafkapy.logs.text import listed
 from kafkapy.metadata import znodes
@@ -152,15 +152,22 @@ def hints(names: Sequence[str]) -> str:
     return listed([*first, *names[HINTED:]])
 
 
+def _is_fixed(name: str) -> bool:
+    """Whether a setting can be set in the file only.
+
+    As in Apache Kafka, any other may be given to a listener, without effect.
+    """
+    setting = listener_setting(name)
+    if setting is not None and not may_be_of_listener(setting):
+        return False
+    key = broker_keys().get(setting or name)
+    return key is not None and (not key.dynamic or name in _FILE_ONLY)
+
+
 def _check_names(configs: Mapping[str, str], *, for_all: bool) -> None:
     """Refuse settings that can be set only in the file, or only for one listener or one broker."""
     known = broker_keys()
-    fixed = [
-        name
-        for name in configs
-        if (key := known.get(listener_setting(name) or name)) is not None
-        and (not key.dynamic or name in _FILE_ONLY)
-    ]
+    fixed = [name for name in configs if _is_fixed(name)]
     if fixed:
         raise _refused(f"Cannot update these configs dynamically: [{', '.join(sorted(fixed))}]")
     security = [name for name in configs if name in known and name.startswith("ssl.")]

@@ -287,8 +287,13 @@ def without_effect(names: Iterable[str], *, clustered: bool = False) -> list[str
         name
         for name in names
         if _is_any_of(patterns, setting := listener_setting(name) or name)
-        or (setting != name and not _is_any_of(OF_LISTENERS, setting))
+        or (setting != name and not may_be_of_listener(setting))
     ]
+
+
+def may_be_of_listener(setting: str) -> bool:
+    """Whether a listener may have a setting of this name for itself."""
+    return _is_any_of(OF_LISTENERS, setting)
 
 
 def topic_settings_without_effect(names: Iterable[str], *, clustered: bool = False) -> list[str]:
