@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import Final, TypeAlias
 
 from kafkapy.security.acls.model import (
@@ -141,11 +140,10 @@ class AclIndex:
                 yield entry
 
 
-@lru_cache(maxsize=1_000)
 def _callers(principal: str, host: str) -> tuple[Caller, ...]:
     """The callers whose ACLs are for this principal and host."""
-    callers = (principal, host), (principal, WILDCARD), (ANY_PRINCIPAL, host), (ANY_PRINCIPAL, WILDCARD)
-    return tuple(dict.fromkeys(callers))
+    of_every_host = (principal, WILDCARD), (ANY_PRINCIPAL, WILDCARD)
+    return of_every_host if host == WILDCARD else ((principal, host), (ANY_PRINCIPAL, host), *of_every_host)
 
 
 def _entry(acls: Sequence[Acl]) -> Entry:

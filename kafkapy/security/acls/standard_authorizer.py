@@ -31,7 +31,10 @@ MOST_KEPT: Final = 20_000
 """The most decisions that are kept, some 8 MB with names of topics."""
 
 LONGEST_KEPT: Final = 250
-"""The longest name of a resource for which decisions are kept; no topic has a longer one."""
+"""The longest name of a resource, and of a principal, for which decisions are kept.
+
+No topic has a longer name.
+"""
 
 
 class StandardAuthorizer(Authorizer):
@@ -101,9 +104,10 @@ class StandardAuthorizer(Authorizer):
         answer = self._kept_by_type.get(asked)
         if answer is None:
             answer = self._index.allowed_on_some(principal, host, operation, resource_type)
-            if len(self._kept_by_type) >= MOST_KEPT:
-                self._kept_by_type.clear()
-            self._kept_by_type[asked] = answer
+            if len(principal) <= LONGEST_KEPT:
+                if len(self._kept_by_type) >= MOST_KEPT:
+                    self._kept_by_type.clear()
+                self._kept_by_type[asked] = answer
         return answer
 
     def _allowed(self, principal: str, host: str, resource_type: ResourceType, name: str) -> int:
@@ -111,7 +115,7 @@ class StandardAuthorizer(Authorizer):
             allowed = ALL_OPERATIONS
         else:
             allowed = self._index.allowed(principal, host, resource_type, name)
-        if len(name) <= LONGEST_KEPT:
+        if len(name) <= LONGEST_KEPT >= len(principal):
             if len(self._kept) >= MOST_KEPT:
                 self._kept.clear()
             self._kept[principal, host, resource_type, name] = allowed
