@@ -21,6 +21,7 @@ from kafkapy.broker.core import BrokerCore
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.metrics import http_server
 from kafkapy.metrics.endpoint import MetricsEndpoint
+from kafkapy.metrics.http_server import Answer
 from kafkapy.metrics.scrape import Pages, Scrapes
 from kafkapy.protocol.messages.metadata import MetadataRequest
 from tests.metrics.prometheus import Served, serving
@@ -146,14 +147,22 @@ def test_connections_are_bounded_and_clients_of_kafka_are_served_meanwhile() -> 
 
 
 def test_clients_that_come_together_share_one_scrape(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = []
-    make = Scrapes._make
+    asked, made = [], []
+    all_asked = asyncio.Event()
+    answer, make = Scrapes.answer, Scrapes._make
+
+    async def noted(self: Scrapes, takes_gzip: bool) -> Answer:
+        asked.append(1)
+        if len(asked) == 8:
+            all_asked.set()
+        return await answer(self, takes_gzip)
 
     async def counted(self: Scrapes) -> Pages:
         made.append(1)
-        await asyncio.sleep(0.2)
+        await asyncio.wait_for(all_asked.wait(), 30)
         return await make(self)
 
+    monkeypatch.setattr(Scrapes, "answer", noted)
     monkeypatch.setattr(Scrapes, "_make", counted)
     with serving() as served:
         waiting = []
