@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.configs.keys import ConfigError
 from kafkapy.configs.quotas import CONNECTION_RATE, OF_USERS_AND_CLIENTS, limit_of
-from kafkapy.metadata.image import MetadataImage
+from kafkapy.metadata.image import MetadataImage, Topic
 from kafkapy.metadata.quotas import IP, ClientQuotas
 from kafkapy.network.server import Server
 from kafkapy.operator_class import UnusableClassError, find_class, one_line
@@ -40,12 +40,15 @@ class BrokerQuotas:
         self._callback = callback
         self._applied = ClientQuotas()
         """What the managers have."""
+        self._topics: Mapping[str, Topic] | None = None
+        """The topics that the callback knows."""
 
     def follow(self, _old: MetadataImage, new: MetadataImage) -> None:
         """Take the quotas of a new image."""
         if new.client_quotas is not self._applied:
             self._apply(new.client_quotas)
-        if self._callback is not None:
+        if self._callback is not None and new.topics is not self._topics:
+            self._topics = new.topics
             self._follow_cluster(new)
 
     def _apply(self, quotas: ClientQuotas) -> None:
