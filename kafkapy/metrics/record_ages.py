@@ -19,7 +19,7 @@ from kafkapy.protocol.records import HEADER_SIZE, NO_TIMESTAMP, read_header
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.replicas.partition import Partition
 from kafkapy.storage.disk.errors import NotReadyError
-from kafkapy.storage.disk.files import FileSlice, FileSystem, NotCachedError
+from kafkapy.storage.disk.files import FileSystem
 
 LOADED_AT_ONCE: Final = 64
 """The most headers that are loaded from the disk for one scrape."""
@@ -76,20 +76,19 @@ class RecordAges:
         try:
             with self._files.cached_only():
                 read = log.read(offset, HEADER_SIZE, upper_bound=log.high_watermark)
+                if read is None:
+                    return None
+                try:
+                    data = self._files.read_at(read.slice.file, HEADER_SIZE, read.slice.position)
+                finally:
+                    read.slice.release()
         except NotReadyError as missing:
             self._load(missing.with_traceback(None))
             return None
-        except KafkaError:  # the log is damaged there, or its disk failed
+        except (KafkaError, OSError):  # the log is damaged there, or its disk failed
             return None
-        if read is None:
+        if len(data) < HEADER_SIZE:
             return None
-        header = FileSlice(read.slice.file, read.slice.position, HEADER_SIZE)
-        read.slice.release()
-        data = header.read_cached()
-        if data is None:
-            self._load(NotCachedError(header))
-            return None
-        header.release()
         written = read_header(data).base_timestamp
         return None if written == NO_TIMESTAMP else written
 
