@@ -39,7 +39,7 @@ class Gate:
         self.threads: set[int] = set()
         """Which threads have validated a batch to its end."""
         self._open = threading.Event()
-        monkeypatch.setattr("kafkapy.handlers.produce.prepare_batches", self._prepare_batches)
+        monkeypatch.setattr("kafkapy.handlers.partition_write.prepare_batches", self._prepare_batches)
 
     def _prepare_batches(self, records: memoryview, **options: Any) -> Any:
         if len(records) > 10_000:
