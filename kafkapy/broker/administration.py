@@ -16,6 +16,7 @@ from kafkapy.policies.calls import Policies
 if TYPE_CHECKING:
     from kafkapy.broker.cluster_member import ClusterMember
     from kafkapy.security.acls.authorizer import Authorizer
+    from kafkapy.security.token_cache import TokenCache
 
 
 class Administration(NamedTuple):
@@ -34,6 +35,7 @@ def make_administration(
     dispatcher: Dispatcher,
     policies: Policies,
     authorizer: Authorizer | None,
+    tokens: TokenCache | None,
 ) -> Administration:
     """Make the parts; `ClusterAdmin.start` registers the broker.
 
@@ -41,6 +43,7 @@ def make_administration(
         member: the parts that only a broker of a cluster has.
         dispatcher: answers the requests of this broker to itself.
         policies, authorizer: the operator's.
+        tokens: the delegation tokens, if there are any.
     """
     config, clock, started = start.config, start.machine.clock, start.started
     node_id, peers = data.node_id, None if member is None else member.peers
@@ -59,6 +62,7 @@ def make_administration(
         peers=peers,
         policies=policies,
         authorizer=authorizer,
+        tokens=tokens,
     )
     automatic_topics = AutomaticTopics(
         admin.topics,

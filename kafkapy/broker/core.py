@@ -37,6 +37,7 @@ from kafkapy.broker.machine import Machine
 from kafkapy.broker.quotas import BrokerQuotas, load_callback
 from kafkapy.broker.replication import Replication, make_replication, start_upkeep
 from kafkapy.broker.start import Start
+from kafkapy.broker.tokens import token_cache
 from kafkapy.broker.workers import Threads, Workers, start_workers
 from kafkapy.configs import start_warnings
 from kafkapy.configs.config import BrokerConfig
@@ -224,7 +225,8 @@ class BrokerCore(BrokerParts):
         start = Start(config, self._machine, self.metadata, self._cluster_store, self._started)
         workers = start_workers(start)
         self._offer_workers(workers)
-        self.server = listen(start, workers)
+        tokens = token_cache(start, workers)
+        self.server = listen(start, workers, tokens)
         security = link_security(config)
         self.metrics = await _bind_metrics(start)
         policies = await workers.threads.blocking(Policies.load, config.originals)
@@ -251,7 +253,9 @@ class BrokerCore(BrokerParts):
         self.metadata.follow(quotas.follow)
         self._started.callback(quotas.close)
         dispatcher = Dispatcher(self)
-        administration = make_administration(start, data, member, dispatcher, policies, self.authorizer)
+        administration = make_administration(
+            start, data, member, dispatcher, policies, self.authorizer, tokens
+        )
         self.loopback, self.inter_broker = administration.loopback, administration.inter_broker
         self.admin, self.automatic_topics = administration.admin, administration.automatic_topics
         self.producer_ids = self.admin.producer_ids

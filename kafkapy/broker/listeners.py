@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from typing import TYPE_CHECKING
 
 from kafkapy.broker.start import Start
 from kafkapy.broker.workers import Workers
@@ -14,8 +15,11 @@ from kafkapy.metadata.znodes import Endpoint
 from kafkapy.network.entrance import Entrance, OpenEntrance
 from kafkapy.network.server import Server
 
+if TYPE_CHECKING:
+    from kafkapy.security.token_cache import TokenCache
 
-def listen(start: Start, workers: Workers) -> Server:
+
+def listen(start: Start, workers: Workers, tokens: TokenCache | None) -> Server:
     """Bind the listeners.
 
     Clients queue until the server accepts them. A port in use is the most common mistake, and is found before
@@ -29,12 +33,12 @@ def listen(start: Start, workers: Workers) -> Server:
     loop = asyncio.get_running_loop()
     server = machine.server(config, loop, workers.validation, workers.cold_reads, workers.handshakes)
     start.started.callback(server.close)
-    server.bind((listener, _entrance(listener, start, workers)) for listener in config.listeners)
+    server.bind((listener, _entrance(listener, start, workers, tokens)) for listener in config.listeners)
     config.on_change(server.configure)
     return server
 
 
-def _entrance(listener: Listener, start: Start, workers: Workers) -> Entrance:
+def _entrance(listener: Listener, start: Start, workers: Workers, tokens: TokenCache | None) -> Entrance:
     """How clients come in by a listener; raises ConfigError."""
     if listener.protocol is SecurityProtocol.PLAINTEXT:
         return OpenEntrance()
@@ -45,7 +49,9 @@ def _entrance(listener: Listener, start: Start, workers: Workers) -> Entrance:
 
     metadata = start.metadata
     parts = LoginParts(
-        lambda mechanism, user: credentials_of(metadata.image, user).get(mechanism), workers.threads.costly
+        lambda mechanism, user: credentials_of(metadata.image, user).get(mechanism),
+        workers.threads.costly,
+        tokens,
     )
     entrance = SecureEntrance(listener, start.config, parts, start.machine.clock)
     start.config.on_change(entrance.follow)

@@ -151,7 +151,6 @@ NO_EFFECT: Final = (
     "metrics.sample.window.ms",
     "telemetry.max.bytes",
     # Inert without the features they belong to, as in Kafka.
-    "delegation.token.*",
     "group.share.max.groups",
     "log.local.*",
     "log.message.format.version",

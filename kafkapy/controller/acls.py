@@ -8,7 +8,6 @@ Source: Kafka's AclControlManager, AclAuthorizer.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -16,14 +15,8 @@ from typing import Final, TypeAlias
 
 from kafkapy.metadata.change_notices import ChangeNotices
 from kafkapy.metadata.image import NO_NODE, AclNode
-from kafkapy.metadata.store import (
-    Create,
-    Delete,
-    MetadataStore,
-    NodeExistsError,
-    OutcomeUnknownError,
-    SetData,
-)
+from kafkapy.metadata.parent_nodes import ParentNodes
+from kafkapy.metadata.store import Create, Delete, MetadataStore, SetData
 from kafkapy.metadata.writer import MAX_BYTES, MetadataWriter
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.security.acls import StandardAuthorizer
@@ -78,11 +71,9 @@ class AclAdmin:
         authorizer: StandardAuthorizer,
     ) -> None:
         self._writer = writer
-        self._store = store
+        self._parents = ParentNodes(store, parent_paths())
         self._notices = notices
         self._authorizer = authorizer
-        self._has_parents = False
-        """Whether the nodes above those of ACLs are known to exist."""
 
     @property
     def patterns(self) -> dict[ResourcePattern, PatternAcls]:
@@ -200,7 +191,7 @@ class AclAdmin:
         """Write and publish the nodes of patterns, in transactions that ZooKeeper takes."""
         if not changed:
             return
-        await self._require_parents()
+        await self._parents.require()
         part: dict[str, tuple[Create | SetData | Delete, ResourcePattern]] = {}
         size = 0
         for pattern, acls in changed.items():
@@ -224,16 +215,6 @@ class AclAdmin:
             else:
                 nodes[operation.path] = AclNode(operation.data, result if isinstance(result, int) else 0)
         self._writer.publish(self._writer.image.with_acls(nodes))
-
-    async def _require_parents(self) -> None:
-        """Create the nodes above those of ACLs, which a new tree does not have."""
-        while not self._has_parents:
-            missing = [Create(path) for path in parent_paths() if await self._store.exists(path) is None]
-            # Another broker has created one of them; or the connection was lost: the tree says what is there.
-            with contextlib.suppress(NodeExistsError, OutcomeUnknownError):
-                if missing:
-                    await self._store.multi(missing)
-                self._has_parents = True
 
 
 def why_refused(acl: Acl) -> str | None:

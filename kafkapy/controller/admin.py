@@ -74,8 +74,10 @@ if TYPE_CHECKING:
     from kafkapy.controller.acls import AclAdmin
     from kafkapy.controller.channels import OwnBroker
     from kafkapy.controller.controller import Controller
+    from kafkapy.controller.delegation_tokens import DelegationTokenAdmin
     from kafkapy.controller.user_credentials import UserCredentialAdmin
     from kafkapy.security.acls.authorizer import Authorizer
+    from kafkapy.security.token_cache import TokenCache
 
 logger = logging.getLogger(__name__)
 
@@ -99,11 +101,12 @@ class ClusterAdmin:
         peers: Peers | None = None,
         policies: Policies = NO_POLICIES,
         authorizer: Authorizer | None = None,
+        tokens: TokenCache | None = None,
     ) -> None:
         """In a cluster, a controller needs `own_broker` and `peers`.
 
         `own_broker` is what it asks of this broker, and `peers` reach the others. `policies` and `authorizer`
-        are the operator's.
+        are the operator's; without `tokens` there are no delegation tokens.
         """
         self._store = store
         self._cache = cache
@@ -143,6 +146,14 @@ class ClusterAdmin:
         """Changes ACLs; None if no authorizer uses them."""
         if authorizer is not None:
             self._use_acls(authorizer)
+        self.delegation_tokens: DelegationTokenAdmin | None = None
+        """Changes delegation tokens; None if there are none."""
+        if tokens is not None:
+            from kafkapy.controller.delegation_tokens import DelegationTokenAdmin
+
+            self.delegation_tokens = DelegationTokenAdmin(
+                self._writer, store, self._notices, tokens, config, clock
+            )
         self.producer_ids = ProducerIds(store, node_id)
         cache.follow(self.configs.follow)
 
@@ -221,9 +232,13 @@ class ClusterAdmin:
                     logger.error("not all topics can be completed: %s; the broker tries again", error)
         self._changes.wake()  # something may be left to do, or another broker have become controller
         self._following = asyncio.create_task(self._follow(), name="kafkapy-metadata")
+        if self.delegation_tokens is not None:
+            self.delegation_tokens.start()
 
     async def stop(self) -> None:
         """Stop following the tree."""
+        if self.delegation_tokens is not None:
+            await self.delegation_tokens.stop()
         await self.producer_ids.stop()
         for task in (self._following, self._reporting):
             if task is not None:

@@ -19,6 +19,9 @@ from kafkapy.security.acls.model import CLUSTER_NAME, REFUSALS, Operation, Resou
 
 LAST_VERSION: Final = 1_000
 
+FIRST_VERSION_WITH_OWNER: Final = 3
+"""The first version of CreateDelegationToken that can name another owner (KIP-373)."""
+
 
 class Need(NamedTuple):
     """An operation on a resource."""
@@ -145,6 +148,25 @@ RULES: Final[dict[int, Rule]] = {
     ApiKey.DESCRIBE_LOG_DIRS: Rule(gate=(_cluster(Operation.DESCRIBE),)),
     ApiKey.SASL_AUTHENTICATE: _OPEN,
     ApiKey.CREATE_PARTITIONS: Rule(items=(_topic(Operation.ALTER),)),
+    # A client may create tokens of its own. Whether it may renew one is decided by whom the token names.
+    ApiKey.CREATE_DELEGATION_TOKEN: Rule(
+        items=(
+            Need(
+                ResourceType.USER,
+                Operation.CREATE_TOKENS,
+                first_version=FIRST_VERSION_WITH_OWNER,
+            ),
+        )
+    ),
+    ApiKey.RENEW_DELEGATION_TOKEN: _OPEN,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: _OPEN,
+    # A client sees the tokens that name it. One of the two rights shows others.
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: Rule(
+        items=(
+            Need(ResourceType.DELEGATION_TOKEN, Operation.DESCRIBE),
+            Need(ResourceType.USER, Operation.DESCRIBE_TOKENS),
+        )
+    ),
     ApiKey.DELETE_GROUPS: Rule(items=(_group(Operation.DELETE),)),
     ApiKey.ELECT_LEADERS: Rule(gate=(_cluster(Operation.ALTER),)),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Rule(

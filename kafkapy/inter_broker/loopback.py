@@ -27,6 +27,7 @@ class LoopbackConnection:
     """Stands for the connection of this broker to itself, which is always open."""
 
     is_this_broker: Final = True
+    by_token: Final = False
     login: Final = None
     peer_host: Final = LOOPBACK_HOST
     local_host: Final = LOOPBACK_HOST

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from kafkapy.metadata import znodes
+from kafkapy.metadata.delegation_tokens import DelegationToken, read_tokens
 from kafkapy.metadata.quotas import ClientQuotas, read_quotas
 from kafkapy.metadata.store import MetadataStore, Node, NoNodeError
 from kafkapy.metadata.znodes import DamagedNodeError, Endpoint, ReplicaAssignment
@@ -110,6 +111,8 @@ class MetadataImage:
     client_quotas: ClientQuotas = field(default_factory=ClientQuotas)
     acls: Mapping[str, AclNode] = field(default_factory=dict)
     """The nodes with ACLs, by path (kafkapy/security/acls/nodes.py)."""
+    delegation_tokens: Mapping[str, DelegationToken] = field(default_factory=dict)
+    """The delegation tokens by id, with those that have expired and are not removed yet."""
     settings_versions: Mapping[str, int] = field(default_factory=dict)
     """Versions of the nodes below `/config`, except those of topics, by path."""
     unfinished: frozenset[str] = frozenset()
@@ -205,6 +208,16 @@ class MetadataImage:
                 acls[path] = node
         return replace(self, acls=acls)
 
+    def with_delegation_tokens(self, changed: Mapping[str, DelegationToken | None]) -> MetadataImage:
+        """This image with other delegation tokens; None is one that is gone."""
+        tokens = dict(self.delegation_tokens)
+        for token_id, token in changed.items():
+            if token is None:
+                tokens.pop(token_id, None)
+            else:
+                tokens[token_id] = token
+        return replace(self, delegation_tokens=tokens)
+
     def with_settings_versions(self, changed: Mapping[str, int]) -> MetadataImage:
         """This image with other versions of nodes of settings, or without them (NO_NODE)."""
         versions = {**self.settings_versions, **changed}
@@ -241,7 +254,14 @@ async def read_tree(store: MetadataStore) -> dict[str, Node]:
     for path in (znodes.CLUSTER_ID, znodes.CONTROLLER):
         with contextlib.suppress(NoNodeError):
             tree[path] = await store.get(path)
-    for path in (znodes.BROKER_IDS, znodes.TOPICS, znodes.CONFIG, znodes.DELETE_TOPICS, *ACL_PARENTS):
+    for path in (
+        znodes.BROKER_IDS,
+        znodes.TOPICS,
+        znodes.CONFIG,
+        znodes.DELETE_TOPICS,
+        znodes.DELEGATION_TOKENS,
+        *ACL_PARENTS,
+    ):
         tree |= await store.subtree(path)
     return tree
 
@@ -296,6 +316,7 @@ def read_image(tree: Mapping[str, Node]) -> MetadataImage:
         client_metrics_configs=_read_configs(tree, znodes.CLIENT_METRICS_CONFIGS),
         client_quotas=read_quotas(tree),
         acls={path: read_acls(node) for path, node in tree.items() if holds_acls(path)},
+        delegation_tokens=read_tokens(tree),
         settings_versions={
             path: node.stat.version
             for path, node in tree.items()

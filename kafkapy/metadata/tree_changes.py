@@ -21,6 +21,7 @@ from dataclasses import replace
 from typing import Final
 
 from kafkapy.metadata import quotas, znodes
+from kafkapy.metadata.delegation_tokens import DelegationToken, read_token, token_at
 from kafkapy.metadata.image import (
     ACL_PARENTS,
     NO_NODE,
@@ -71,6 +72,7 @@ _WATCHED: Final = (
     znodes.TOPICS,
     znodes.CONTROLLER,
     znodes.CONFIG,
+    znodes.DELEGATION_TOKENS,
     *ACL_PARENTS,
     *CONTROLLER_REQUESTS,
 )
@@ -83,6 +85,7 @@ _NOT_OF_TOPICS: Final = (
     "client_metrics_configs",
     "client_quotas",
     "acls",
+    "delegation_tokens",
     "settings_versions",
     "unfinished",
 )
@@ -203,6 +206,7 @@ class TreeChanges:
             [name for parent, _, name in (path.rpartition("/") for path in nodes) if parent == znodes.TOPICS]
         )
         acls: dict[str, AclNode | None] = {}
+        tokens: dict[str, DelegationToken | None] = {}
         for path in paths:
             node = nodes.get(path)
             parent, _, name = path.rpartition("/")
@@ -219,12 +223,16 @@ class TreeChanges:
                     image = _with_controller(image, read_controller(node))
                 elif holds_acls(path):
                     acls[path] = None if node is None else read_acls(node)
+                elif (token_id := token_at(path)) is not None:
+                    tokens[token_id] = None if node is None else read_token(token_id, node)
                 else:
                     image = _with_settings(image, path, node)
             except DamagedNodeError as error:
                 logger.error("a change of the metadata is ignored: %s", error)
         if changed := {path: node for path, node in acls.items() if node != image.acls.get(path)}:
             image = image.with_acls(changed)
+        if any(token != image.delegation_tokens.get(token_id) for token_id, token in tokens.items()):
+            image = image.with_delegation_tokens(tokens)
         return topics.put_into(image)
 
     async def _read_topics(self, names: Sequence[str]) -> dict[str, Node]:
@@ -353,7 +361,7 @@ def _node_of_image(path: str) -> str | None:
         return znodes.topic_path(path.removeprefix(f"{znodes.DELETE_TOPICS}/"))
     if path.startswith(f"{znodes.CONFIG}/") and path.count("/") > 2:
         return None if path.startswith(f"{znodes.CONFIG_CHANGES}/") else path
-    return path if holds_acls(path) else None
+    return path if holds_acls(path) or token_at(path) is not None else None
 
 
 _STATE_DEPTH: Final = znodes.partition_state_path("t", 0).count("/")

@@ -29,6 +29,8 @@
     /kafka-acl-extended/prefixed/<Type>/<prefix>   the same, for names that begin so
     /kafka-acl-changes/acl_changes_<n>             notices for brokers of Apache Kafka, and
     /kafka-acl-extended-changes/acl_changes_<n>    those for prefixes
+    /delegation_token/tokens/<id>   see metadata/delegation_tokens.py
+    /delegation_token/token_changes/token_change_<n>   notices for brokers of Apache Kafka
     /consumers/<group>/…            those of consumers of Kafka 0.8 (kafkapy/groups/offsets/zookeeper.py)
 
 Everything is UTF-8 JSON except the controller epoch and offsets. Below `/config`, names of groups,
@@ -77,7 +79,12 @@ EXTENDED_ACLS = "/kafka-acl-extended"
 PREFIXED_ACLS = "/kafka-acl-extended/prefixed"
 ACL_CHANGES = "/kafka-acl-changes"
 EXTENDED_ACL_CHANGES = "/kafka-acl-extended-changes"
-CHANGES = (CONFIG_CHANGES, ACL_CHANGES, EXTENDED_ACL_CHANGES)
+DELEGATION_TOKEN = "/delegation_token"
+DELEGATION_TOKENS = "/delegation_token/tokens"
+DELEGATION_TOKEN_CHANGES = "/delegation_token/token_changes"
+DELEGATION_TOKEN_CHANGE_PREFIX = "/delegation_token/token_changes/token_change_"
+DELEGATION_TOKEN_PARENTS = (DELEGATION_TOKEN, DELEGATION_TOKENS, DELEGATION_TOKEN_CHANGES)
+CHANGES = (CONFIG_CHANGES, ACL_CHANGES, EXTENDED_ACL_CHANGES, DELEGATION_TOKEN_CHANGES)
 """Where notices tell brokers what to read again."""
 
 PLAINTEXT = "PLAINTEXT"

@@ -83,6 +83,7 @@ class Connection:
         "_waits_for_turn",
         "_when_closed",
         "_writing",
+        "by_token",
         "charged",
         "closed",
         "frame_is_kept",
@@ -120,6 +121,8 @@ class Connection:
         self.peer_port = peer_port
         self.principal = ANONYMOUS
         """The identity of the client."""
+        self.by_token = False
+        """Whether it has logged in by a delegation token."""
         self.max_frame_bytes = shared.max_frame_bytes
         """The largest request that it may send now."""
         self.login: Login | None = None

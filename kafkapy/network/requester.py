@@ -37,6 +37,10 @@ class Requester(Protocol):
         """The address by which it came in."""
 
     @property
+    def by_token(self) -> bool:
+        """Whether it has logged in by a delegation token, and may ask nothing about these."""
+
+    @property
     def principal(self) -> str:
         """Its name, after its authentication."""
 

@@ -22,6 +22,8 @@ class Names(NamedTuple):
     group: str
     transactional_id: str
     topic_id: bytes = ZERO_UUID
+    owner: str = "nobody"
+    """The owner of a delegation token."""
 
 
 TOPIC_FIELDS = {"name", "topic", "topic_name", "resource_name"}
@@ -96,6 +98,10 @@ def sample(api_key: int, version: int, names: Names, *, by_id: bool = False, **v
         "transactional_id": names.transactional_id,
         "v3_and_below_transactional_id": names.transactional_id,
         "transactional_ids": [names.transactional_id],
+        "owner_principal_type": "User",
+        "owner_principal_name": names.owner,
+        "owners": None,
+        "renewers": [],
         "topic_names": [] if by_id else [names.topic],
         "subscribed_topic_names": [names.topic],
         "records": batch(b"v"),

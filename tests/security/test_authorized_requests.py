@@ -28,6 +28,7 @@ from tests.handlers.group_client import find_coordinator as find
 from tests.handlers.produce_client import batch, create_topic
 from tests.network.raw_client import RawClient
 from tests.security.test_rights import ADMIN, MALLORY, SETTINGS, become, grant, revoke_all
+from tests.security.token_client import create, describe, renew
 
 T, G, X = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -278,3 +279,35 @@ def test_an_authorizer_that_fails_refuses(tmp_path: Path) -> None:
     ):
         response = client.ask(ListGroupsRequest(), 4)
         assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+# --- delegation tokens ------------------------------------------------------------------------------------
+
+
+def test_a_token_for_another_owner_needs_create_tokens(admin: RawClient, mallory: RawClient) -> None:
+    assert create(mallory).error_code == ErrorCode.NONE
+    refused = create(mallory, owner="carol")
+    assert refused.error_code == ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
+    assert (refused.token_id, refused.hmac, refused.expiry_timestamp_ms) == ("", b"", -1)
+    grant(admin, ResourceType.USER, "User:carol", Operation.CREATE_TOKENS)
+    token = create(mallory, owner="carol")
+    assert (token.error_code, token.principal_name) == (ErrorCode.NONE, "carol")
+    refused = create(mallory, owner="dave")
+    assert refused.error_code == ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
+
+
+def test_tokens_of_others_are_shown_to_those_with_a_right(admin: RawClient, mallory: RawClient) -> None:
+    first, second = create(admin, owner="erin"), create(admin, owner="frank")
+    own = create(mallory)
+
+    def shown() -> set[str]:
+        return {each.token_id for each in describe(mallory).tokens} & {
+            token.token_id for token in (first, second, own)
+        }
+
+    assert shown() == {own.token_id}
+    grant(admin, ResourceType.DELEGATION_TOKEN, first.token_id, Operation.DESCRIBE)
+    assert shown() == {own.token_id, first.token_id}
+    grant(admin, ResourceType.USER, "User:frank", Operation.DESCRIBE_TOKENS)
+    assert shown() == {own.token_id, first.token_id, second.token_id}
+    assert renew(mallory, second.hmac).error_code == ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH

@@ -28,6 +28,8 @@ class Exchange(ABC):
     """The name of the client; None until it has proved it."""
     claimed: str | None = None
     """The name that the client gives, for the log; None if it has not given one yet."""
+    by_token: bool = False
+    """Whether the client logs in by a delegation token, in place of its owner."""
     expires_at_ms: int | None = None
     """When what the client has shown no longer counts, in milliseconds since the epoch; None: never."""
 

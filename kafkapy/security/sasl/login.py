@@ -114,14 +114,12 @@ class SaslLogin:
             answer = await exchange.step(token)
             if exchange.name is None:
                 return SaslAnswer(token=answer)
-            return SaslAnswer(token=answer, lifetime_ms=self._come_in(exchange.name, exchange.expires_at_ms))
+            return SaslAnswer(token=answer, lifetime_ms=self._come_in(exchange.name, exchange))
         except LoginError as error:
             return await self._fail(error.message, exchange.claimed)
 
-    def _come_in(self, name: str, expires_at_ms: int | None) -> int:
+    def _come_in(self, name: str, exchange: Exchange) -> int:
         """The client has proved who it is; return for how many milliseconds that counts.
-
-        `expires_at_ms` is when what it has shown ends, in milliseconds since the epoch.
 
         Raises:
             LoginError: it was somebody else before.
@@ -134,13 +132,13 @@ class SaslLogin:
         assert self._mechanism is not None
         now = self._clock.now_ms()
         lifetime_ms = self._limits.lifetimes_ms[self._mechanism]
-        if expires_at_ms is not None:
-            left_ms = max(expires_at_ms - now, 1)
+        if exchange.expires_at_ms is not None:
+            left_ms = max(exchange.expires_at_ms - now, 1)
             lifetime_ms = min(lifetime_ms, left_ms) if lifetime_ms else left_ms
         self._ends_at_ms = now + lifetime_ms if lifetime_ms else None
         self._exchange = None
         self._is_in = True
-        connection.principal = principal
+        connection.principal, connection.by_token = principal, exchange.by_token
         connection.let_in()
         logger.debug(
             "%s has logged in by %s as %s",

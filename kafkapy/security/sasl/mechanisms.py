@@ -23,6 +23,7 @@ from kafkapy.security.sasl.scram_credential import MECHANISMS
 
 if TYPE_CHECKING:
     from kafkapy.security.sasl.oauthbearer import CheckToken
+    from kafkapy.security.token_cache import TokenCache
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +44,8 @@ class LoginParts(NamedTuple):
     find_credential: Find
     in_thread: Callable[..., Awaitable[Any]]
     """Runs a call that may block in a worker thread."""
+    tokens: TokenCache | None = None
+    """The delegation tokens, by which clients may log in; None if there are none."""
 
 
 def mechanisms_of(
@@ -73,7 +76,7 @@ def _mechanism(
     if name == "PLAIN":
         return PlainMechanism(_password_check(config, settings, module, parts))
     if name in MECHANISMS:
-        return Scram(MECHANISMS[name], parts.find_credential)
+        return Scram(MECHANISMS[name], parts.find_credential, parts.tokens)
     from kafkapy.security.sasl.oauthbearer import OAuthBearer
 
     return OAuthBearer(_token_check(config, settings, module, parts))

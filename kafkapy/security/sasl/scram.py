@@ -1,7 +1,11 @@
 """SASL SCRAM: a client proves that it knows a password, without sending it.
 
 A user without a credential goes through the same steps, with a salt that is always the same for that name, so
-that nobody learns which users exist. Source: RFC 5802, RFC 7677, Kafka's ScramSaslServer and ScramMessages.
+that nobody learns which users exist.
+
+With the extension `tokenauth=true` the user is the id of a delegation token, and the password is its HMAC in
+base 64. The client comes in as the owner of the token, until this expires. Source: RFC 5802, RFC 7677,
+Kafka's ScramSaslServer and ScramMessages.
 """
 
 from __future__ import annotations
@@ -12,10 +16,13 @@ import hmac
 import re
 import secrets
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kafkapy.security.sasl.exchange import Exchange, LoginError
 from kafkapy.security.sasl.scram_credential import MIN_ITERATIONS, ScramCredential, ScramMechanism
+
+if TYPE_CHECKING:
+    from kafkapy.security.token_cache import TokenCache
 
 _SASL_NAME: Final = r"(?:[^,=\0]|=2C|=3D)+"
 _FIRST: Final = re.compile(
@@ -37,15 +44,16 @@ Find = Callable[[ScramMechanism, str], ScramCredential | None]
 class Scram:
     """SCRAM for one listener."""
 
-    def __init__(self, mechanism: ScramMechanism, find: Find) -> None:
+    def __init__(self, mechanism: ScramMechanism, find: Find, tokens: TokenCache | None = None) -> None:
         self._mechanism = mechanism
         self._find = find
+        self._tokens = tokens
         self._secret = secrets.token_bytes(32)
         """Makes the salts of unknown users."""
 
     def begin(self) -> Exchange:
         """A new attempt to log in."""
-        return _ScramExchange(self._mechanism, self._find, self._unknown)
+        return _ScramExchange(self._mechanism, self._find, self._tokens, self._unknown)
 
     def _unknown(self, name: str) -> ScramCredential:
         """A credential that no password fits."""
@@ -56,10 +64,15 @@ class Scram:
 
 class _ScramExchange(Exchange):
     def __init__(
-        self, mechanism: ScramMechanism, find: Find, unknown: Callable[[str], ScramCredential]
+        self,
+        mechanism: ScramMechanism,
+        find: Find,
+        tokens: TokenCache | None,
+        unknown: Callable[[str], ScramCredential],
     ) -> None:
         self._mechanism = mechanism
         self._find = find
+        self._tokens = tokens
         self._unknown = unknown
         self._credential: ScramCredential | None = None
         """Set by the first message."""
@@ -71,10 +84,11 @@ class _ScramExchange(Exchange):
         if len(token) > _LONGEST:
             raise LoginError
         text = str(token, "utf-8", "replace")
-        answer = self._first(text) if self._credential is None else self._final(text, self._credential)
-        return answer.encode()
+        if self._credential is None:
+            return (await self._first(text)).encode()
+        return self._final(text, self._credential).encode()
 
-    def _first(self, text: str) -> str:
+    async def _first(self, text: str) -> str:
         match = _FIRST.fullmatch(text)
         if match is None:
             raise LoginError
@@ -84,9 +98,11 @@ class _ScramExchange(Exchange):
                 "Authentication failed: Client requested an authorization id that is different from username"
             )
         extensions = dict(each.partition("=")[::2] for each in match["extensions"].split(",") if each)
-        # Tokens have passwords of their own, and there are none.
-        is_token = extensions.get("tokenauth", "").lower() == "true"
-        found = None if is_token else self._find(self._mechanism, name)
+        self.by_token = extensions.get("tokenauth", "").lower() == "true"
+        if not self.by_token:
+            found = self._find(self._mechanism, name)
+        else:
+            found = None if self._tokens is None else await self._tokens.credential(self._mechanism, name)
         self._user = None if found is None else name
         self._credential = credential = found or self._unknown(name)
         self._header, self._first_bare = match["header"], match["bare"]
@@ -114,9 +130,17 @@ class _ScramExchange(Exchange):
         is_right &= header == self._header.encode()
         if not is_right or self._user is None:
             raise LoginError
-        self.name = self._user
+        self.name = self._owner_of_token(self._user) if self.by_token else self._user
         verifier = base64.b64encode(mechanism.hmac(credential.server_key, message)).decode()
         return f"v={verifier}"
+
+    def _owner_of_token(self, token_id: str) -> str:
+        """The name of the owner, who the client is from now on until the token expires."""
+        token = None if self._tokens is None else self._tokens.valid(token_id)
+        if token is None:  # it has been removed since the first message
+            raise LoginError
+        self.expires_at_ms = token.expiry_timestamp
+        return token.owner.partition(":")[2]
 
 
 def _unescaped(name: str) -> str:
