@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kafkapy.metadata import znodes
+from kafkapy.metadata.delegation_tokens import DelegationToken, encode_token, token_path
 from kafkapy.metadata.image import AclNode, MetadataImage
 from kafkapy.metadata.quotas import ClientQuotas, clients_path, quota_path
 from kafkapy.metadata.znodes import PRODUCER_ID_BLOCK_SIZE, LeaderAndIsr, ProducerIdBlock, ReplicaAssignment
@@ -51,6 +52,8 @@ class KnownCluster:
     client_quotas: ClientQuotas = field(default_factory=ClientQuotas)
     acls: dict[str, AclNode] = field(default_factory=dict)
     """The nodes with ACLs, by path."""
+    delegation_tokens: dict[str, DelegationToken] = field(default_factory=dict)
+    """The delegation tokens, by id."""
     next_producer_id: int = 0
     not_carried: list[str] = field(default_factory=list)
     """The losses that this broker cannot avoid, in words."""
@@ -105,6 +108,11 @@ def cluster_nodes(cluster: Cluster, *, epochs_on: int = 0) -> Iterator[tuple[str
             yield path, b""
     for path, node in image.acls.items():
         yield path, node.data
+    if image.delegation_tokens:
+        for path in znodes.DELEGATION_TOKEN_PARENTS:
+            yield path, b""
+    for token_id, token in image.delegation_tokens.items():
+        yield token_path(token_id), encode_token(token)
     yield znodes.CLUSTER_ID, znodes.encode_cluster_id(image.cluster_id)
 
 

@@ -73,6 +73,7 @@ def plan_import(source: Source, known: KnownCluster | None, *, in_place: bool = 
             client_metrics_configs=client_metrics_settings(known.client_metrics_configs, chooser.not_carried),
             client_quotas=known.client_quotas,
             acls=known.acls,
+            delegation_tokens=known.delegation_tokens,
         )
     return ImportPlan(
         Cluster(source.node_id, image, next_producer_id),

@@ -164,6 +164,7 @@ def _known_in_zookeeper(source: Source, address: str) -> KnownCluster:
         configs,
         client_quotas=image.client_quotas,
         acls=dict(image.acls),
+        delegation_tokens=dict(image.delegation_tokens),
         next_producer_id=found.next_producer_id,
         not_carried=found.not_carried,
     )

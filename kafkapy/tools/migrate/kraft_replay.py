@@ -32,6 +32,7 @@ from kafkapy.protocol.types import Uuid, uuid_to_text
 from kafkapy.tools.migrate.acls import acl_nodes
 from kafkapy.tools.migrate.cluster import KnownCluster, KnownPartition, KnownTopic
 from kafkapy.tools.migrate.credentials import credentials_of, with_credentials
+from kafkapy.tools.migrate.delegation_tokens import tokens_of
 from kafkapy.tools.migrate.migration_error import MigrationError
 from kafkapy.tools.migrate.settings import kept_quotas
 
@@ -60,7 +61,7 @@ class _Replay:
         self._next_producer_id = 0
         self._acls: dict[Uuid, AccessControlEntryRecord] = {}
         self._scram: dict[tuple[str, int], UserScramCredentialRecord] = {}
-        self._tokens: set[str] = set()
+        self._tokens: dict[str, DelegationTokenRecord] = {}
         self._quotas: dict[QuotaEntity, dict[str, float]] = {}
         self._features: dict[str, int] = {}
         self._unknown: Counter[int] = Counter()
@@ -114,9 +115,9 @@ class _Replay:
         elif isinstance(message, RemoveUserScramCredentialRecord):
             self._scram.pop((message.name, message.mechanism), None)
         elif isinstance(message, DelegationTokenRecord):
-            self._tokens.add(message.token_id)
+            self._tokens[message.token_id] = message
         elif isinstance(message, RemoveDelegationTokenRecord):
-            self._tokens.discard(message.token_id)
+            self._tokens.pop(message.token_id, None)
 
     def _topic(self, topic_id: Uuid) -> KnownTopic:
         try:
@@ -149,8 +150,8 @@ class _Replay:
         quotas, unknown_quotas = kept_quotas(self._quotas)
         not_carried: list[str] = []
         acls = acl_nodes(self._acls.values(), not_carried)
+        tokens = tokens_of(self._tokens.values(), not_carried)
         counted = {
-            "delegation tokens": len(self._tokens),
             "client quotas of unknown kinds": unknown_quotas,
             "metadata records of unknown types": self._unknown.total(),
         }
@@ -162,6 +163,7 @@ class _Replay:
             self._settings_of(ResourceType.CLIENT_METRICS),
             with_credentials(quotas, credentials_of(self._scram.values())),
             acls,
+            tokens,
             self._next_producer_id,
             not_carried + [f"{count} {what}" for what, count in counted.items() if count],
         )

@@ -46,6 +46,7 @@ from kafkapy.storage.disk.file_names import kraft_snapshot_name
 from kafkapy.tools.migrate.acls import acl_records
 from kafkapy.tools.migrate.cluster import Cluster
 from kafkapy.tools.migrate.credentials import credential_records
+from kafkapy.tools.migrate.delegation_tokens import token_records
 from kafkapy.tools.migrate.kraft_records import (
     KRAFT_VERSION,
     KRAFT_VOTERS,
@@ -149,6 +150,8 @@ def _records(
         yield credential, 0
     for record in acl_records(image.acls):
         yield record, 0
+    for token in token_records(image.delegation_tokens):
+        yield token, 0
     if cluster.next_producer_id:
         yield (
             ProducerIdsRecord(broker_id=node_id, broker_epoch=0, next_producer_id=cluster.next_producer_id),

@@ -40,13 +40,10 @@ _ROOTS: Final = (
     znodes.EXTENDED_ACLS,
     znodes.ACL_CHANGES,
     znodes.EXTENDED_ACL_CHANGES,
+    znodes.DELEGATION_TOKEN,
     znodes.PRODUCER_ID_BLOCK,
 )
 """The paths of a cluster's tree."""
-
-_NOT_CARRIED: Final = {
-    "/delegation_token/tokens": "delegation tokens",
-}
 
 
 class Found(NamedTuple):
@@ -179,10 +176,6 @@ def read_tree(client: Any) -> Found:
         )
     deleted = [name for name in image.topics if znodes.delete_topic_path(name) in tree]
     not_carried = []
-    for root, what in _NOT_CARRIED.items():
-        count = sum(1 for path, _, _ in _subtree(client, root) if path.count("/") > root.count("/"))
-        if count:
-            not_carried.append(f"{what} ({root} in ZooKeeper)")
     values = {entity: quotas(configs) for entity, configs in image.client_quotas.configs.items()}
     credentials = credentials_in(image.client_quotas)
     kept, _ = kept_quotas(values)

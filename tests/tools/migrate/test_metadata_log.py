@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kafkapy.metadata.delegation_tokens import DelegationToken
 from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.messages.metadata_records import (
@@ -26,6 +27,7 @@ from kafkapy.protocol.messages.metadata_records import (
     PartitionRecord,
     ProducerIdsRecord,
     RemoveAccessControlEntryRecord,
+    RemoveDelegationTokenRecord,
     RemoveTopicRecord,
     TopicRecord,
 )
@@ -283,13 +285,39 @@ def test_quotas_and_settings_of_groups_and_client_metrics_are_read(tmp_path: Pat
 
 
 def test_what_this_broker_has_nothing_for_is_counted(tmp_path: Path) -> None:
-    entries = [DelegationTokenRecord(token_id=str(number)) for number in range(3)]
-    unknown = build_batch([Record(timestamp=1, value=bytes([1, 99, 0]))], base_offset=3)
-    (tmp_path / f"{0:020d}.log").write_bytes(log_of(*entries) + unknown)
-    assert read(tmp_path).not_carried == [
-        "3 delegation tokens",
-        "1 metadata records of unknown types",
-    ]
+    unknown = build_batch([Record(timestamp=1, value=bytes([1, 99, 0]))], base_offset=0)
+    (tmp_path / f"{0:020d}.log").write_bytes(unknown)
+    assert read(tmp_path).not_carried == ["1 metadata records of unknown types"]
+
+
+def token(token_id: str, **values: Any) -> DelegationTokenRecord:
+    fields: dict[str, Any] = {"owner": "User:alice", "requester": "User:admin", **values}
+    return DelegationTokenRecord(token_id=token_id, **fields)
+
+
+def test_delegation_tokens_are_those_that_were_not_removed(tmp_path: Path) -> None:
+    (tmp_path / f"{0:020d}.log").write_bytes(
+        log_of(
+            token("first", expiration_timestamp=1),
+            token("second"),
+            token("first", renewers=["User:bob"], issue_timestamp=2, max_timestamp=4, expiration_timestamp=3),
+            RemoveDelegationTokenRecord(token_id="second"),
+            token("third", requester=""),
+        )
+    )
+    known = read(tmp_path)
+    assert known.not_carried == []
+    assert known.delegation_tokens == {
+        "first": DelegationToken("first", "User:alice", "User:admin", ("User:bob",), 2, 4, 3),
+        "third": DelegationToken("third", "User:alice", "User:alice", (), 0, 0, 0),
+    }
+
+
+def test_delegation_tokens_that_cannot_be_kept_are_counted(tmp_path: Path) -> None:
+    (tmp_path / f"{0:020d}.log").write_bytes(log_of(token("a/b"), token("x", owner="alice")))
+    known = read(tmp_path)
+    assert known.delegation_tokens == {}
+    assert known.not_carried == ["2 delegation tokens with malformed ids or principals"]
 
 
 def entry(number: int, name: str = "orders", **values: Any) -> AccessControlEntryRecord:

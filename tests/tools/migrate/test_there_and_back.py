@@ -14,6 +14,7 @@ from kafkapy.configs.kind import ResourceType
 from kafkapy.controller.client_quotas import Alteration, QuotaChange
 from kafkapy.controller.user_credentials import CredentialChange
 from kafkapy.inprocess import Broker
+from kafkapy.metadata.delegation_tokens import DelegationToken
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.security.acls.model import (
     Acl,
@@ -207,6 +208,30 @@ def test_acls_come_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "Not imported" not in run(capsys, "import", tmp_path / "kafka", back)
     with Broker(data_dir=back, config={"authorizer.class.name": STANDARD}) as broker:
         assert broker.call(kept) == set(acls)
+        broker.call(give)  # the nodes above them are there
+
+
+def test_delegation_tokens_come_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    home, back = tmp_path / "home", tmp_path / "back"
+    config = {"delegation.token.secret.key": "secret"}
+
+    async def give(core: BrokerCore) -> DelegationToken:
+        assert core.admin.delegation_tokens is not None
+        return await core.admin.delegation_tokens.create("User:alice", "User:a/ü", ["User:bob"], -1)
+
+    async def renewed(core: BrokerCore, token: DelegationToken) -> DelegationToken | None:
+        tokens = core.admin.delegation_tokens
+        assert tokens is not None
+        found = tokens.cache.find(tokens.cache.hmac_of(token.id))
+        await tokens.renew("User:bob", tokens.cache.hmac_of(token.id), -1)
+        return found
+
+    with Broker(data_dir=home, config=config) as broker:
+        token = broker.call(give)
+    run(capsys, "export", home, tmp_path / "kafka", "--to", "kraft")
+    assert "Not imported" not in run(capsys, "import", tmp_path / "kafka", back)
+    with Broker(data_dir=back, config=config) as broker:
+        assert broker.call(lambda core: renewed(core, token)) == token
         broker.call(give)  # the nodes above them are there
 
 
