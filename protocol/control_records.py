@@ -1,6 +1,8 @@
-"""Control records: the markers that a transaction coordinator writes into partitions.
+"""Control records: what brokers write between the records of clients.
 
-Each is the only record of a batch with the control bit set. Consumers do not return them to applications.
+They are in batches with the control bit set. Consumers do not return them to applications. A marker of a
+transaction coordinator is the only record of its batch. The other types are in KRaft's metadata log and its
+snapshots.
 
 Source: Kafka's `ControlRecordType`, `EndTransactionMarker`; KIP-98.
 """
@@ -19,6 +21,11 @@ class ControlType(IntEnum):
 
     ABORT = 0
     COMMIT = 1
+    LEADER_CHANGE = 2
+    SNAPSHOT_HEADER = 3
+    SNAPSHOT_FOOTER = 4
+    KRAFT_VERSION = 5
+    KRAFT_VOTERS = 6
 
 
 def control_record_key(control_type: ControlType) -> bytes:

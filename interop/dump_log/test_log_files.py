@@ -55,7 +55,7 @@ def appends(seed: int, count: int = 400) -> list[Append]:
         if open_txns and chance.random() < 0.1:
             producer = chance.choice(sorted(open_txns))
             open_txns.discard(producer)
-            kind = chance.choice(list(ControlType))
+            kind = chance.choice([ControlType.ABORT, ControlType.COMMIT])
             marker = Record(timestamp=clock, key=control_record_key(kind), value=end_txn_marker_value(1))
             batch = build_batch(
                 [marker], producer_id=producer, producer_epoch=0, transactional=True, control=True

@@ -11,15 +11,12 @@ from collections.abc import Iterator
 from kafkapy.metadata import znodes
 from kafkapy.metadata.sqlite_tree import WAL_SUFFIX, DamagedTreeError, SqliteTree
 from kafkapy.metadata.store import MetadataStoreError
-from kafkapy.protocol.errors import DecodeError
-from kafkapy.protocol.records import crc_is_valid, decode_records, read_header
+from kafkapy.protocol.records import Record
 from kafkapy.storage.disk.directory_names import METADATA_FILE
 from kafkapy.storage.disk.file_names import BOOTSTRAP_SNAPSHOT, QUORUM_STATE, parse_kraft_snapshot_name
-from kafkapy.storage.log.batches import BadBatchError, iter_batches
+from kafkapy.storage.offline.metadata_snapshot import read_snapshot
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
 from kafkapy.tools.check.finding import Finding, Severity
-
-_SNAPSHOT_FOOTER = 4
 
 
 def check_kraft_files(files: ReadOnlyFiles, directory: str) -> Iterator[Finding]:
@@ -32,7 +29,7 @@ def check_kraft_files(files: ReadOnlyFiles, directory: str) -> Iterator[Finding]
         try:
             snapshot = parse_kraft_snapshot_name(entry.name)
             if entry.name == BOOTSTRAP_SNAPSHOT or (snapshot is not None and snapshot.is_complete):
-                position, wrong = _check_snapshot(files, entry.path)
+                position, wrong = read_snapshot(files, entry.path, _checked)
                 if wrong is not None:
                     remedy = "Apache Kafka does not start with it: restore it, or remove it if one is older."
                     yield Finding(Severity.DAMAGED, entry.path, wrong, remedy, position)
@@ -47,26 +44,8 @@ def check_kraft_files(files: ReadOnlyFiles, directory: str) -> Iterator[Finding]
             continue
 
 
-def _check_snapshot(files: ReadOnlyFiles, path: str) -> tuple[int, str | None]:
-    """Return the position of the last batch read and what is wrong there, or None."""
-    file = files.open(path)
-    position, last_type = 0, None
-    try:
-        for position, batch in iter_batches(files, file, 0, files.size_of(file)):
-            header = read_header(batch)
-            if not crc_is_valid(batch, 0, header):
-                return position, "the CRC is wrong"
-            last_type = None
-            for record in decode_records(batch, 0, header):
-                if header.is_control and record.key is not None:
-                    last_type = int.from_bytes(record.key[2:4], "big")
-    except BadBatchError as error:
-        return error.position, error.reason
-    except DecodeError as error:
-        return position, str(error)
-    finally:
-        file.release()
-    return position, None if last_type == _SNAPSHOT_FOOTER else "its footer is missing"
+def _checked(record: Record) -> None:
+    """Do nothing: the record could be read."""
 
 
 def check_metadata_file(directory: str) -> tuple[str | None, list[Finding]]:

@@ -23,11 +23,11 @@ from kafkapy.tools.dump_log.fact import Values
 from kafkapy.tools.dump_log.message_json import message_json
 
 _KRAFT: dict[int, tuple[str, type[TopMessage]]] = {
-    2: ("LeaderChange", LeaderChangeMessage),
-    3: ("SnapshotHeader", SnapshotHeaderRecord),
-    4: ("SnapshotFooter", SnapshotFooterRecord),
-    5: ("KRaftVersion", KRaftVersionRecord),
-    6: ("KRaftVoters", VotersRecord),
+    ControlType.LEADER_CHANGE: ("LeaderChange", LeaderChangeMessage),
+    ControlType.SNAPSHOT_HEADER: ("SnapshotHeader", SnapshotHeaderRecord),
+    ControlType.SNAPSHOT_FOOTER: ("SnapshotFooter", SnapshotFooterRecord),
+    ControlType.KRAFT_VERSION: ("KRaftVersion", KRaftVersionRecord),
+    ControlType.KRAFT_VOTERS: ("KRaftVoters", VotersRecord),
 }
 """The name that is printed and the class of the message, by type."""
 

@@ -21,11 +21,9 @@ is written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from kafkapy.protocol.control_records import parse_control_record_key
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.messages.metadata_records import (
@@ -33,7 +31,7 @@ from kafkapy.protocol.messages.metadata_records import (
     BeginTransactionRecord,
     EndTransactionRecord,
 )
-from kafkapy.protocol.records import Record, crc_is_valid, decode_records, read_header
+from kafkapy.protocol.records import Record, decode_records, read_header
 from kafkapy.storage.damage.damage import DamagedRange, good_runs
 from kafkapy.storage.damage.survey import survey
 from kafkapy.storage.disk.file_names import (
@@ -44,8 +42,9 @@ from kafkapy.storage.disk.file_names import (
 )
 from kafkapy.storage.disk.files import File
 from kafkapy.storage.log.batches import BadBatchError, iter_batches
+from kafkapy.storage.offline.metadata_snapshot import read_snapshot
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
-from kafkapy.tools.migrate.kraft_records import SNAPSHOT_FOOTER, decode_metadata_record
+from kafkapy.tools.migrate.kraft_records import decode_metadata_record
 from kafkapy.tools.migrate.migration_error import MigrationError
 
 _REMEDY = (
@@ -117,9 +116,9 @@ class _Reader:
 
     def _read_newest_snapshot(self) -> bool:
         for snapshot, name in reversed(self._snapshots):
-            found = _read_snapshot(self._files, f"{self._directory}/{name}")
-            if found is not None:
-                self._records, self._position = found, snapshot.end_offset
+            records: list[Record] = []
+            if read_snapshot(self._files, f"{self._directory}/{name}", records.append).wrong is None:
+                self._records, self._position = records, snapshot.end_offset
                 return True
         return False
 
@@ -189,33 +188,6 @@ class _Reader:
 
     def _refusal(self, what: str) -> MigrationError:
         return MigrationError(f"{self._directory} {what}. {_REMEDY.format('it')}")
-
-
-def _read_snapshot(files: ReadOnlyFiles, path: str) -> list[Record] | None:
-    """Return the records of a snapshot; None if it is not complete."""
-    records: list[Record] = []
-    for is_control, record in _records_of(files, path):
-        if not is_control:
-            records.append(record)
-        elif parse_control_record_key(record.key) == SNAPSHOT_FOOTER:
-            return records
-    return None
-
-
-def _records_of(files: ReadOnlyFiles, path: str) -> Iterator[tuple[bool, Record]]:
-    """Yield the records of a snapshot up to its first bad batch; True marks a control record."""
-    file = files.open(path)
-    try:
-        for _, batch in iter_batches(files, file, 0, files.size_of(file)):
-            header = read_header(batch)
-            if not crc_is_valid(batch, 0, header):
-                return
-            for record in decode_records(batch, 0, header):
-                yield header.is_control, record
-    except (BadBatchError, DecodeError):
-        return
-    finally:
-        file.release()
 
 
 def _in_force(records: list[Record]) -> list[TopMessage | int]:

@@ -18,7 +18,6 @@ Source: AbstractApiMessageSerde, MetadataRecordSerde, ControlRecordType; KIP-630
 from __future__ import annotations
 
 import inspect
-import struct
 from functools import cache
 from typing import Final
 
@@ -29,12 +28,6 @@ from kafkapy.protocol.messages import metadata_records
 from kafkapy.protocol.primitives import encode_uvarint, read_uvarint
 
 _FRAME_VERSION: Final = 1
-_CONTROL_KEY: Final = struct.Struct(">hh")
-
-SNAPSHOT_HEADER: Final = 3
-SNAPSHOT_FOOTER: Final = 4
-KRAFT_VERSION: Final = 5
-KRAFT_VOTERS: Final = 6
 
 
 def encode_metadata_record(message: TopMessage, version: int) -> bytes:
@@ -64,10 +57,6 @@ def decode_metadata_record(value: bytes | None) -> TopMessage | int:
     if message_class is None:
         return key
     return decode_from(message_class, value, at, version)[0]
-
-
-def control_key(control_type: int) -> bytes:
-    return _CONTROL_KEY.pack(0, control_type)
 
 
 @cache

@@ -21,6 +21,7 @@ from kafkapy.configs.kind import ResourceType
 from kafkapy.configs.quotas import quotas
 from kafkapy.metadata.image import NO_LEADER
 from kafkapy.protocol.codec import encode
+from kafkapy.protocol.control_records import ControlType, control_record_key
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.messages.control_records import (
     Endpoint,
@@ -47,14 +48,7 @@ from kafkapy.tools.migrate.acls import acl_records
 from kafkapy.tools.migrate.cluster import Cluster
 from kafkapy.tools.migrate.credentials import credential_records
 from kafkapy.tools.migrate.delegation_tokens import token_records
-from kafkapy.tools.migrate.kraft_records import (
-    KRAFT_VERSION,
-    KRAFT_VOTERS,
-    SNAPSHOT_FOOTER,
-    SNAPSHOT_HEADER,
-    control_key,
-    encode_metadata_record,
-)
+from kafkapy.tools.migrate.kraft_records import encode_metadata_record
 
 METADATA_VERSION: Final = 21
 """3.9-IV0; its PartitionRecord has version 1."""
@@ -87,11 +81,11 @@ def snapshot(
         part = records[start : start + _RECORDS_PER_BATCH]
         out += build_batch(part, base_offset=offset, leader_epoch=_EPOCH)
         offset += len(part)
-    out += _control_batch(offset, now, [(SNAPSHOT_FOOTER, SnapshotFooterRecord())])
+    out += _control_batch(offset, now, [(ControlType.SNAPSHOT_FOOTER, SnapshotFooterRecord())])
     return kraft_snapshot_name(len(records), _EPOCH), bytes(out)
 
 
-def _head(node_id: int, voter_directory: Uuid, now: int) -> list[tuple[int, TopMessage]]:
+def _head(node_id: int, voter_directory: Uuid, now: int) -> list[tuple[ControlType, TopMessage]]:
     voter = VotersRecordVoter(
         voter_id=node_id,
         voter_directory_id=voter_directory,
@@ -100,14 +94,14 @@ def _head(node_id: int, voter_directory: Uuid, now: int) -> list[tuple[int, TopM
         kraft_version_feature=KRaftVersionFeature(min_supported_version=0, max_supported_version=1),
     )
     return [
-        (SNAPSHOT_HEADER, SnapshotHeaderRecord(last_contained_log_timestamp=now)),
-        (KRAFT_VERSION, KRaftVersionRecord(kraft_version=1)),
-        (KRAFT_VOTERS, VotersRecord(voters=[voter])),
+        (ControlType.SNAPSHOT_HEADER, SnapshotHeaderRecord(last_contained_log_timestamp=now)),
+        (ControlType.KRAFT_VERSION, KRaftVersionRecord(kraft_version=1)),
+        (ControlType.KRAFT_VOTERS, VotersRecord(voters=[voter])),
     ]
 
 
-def _control_batch(base_offset: int, now: int, messages: list[tuple[int, TopMessage]]) -> bytearray:
-    records = [Record(-1, now, control_key(kind), encode(message, 0)) for kind, message in messages]
+def _control_batch(base_offset: int, now: int, messages: list[tuple[ControlType, TopMessage]]) -> bytearray:
+    records = [Record(-1, now, control_record_key(kind), encode(message, 0)) for kind, message in messages]
     return build_batch(records, base_offset=base_offset, leader_epoch=_EPOCH, control=True)
 
 
