@@ -168,9 +168,15 @@ def random_value(chance: random.Random, limit: int) -> bytes:
     return (chance.randbytes(size // 2 + 1) + bytes(size))[:size]
 
 
-def create_topic(servers: str, topic: str, partitions: int, config: dict[str, str]) -> None:
-    """Create a topic, unless it exists."""
-    admin = AdminClient({"bootstrap.servers": servers, **RECONNECT})
+def create_topic(
+    servers: str,
+    topic: str,
+    partitions: int,
+    config: dict[str, str],
+    more: Mapping[str, Any] | None = None,
+) -> None:
+    """Create a topic, unless it exists; `more` are settings of the client."""
+    admin = AdminClient({"bootstrap.servers": servers, **RECONNECT, **(more or {})})
     new = NewTopic(topic, partitions, 1, config=config)
     future = admin.create_topics([new], request_timeout=DEADLINE)[topic]
     try:
@@ -181,9 +187,17 @@ def create_topic(servers: str, topic: str, partitions: int, config: dict[str, st
 
 
 def read_pass(
-    servers: str, reader: str, starts: dict[Partition, int], history: History, *, committed: bool = False
+    servers: str,
+    reader: str,
+    starts: dict[Partition, int],
+    history: History,
+    *,
+    committed: bool = False,
+    more: Mapping[str, Any] | None = None,
 ) -> dict[Partition, int]:
     """Read each partition from its start offset to its end as of now; the ends.
+
+    `more` are settings of the client.
 
     Raises:
         LoadError: the broker does not give what lies below the end.
@@ -199,6 +213,7 @@ def read_pass(
             "isolation.level": "read_committed" if committed else "read_uncommitted",
             "fetch.wait.max.ms": 10,
             **RECONNECT,
+            **(more or {}),
         }
     )
     try:
@@ -257,11 +272,20 @@ def _messages(consumer: Consumer, left: set[Partition], ends: dict[Partition, in
 class Committer:
     """Commits offsets of a group that nobody joins, and fetches them."""
 
-    def __init__(self, group: str, servers: str, history: History) -> None:
+    def __init__(
+        self, group: str, servers: str, history: History, more: Mapping[str, Any] | None = None
+    ) -> None:
+        """`more` are settings of the client."""
         self._group = group
         self._history = history
         self._consumer = Consumer(
-            {"bootstrap.servers": servers, "group.id": group, "enable.auto.commit": False, **RECONNECT}
+            {
+                "bootstrap.servers": servers,
+                "group.id": group,
+                "enable.auto.commit": False,
+                **RECONNECT,
+                **(more or {}),
+            }
         )
 
     def commit(self, partition: Partition, offset: int) -> None:
