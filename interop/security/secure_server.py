@@ -17,6 +17,8 @@ from confluent_kafka.admin import (
 
 from interop.support.kafka_jars import TOOL_FLAGS
 from interop.support.kafka_process import KafkaProcess
+from kafkapy.configs.security_protocol import SecurityProtocol
+from tests.network.raw_client import RawClient
 from tests.ports import free_ports
 from tests.security.certificates import Certificates
 from tests.security.issuer import AUDIENCE, Issuer
@@ -57,6 +59,7 @@ class SecureServer:
             "listeners": ",".join(listed),
             "advertised.listeners": ",".join(listed[:-1]),
             "listener.security.protocol.map": ",".join([*protocols, "CONTROLLER:PLAINTEXT"]),
+            "delegation.token.secret.key": "the key of the tokens",
             "controller.quorum.voters": f"1@{addresses['CONTROLLER']}",
         }
         kafka = KafkaProcess(
@@ -64,6 +67,10 @@ class SecureServer:
         )
         kafka.bootstrap_servers = addresses["PLAINTEXT"]
         self.process = kafka if apache_kafka else FromFile(folder, kafka.properties, addresses["PLAINTEXT"])
+
+    def connect(self, protocol: SecurityProtocol) -> RawClient:
+        """A connection to a listener without encryption."""
+        return RawClient(self.addresses[protocol])
 
     def make_users(self) -> None:
         """Let the user of SCRAM come in."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from typing import Any
+from typing import Any, Protocol
 
 from kafkapy.configs.security_protocol import SecurityProtocol
 from kafkapy.protocol.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
@@ -17,13 +17,20 @@ from kafkapy.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kafkapy.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kafkapy.security.sasl.scram_credential import ScramMechanism
 from tests.network.raw_client import RawClient
-from tests.security.listeners import PLAIN_USERS, Listeners
+from tests.security.listeners import PLAIN_USERS
 from tests.security.scram_client import ScramClient
 
 DAY_MS = 24 * 60 * 60 * 1000
 
 
-def with_password(listeners: Listeners, user: str) -> RawClient:
+class Server(Protocol):
+    """Has a listener of each security protocol."""
+
+    def connect(self, protocol: SecurityProtocol) -> RawClient:
+        """A connection to a listener."""
+
+
+def with_password(listeners: Server, user: str) -> RawClient:
     """A client that has logged in by PLAIN."""
     client = listeners.connect(SecurityProtocol.SASL_PLAINTEXT)
     client.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
