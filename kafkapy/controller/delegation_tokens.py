@@ -28,7 +28,7 @@ from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import random_uuid, uuid_to_text
 from kafkapy.security.token_cache import TokenCache
 
-MAX_TOKENS: Final = 20_000
+MAX_TOKENS: Final = 10_000
 """The most tokens of a cluster. Apache Kafka has no such limit."""
 
 MAX_TEXT: Final = 4_000

@@ -88,9 +88,10 @@ class TokenCache:
         before, after = old.delegation_tokens, image.delegation_tokens
         if before is after:
             return
-        for token_id in after.keys() - before.keys():
+        # Most changes are of one token: no copy of all ids is made.
+        for token_id in [each for each in after if each not in before]:
             self._ids[self.hmac_of(token_id)] = token_id
-        for token_id in before.keys() - after.keys():
+        for token_id in [each for each in before if each not in after]:
             del self._ids[self.hmac_of(token_id)]
             for mechanism in ScramMechanism:
                 self._credentials.pop((mechanism, token_id), None)

@@ -38,7 +38,7 @@ from tests.handlers.produce_client import create_topic
 from tests.network.raw_client import RawClient
 from tests.security.sample_requests import Names, codes, sample
 
-ADMIN, MALLORY = "User:admin", "User:mallory"
+ADMIN, ALICE, MALLORY = "User:admin", "User:alice", "User:mallory"
 
 SETTINGS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

@@ -139,11 +139,12 @@ def _login(values: Mapping[str, str]) -> tuple[str, str]:
             options = parse_jaas(line).options
         except JaasError as error:
             raise UserError(f"sasl.jaas.config: {error}") from None
-        if options.get("tokenauth", "false").lower() == "true":
-            raise UserError(
-                "sasl.jaas.config: tokenauth=true is not supported by kafka-python; log in as a user"
-            )
         user, password = options.get("username"), options.get("password")
+        if user and options.get("tokenauth", "false").lower() == "true":
+            from kafkapy.commands.connection.token_login import TokenId, teach_token_logins
+
+            teach_token_logins()
+            user = TokenId(user)
     else:
         user, password = values.get("sasl.username"), values.get("sasl.password")
         if user is not None and password is None:
