@@ -145,6 +145,9 @@ def main() -> None:
     type=click.Path(path_type=Path),
     help="Read settings from a server.properties.",
 )
+@click.option(
+    "--container", is_flag=True, help="Read settings from variables KAFKA_*, as images of Kafka have them."
+)
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Set one of Kafka's settings.")
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
 @click.option("--log-format", type=click.Choice(FORMATS), default="text", show_default=True)
@@ -152,6 +155,7 @@ def serve(
     data: str | None,
     listen: str | None,
     config_file: Path | None,
+    container: bool,
     settings: tuple[str, ...],
     log_level: str,
     log_format: str,
@@ -175,7 +179,12 @@ def serve(
 
     try:
         overrides = _overrides(data, listen, settings)
-        config = BrokerConfig.from_properties(config_file, overrides)
+        source: Path | dict[str, str] | None = config_file
+        if container:
+            from kafkapy.configs.container import container_properties
+
+            source = container_properties(os.environ, config_file)
+        config = BrokerConfig.from_properties(source, overrides)
     except ConfigError as error:
         fail(str(error), 2)
     _raise_open_files_limit()

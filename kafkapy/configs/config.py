@@ -196,12 +196,7 @@ class BrokerConfig(Mapping[str, Any]):
         for name in overrides or ():
             _check_spelling(name)
         if isinstance(source, Path):
-            try:
-                source = read_properties(source)
-            except OSError as error:
-                raise ConfigError(f"cannot read {error.filename}: {error.strerror}") from None
-            except ValueError as error:
-                raise ConfigError(f"cannot read {source}: {error}") from None
+            source = given_properties(source)
         return cls({**(source or {}), **(overrides or {})}, clustered=clustered)
 
     def __getitem__(self, name: str) -> Any:
@@ -427,6 +422,20 @@ class BrokerConfig(Mapping[str, Any]):
         names = (name, *(other for other, _ in FALLBACKS.get(name, ())))
         written = next((each for each in names if each in self._dynamic or each in self.originals), name)
         return ConfigError(f"{written}={self.text(written)}: {reason}")
+
+
+def given_properties(path: Path) -> dict[str, str]:
+    """The properties of a file that the operator has named.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    try:
+        return read_properties(path)
+    except OSError as error:
+        raise ConfigError(f"cannot read {error.filename}: {error.strerror}") from None
+    except ValueError as error:
+        raise ConfigError(f"cannot read {path}: {error}") from None
 
 
 def _check_spelling(name: str) -> None:

@@ -20,7 +20,7 @@ from kafkapy.configs.keys import ConfigError
 from kafkapy.configs.security_protocol import SecurityProtocol
 
 _ADDRESS: Final = r"(?:\[([0-9A-Fa-f:.%]+)\]|([^\[\]:/\s]*)):([0-9]{1,5})"
-_URI: Final = re.compile(rf"([A-Za-z0-9_]+)://{_ADDRESS}")
+_URI: Final = re.compile(rf"([^\s:/,=]+)://{_ADDRESS}")
 WILDCARDS: Final = ("0.0.0.0", "::")
 
 
