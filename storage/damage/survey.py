@@ -54,8 +54,13 @@ class Survey(NamedTuple):
     leader_epoch: int
     """The leader epoch of the last good batch."""
     damage: list[DamagedRange]
-    reason: str
-    """The fault of the first bad batch; empty if there is none."""
+    reasons: list[str]
+    """The fault of the first bad batch of each damaged range."""
+
+    @property
+    def reason(self) -> str:
+        """The fault of the first bad batch, and its position; empty if there is none."""
+        return f"{self.reasons[0]} at byte {self.damage[0].position}" if self.damage else ""
 
 
 class _Batch(NamedTuple):
@@ -121,7 +126,7 @@ def _survey(
 ) -> Survey:
     bad_from: int | None = None
     damage: list[DamagedRange] = []
-    reason = ""
+    reasons: list[str] = []
     position, size = start, end.position
     batch = batches.at(position)
     while position < size:
@@ -141,9 +146,9 @@ def _survey(
             if enough <= 0:
                 break
             continue
-        reason = reason or f"{why} at byte {position}"
         if bad_from is None:
             bad_from = position
+            reasons.append(why)
         if batch is not None:
             position, batch = batch.end, following
         else:
@@ -153,7 +158,7 @@ def _survey(
         end_offset = max(end.offset, expected)
         damage.append(DamagedRange(bad_from, size, expected, end_offset))
         expected = end_offset
-    return Survey(min(position, size), expected, leader_epoch, damage, reason)
+    return Survey(min(position, size), expected, leader_epoch, damage, reasons)
 
 
 def _misfit(batch: _Batch, expected: int, leader_epoch: int, following: _Batch | None, end: _End) -> str:

@@ -22,13 +22,12 @@ from kafkapy.protocol.records import (
     TRANSACTIONAL,
     BatchHeader,
     decode_records,
-    read_header,
 )
 from kafkapy.storage.damage.damage import DamagedRange, good_runs
 from kafkapy.storage.damage.survey import survey
 from kafkapy.storage.disk.files import File, FileSystem
 from kafkapy.storage.log.batch_walk import has_old_crc, walk
-from kafkapy.storage.log.batches import BadBatchError, is_unfinished, iter_batches, reason_against
+from kafkapy.storage.log.batches import BadBatchError, is_unfinished, iter_batches
 from kafkapy.storage.log.markers import read_marker
 from kafkapy.storage.log.txn_index import AbortedTxn
 from kafkapy.tools.check.index_check import OffsetIndexCheck, TimeIndexCheck
@@ -87,7 +86,7 @@ class SegmentCheck:
         if wrong is not None and self._state.legacy is None:
             self._survey(wrong, size, following)
         elif wrong is not None:
-            self._lose([self._rest(wrong, size)], wrong, size)
+            self._lose(self._rest(wrong, size), wrong.reason, size)
         return self.report
 
     def _expected(self) -> int:
@@ -122,12 +121,15 @@ class SegmentCheck:
             end_is_known=following is not None,
         )
         damage = found.damage or [self._rest(wrong, size)]
+        reasons = found.reasons or [wrong.reason]
         first = damage[0].position
         if first <= before.position:
             state.next_offset, state.epoch = before.expected, before.epoch
         self.report.gaps = [gap for gap in self.report.gaps if gap.position < first]
         self.report.epochs = [each for each in self.report.epochs if each.position < first]
-        self._lose(damage, wrong, size)
+        for lost, reason in zip(damage, reasons, strict=True):
+            holds_wrong = lost.position <= wrong.position < lost.end_position
+            self._lose(lost, wrong.reason if holds_wrong else reason, size)
         for start, end in good_runs(damage, max(first, before.position), size):
             lost = [each for each in damage if each.end_position <= start]
             if lost:
@@ -135,35 +137,17 @@ class SegmentCheck:
             another = self._pass(start, end)
             if another is not None:
                 # The survey accepts the batch, but no broker would write it.
-                self._lose([self._rest(another, end)], another, size)
+                self._lose(self._rest(another, end), another.reason, size)
         state.next_offset = max(state.next_offset or 0, damage[-1].end_offset)
         state.open_transactions.clear()
 
-    def _lose(self, damage: list[DamagedRange], wrong: BadBatchError, size: int) -> None:
-        for lost in damage:
-            reason = wrong.reason
-            if not lost.position <= wrong.position < lost.end_position:
-                reason = self._reason_at(lost)
-            at_end = lost.end_position >= size
-            torn = at_end and is_unfinished(self._files, self._file, lost.position, size)
-            self.report.bad.append(BadPlace(lost, reason, at_end=at_end, torn=torn))
-            self._offset_index.hole(lost.position, lost.end_position)
-            self._time_index.bad_batch()
-            self._progress(lost.end_position - lost.position)
-
-    def _reason_at(self, lost: DamagedRange) -> str:
-        batch = self._files.read_at(self._file, lost.end_position - lost.position, lost.position)
-        try:
-            header = read_header(batch)
-        except DecodeError as error:
-            return str(error)
-        if header.magic != MAGIC:
-            return f"no batch header (magic {header.magic})"
-        reason = reason_against(header, batch, lost.first_offset, self._base_offset)
-        return (
-            reason
-            or f"offset {header.base_offset} and leader epoch {header.partition_leader_epoch} do not fit"
-        )
+    def _lose(self, lost: DamagedRange, reason: str, size: int) -> None:
+        at_end = lost.end_position >= size
+        torn = at_end and is_unfinished(self._files, self._file, lost.position, size)
+        self.report.bad.append(BadPlace(lost, reason, at_end=at_end, torn=torn))
+        self._offset_index.hole(lost.position, lost.end_position)
+        self._time_index.bad_batch()
+        self._progress(lost.end_position - lost.position)
 
     # --- one batch ------------------------------------------------------------------------------------------
 
