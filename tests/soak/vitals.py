@@ -25,12 +25,14 @@ class Holdings(NamedTuple):
     descriptors: int
     """Without those of its logs, and of connections that clients have not closed."""
     log_files: int
-    deleted_files: int
+    deleted_files: tuple[str, ...]
+    """Those that are still open."""
 
     @classmethod
     def of(cls, broker: SecureBroker) -> Self:
         """Read them from /proc (proc(5))."""
-        others = logs = deleted = 0
+        others = logs = 0
+        deleted = []
         for entry in os.scandir(f"/proc/{broker.pid}/fd"):
             try:
                 path = os.readlink(entry.path)
@@ -38,10 +40,11 @@ class Holdings(NamedTuple):
                 continue
             logs += path.startswith(str(broker.data))
             others += not path.startswith(str(broker.data))
-            deleted += path.endswith(" (deleted)")
+            if path.endswith(" (deleted)"):
+                deleted.append(path)
         connections = psutil.Process(broker.pid).net_connections("tcp")
         others -= sum(each.status == psutil.CONN_ESTABLISHED for each in connections)
-        return cls(broker.tasks(), len(os.listdir(f"/proc/{broker.pid}/task")), others, logs, deleted)
+        return cls(broker.tasks(), len(os.listdir(f"/proc/{broker.pid}/task")), others, logs, tuple(deleted))
 
 
 class Memory:
