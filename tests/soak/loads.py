@@ -257,7 +257,6 @@ class Transactions(Load):
         self._producer.begin_transaction()
         for _ in range(5):
             self._producer.produce(BULK, b"in a transaction")
-        # An abort that overtakes the first records may be one of a transaction that the broker does not know yet.
         self._producer.flush(SECONDS)
         if self.done["transactions"] % 4 == 3:
             self._producer.abort_transaction(SECONDS)
