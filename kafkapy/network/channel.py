@@ -64,6 +64,9 @@ class Channel(Protocol):
     def receive_into(self, room: memoryview) -> int:
         """Receive bytes; how many, 0 when the client sends no more."""
 
+    def fill(self, room: memoryview) -> int:
+        """Receive bytes of which more are expected; how many, 0 when the client sends no more."""
+
     def send(self, data: bytes) -> int:
         """Send bytes; how many were taken."""
 
@@ -86,7 +89,7 @@ class PlainChannel:
     Bytes are sent as they are, and file slices with os.sendfile from the page cache.
     """
 
-    __slots__ = ("_socket", "fileno", "receive_into", "send")
+    __slots__ = ("_socket", "fileno", "fill", "receive_into", "send")
 
     handshake_pending = False
     has_pending = False
@@ -97,6 +100,7 @@ class PlainChannel:
         self._socket = sock
         self.fileno = sock.fileno()
         self.receive_into: Callable[[memoryview], int] = sock.recv_into
+        self.fill = self.receive_into
         self.send: Callable[[bytes], int] = sock.send
 
     @property

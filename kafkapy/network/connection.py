@@ -304,7 +304,7 @@ class Connection:
             if self._channel.handshake_pending:
                 self._shake_hands()
                 return
-            nbytes = self._channel.receive_into(room)
+            nbytes = self._channel.receive_into(room) if buffer is None else self._channel.fill(room)
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:

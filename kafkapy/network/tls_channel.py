@@ -25,7 +25,7 @@ RECORD: Final = 16 << 10
 """The most bytes of one record of TLS."""
 
 READ_AT_ONCE: Final = 256 << 10
-"""The most bytes of a slice that are read and encrypted in one call."""
+"""The most bytes that one call encrypts or decrypts."""
 
 _SOL_TLS: Final = 282
 _TLS_TX: Final = 1
@@ -78,16 +78,30 @@ class TlsChannel:
 
     def receive_into(self, room: memoryview) -> int:
         """Receive bytes; how many, 0 when the client sends no more."""
-        total = 0
-        while total < len(room):
+        return self._receive(room, RECORD)
+
+    def fill(self, room: memoryview) -> int:
+        """Receive bytes, as many as there are, for more are expected.
+
+        Some clients make a record of each piece of a request: librdkafka two of each of its records, of which
+        one has ten bytes.
+        """
+        return self._receive(room, 1)
+
+    def _receive(self, room: memoryview, least: int) -> int:
+        """Receive records of TLS until one has fewer bytes than `least`: there is hardly more then."""
+        total, most = 0, min(len(room), READ_AT_ONCE)
+        while total < most:
             try:
-                count = self._socket.recv_into(room[total:] if total else room)
+                count: int = self._socket.read(  # type: ignore[assignment]
+                    most - total, room[total:] if total else room
+                )
             except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 if total:
                     return total
                 raise BlockingIOError from None
             total += count
-            if count < RECORD:  # there is hardly more, and asking costs a system call
+            if count < least:
                 break
         return total
 

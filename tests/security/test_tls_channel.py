@@ -13,7 +13,7 @@ import pytest
 
 from kafkapy.network.channel import Handshake
 from kafkapy.network.outbound import OutboundQueue
-from kafkapy.network.tls_channel import RECORD, TlsChannel
+from kafkapy.network.tls_channel import READ_AT_ONCE, RECORD, TlsChannel
 from kafkapy.protocol.types import Part
 from kafkapy.storage.disk.files import FileSlice, FileSystem
 from tests.security.certificates import Certificates, trusting
@@ -103,6 +103,30 @@ def test_a_large_frame_is_received_in_few_calls(pair: Pair) -> None:
     sent.join()
     with pytest.raises(BlockingIOError):
         pair.channel.receive_into(room)
+
+
+def test_small_records_of_a_frame_are_received_in_one_call(pair: Pair) -> None:
+    # librdkafka sends two records of TLS for each of its own: ten bytes, and the value.
+    sizes = [10, 100] * 20
+    for size in sizes:
+        pair.client.sendall(bytes(size))
+    room = memoryview(bytearray(10_000))
+    assert pair.channel.receive_into(room) == 10
+    assert pair.channel.fill(room) == sum(sizes) - 10
+    with pytest.raises(BlockingIOError):
+        pair.channel.fill(room)
+
+
+def test_a_call_does_not_decrypt_more_than_its_share(pair: Pair) -> None:
+    sent = threading.Thread(target=pair.client.sendall, args=(bytes(3 * READ_AT_ONCE),))
+    sent.start()
+    room, received = memoryview(bytearray(3 * READ_AT_ONCE)), 0
+    while received < len(room):
+        with contextlib.suppress(BlockingIOError):
+            count = pair.channel.fill(room)
+            assert count <= READ_AT_ONCE
+            received += count
+    sent.join()
 
 
 def test_the_end_of_the_client_is_the_end_of_its_bytes(pair: Pair) -> None:
