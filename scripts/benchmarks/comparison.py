@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import itertools
 import json
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from scripts.benchmarks.load import ColdLoad, Figures, Load, Size, Target, TargetT
@@ -59,10 +60,13 @@ def compare(
     started: Started[TargetT],
     descriptions: Mapping[str, str],
     by_default: Sequence[str],
+    *,
+    in_turn: bool = False,
 ) -> int:
     """Run the loads of a suite and print their tables; 1 if one of them failed.
 
-    `descriptions` are those of the servers by name, and `by_default` those that are compared.
+    `descriptions` are those of the servers by name, and `by_default` those that are compared. With `in_turn`
+    all servers run at once, and each repetition is one on every server, so that a busy hour meets them all.
     """
     arguments = _arguments(module, doc, options, loads, descriptions)
     names = arguments.load or [name for name, load in loads.items() if load.by_default]
@@ -70,16 +74,17 @@ def compare(
     size = Size(arguments.scale, arguments.repeat, arguments.warm_up)
     results: dict[str, dict[str, list[Figures]]] = {name: {} for name in names}
     for name in names:
-        for server in servers:
+        for together in [servers] if in_turn else [[server] for server in servers]:
             start = time.monotonic()
             try:
-                measured = _measure(loads[name], server, started, size)
+                measured = _measure(loads[name], together, started, size)
             except FAILURES as problem:
-                print(f"{name} on {server} failed: {problem}", file=sys.stderr)
+                print(f"{name} on {' and '.join(together)} failed: {problem}", file=sys.stderr)
                 continue
-            results[name][server] = measured
+            results[name].update(measured)
             seconds = time.monotonic() - start
-            print(f"{name} on {server} ({seconds:.0f} s): {told(medians(measured))}", file=sys.stderr)
+            for server, repetitions in measured.items():
+                print(f"{name} on {server} ({seconds:.0f} s): {told(medians(repetitions))}", file=sys.stderr)
 
     lines = [f"Measured {datetime.date.today().isoformat()} on {machine()}; {_conditions(size)}.", ""]
     lines += [f"- `{server}`: {descriptions[server]}" for server in servers]
@@ -97,15 +102,23 @@ def compare(
 
 
 def _measure(
-    load: Load[TargetT] | ColdLoad, server: str, started: Started[TargetT], size: Size
-) -> list[Figures]:
-    """The figures of each repetition of one load on one server."""
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+    load: Load[TargetT] | ColdLoad, servers: Sequence[str], started: Started[TargetT], size: Size
+) -> dict[str, list[Figures]]:
+    """The figures of each repetition of one load, by server."""
+    found: dict[str, list[Figures]] = {server: [] for server in servers}
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
         if isinstance(load, ColdLoad):
-            return [load.run(server, Path(folder, str(n))) for n in range(size.repetitions)]
-        with started(server, Path(folder)) as target:
+            for number, server in itertools.product(range(size.repetitions), servers):
+                found[server].append(load.run(server, folder / f"{server}-{number}"))
+            return found
+        targets = {server: stack.enter_context(started(server, folder / server)) for server in servers}
+        for target in targets.values():
             load.warm(target, size)
-            return [load.run(target, size.scale) for _ in range(size.repetitions)]
+        for _ in range(size.repetitions):
+            for server, target in targets.items():
+                found[server].append(load.run(target, size.scale))
+    return found
 
 
 def _conditions(size: Size) -> str:

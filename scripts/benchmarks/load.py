@@ -45,6 +45,11 @@ class Target:
         return ",".join(server.bootstrap_servers for server in self.servers)
 
     @property
+    def client(self) -> dict[str, str]:
+        """The settings with which a client of librdkafka reaches them."""
+        return {"bootstrap.servers": self.bootstrap_servers}
+
+    @property
     def replicas(self) -> int:
         """Of each new topic."""
         return len(self.servers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from confluent_kafka import Consumer, TopicPartition
 
@@ -23,11 +23,11 @@ def streaming(
         topic = target.new_topic(partitions)
         watch = target.stopwatch()
         records = write_rows(
-            target.bootstrap_servers, topic, partitions, record_size, megabytes * scale, idempotent=idempotent
+            target.client, topic, partitions, record_size, megabytes * scale, idempotent=idempotent
         )
         written = watch.cost()
         watch = target.stopwatch()
-        _consume(target.bootstrap_servers, topic, partitions, records)
+        _consume(target.client, topic, partitions, records)
         read = watch.cost()
 
         gigabytes = records * record_size / 1e9
@@ -47,7 +47,7 @@ def streaming(
 
 
 def write_rows(
-    bootstrap_servers: str,
+    client: Mapping[str, str],
     topic: str,
     partitions: int,
     record_size: int,
@@ -55,9 +55,13 @@ def write_rows(
     *,
     idempotent: bool = False,
 ) -> int:
-    """Produce about so many MB, spread over the partitions; how many records they are."""
+    """Produce about so many MB, spread over the partitions; how many records they are.
+
+    `client` are the settings with which the server is reached.
+    """
     rounds = max(1, int(megabytes * 1e6 / (record_size * _ROWS * partitions)))
-    producer = row_producer(bootstrap_servers, linger_ms=5, **{"enable.idempotence": idempotent})
+    settings: dict[str, object] = {**client, "enable.idempotence": idempotent}
+    producer = row_producer(client["bootstrap.servers"], linger_ms=5, **settings)
     rows = [{"value": os.urandom(record_size)} for _ in range(_ROWS)]
     for _ in range(rounds):
         for partition in range(partitions):
@@ -66,10 +70,10 @@ def write_rows(
     return rounds * _ROWS * partitions
 
 
-def _consume(bootstrap_servers: str, topic: str, partitions: int, records: int) -> None:
+def _consume(client: Mapping[str, str], topic: str, partitions: int, records: int) -> None:
     consumer = Consumer(
         {
-            "bootstrap.servers": bootstrap_servers,
+            **client,
             "group.id": "bench",
             "enable.auto.commit": False,
             # Let the client's own queue limits not decide: by default it rests for a second there.

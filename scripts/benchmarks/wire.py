@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 from typing import Any
 
@@ -46,9 +47,10 @@ def receive(connection: socket.socket) -> bytes:
 
 
 def _exactly(connection: socket.socket, size: int) -> bytes:
-    data = connection.recv(size, socket.MSG_WAITALL)
-    while len(data) < size:  # a socket with a timeout does not wait for all
-        more = connection.recv(size - len(data), socket.MSG_WAITALL)
+    flags = 0 if isinstance(connection, ssl.SSLSocket) else socket.MSG_WAITALL
+    data = connection.recv(size, flags)
+    while len(data) < size:  # a socket with a timeout, or with TLS, does not wait for all
+        more = connection.recv(size - len(data), flags)
         if not more:
             raise RuntimeError("the server closed the connection")
         data += more

@@ -25,6 +25,8 @@ class ScramClient:
         self.header = "n,,"
         self.nonce: Callable[[str], str] = lambda nonce: nonce
         """Changes the nonce of the final message."""
+        self.salted = salted
+        """Derives the key from the password."""
 
     def first(self) -> bytes:
         return (self.header + self.first_bare).encode()
@@ -33,7 +35,7 @@ class ScramClient:
         fields = dict(part.split("=", 1) for part in server_first.decode().split(","))
         assert fields["r"].startswith("abc")
         salt, iterations = base64.b64decode(fields["s"]), int(fields["i"])
-        key = salted(self.mechanism, self.password, salt, iterations)
+        key = self.salted(self.mechanism, self.password, salt, iterations)
         binding = base64.b64encode(self.header.encode()).decode()
         unsigned = f"c={binding},r={self.nonce(fields['r'])}"
         message = f"{self.first_bare},{server_first.decode()},{unsigned}".encode()

@@ -95,6 +95,8 @@ class KafkapyProcess(ServerProcess):
 
     def arguments(self) -> Iterator[str]:
         """The arguments of `kafkapy serve`, besides the file."""
-        yield from ("--data", str(self.data), "--listen", self.bootstrap_servers)
+        yield from ("--data", str(self.data))
+        if "listeners" not in self.properties:
+            yield from ("--listen", self.bootstrap_servers)
         for item in self.properties.items():
             yield from ("--set", "=".join(item))

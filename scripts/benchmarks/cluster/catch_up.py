@@ -20,7 +20,7 @@ def catch_up(target: ClusterTarget, scale: float) -> Figures:
     away = target.another()
     target.broker(away).stop(timeout=120)
     records = write_rows(
-        target.bootstrap_servers, topic, _PARTITIONS, _RECORD_BYTES, _MEGABYTES * scale, idempotent=True
+        target.client, topic, _PARTITIONS, _RECORD_BYTES, _MEGABYTES * scale, idempotent=True
     )
     target.wait_until_gone(away)
     megabytes = records * _RECORD_BYTES / 1e6
