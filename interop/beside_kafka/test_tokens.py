@@ -1,4 +1,4 @@
-"""Delegation tokens that kafkapy and Apache Kafka 3.9 make count at both, by their nodes in ZooKeeper."""
+"""Delegation tokens of kafkapy and of Apache Kafka 3.9 count at both brokers."""
 
 from __future__ import annotations
 

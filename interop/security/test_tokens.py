@@ -1,4 +1,4 @@
-"""Delegation tokens: the Java client creates them and logs in by them, and errors are those of Kafka."""
+"""Delegation tokens: Java clients log in by them, and the errors are those of Kafka."""
 
 from __future__ import annotations
 

@@ -63,6 +63,7 @@ def make_administration(
         policies=policies,
         authorizer=authorizer,
         tokens=tokens,
+        certificate_names=start.certificate_names,
     )
     automatic_topics = AutomaticTopics(
         admin.topics,

@@ -222,7 +222,7 @@ class BrokerCore(BrokerParts):
 
     async def _start(self) -> None:
         config = self.config
-        start = Start(config, self._machine, self.metadata, self._cluster_store, self._started)
+        start = Start(config, self._machine, self.metadata, self._cluster_store, self._started, {})
         workers = start_workers(start)
         self._offer_workers(workers)
         tokens = token_cache(start, workers)

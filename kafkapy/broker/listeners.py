@@ -53,7 +53,7 @@ def _entrance(listener: Listener, start: Start, workers: Workers, tokens: TokenC
         workers.threads.costly,
         tokens,
     )
-    entrance = SecureEntrance(listener, start.config, parts, start.machine.clock)
+    entrance = SecureEntrance(listener, start.config, parts, start.machine.clock, start.certificate_names)
     start.config.on_change(entrance.follow)
     return entrance
 

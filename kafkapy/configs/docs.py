@@ -111,6 +111,8 @@ _BROKER: Final = {
     "quota.window.size.seconds": "How long each of these windows is, in seconds.",
     "request.receive.timeout.ms": "How long a request may take to arrive, in milliseconds.",
     "socket.request.max.bytes": "The largest request.",
+    "ssl.allow.dn.changes": "Whether a new certificate may have another subject than the one in use.",
+    "ssl.allow.san.changes": "Whether a new certificate may lack alternative names of the one in use.",
 }
 
 

@@ -173,8 +173,7 @@ NO_EFFECT: Final = (
     "share.coordinator.load.buffer.size",
     "share.coordinator.state.topic.compression.codec",
     "share.coordinator.threads",
-    # Java's providers of encryption, clients' settings, and checks of new certificates.
-    "ssl.allow.*",
+    # Java's providers of encryption, and clients' settings.
     "ssl.keymanager.algorithm",
     "ssl.provider",
     "ssl.protocol",

@@ -25,7 +25,7 @@ import contextlib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
 from kafkapy.configs.brokers import MIN_INSYNC_REPLICAS, with_min_insync_replicas
@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from kafkapy.controller.delegation_tokens import DelegationTokenAdmin
     from kafkapy.controller.user_credentials import UserCredentialAdmin
     from kafkapy.security.acls.authorizer import Authorizer
+    from kafkapy.security.tls.certificate_names import CertificateNames
     from kafkapy.security.token_cache import TokenCache
 
 logger = logging.getLogger(__name__)
@@ -102,11 +103,13 @@ class ClusterAdmin:
         policies: Policies = NO_POLICIES,
         authorizer: Authorizer | None = None,
         tokens: TokenCache | None = None,
+        certificate_names: Mapping[str, CertificateNames] | None = None,
     ) -> None:
         """In a cluster, a controller needs `own_broker` and `peers`.
 
         `own_broker` is what it asks of this broker, and `peers` reach the others. `policies` and `authorizer`
-        are the operator's; without `tokens` there are no delegation tokens.
+        are the operator's; without `tokens` there are no delegation tokens. `certificate_names` has the
+        names in the certificates that are in use, by listener, whenever it is asked.
         """
         self._store = store
         self._cache = cache
@@ -137,7 +140,7 @@ class ClusterAdmin:
             config,
             self._notices,
             node_id=node_id,
-            check_tls=_check_tls,
+            check_tls=partial(_check_tls, {} if certificate_names is None else certificate_names),
             policy=policies.alter_config,
         )
         self._entity_nodes = EntityNodes(self._writer, self._notices)
@@ -459,11 +462,11 @@ class ClusterAdmin:
         )
 
 
-def _check_tls(config: BrokerConfig) -> None:
+def _check_tls(in_use: Mapping[str, CertificateNames], config: BrokerConfig) -> None:
     """Load the keys and certificates of all listeners; raises ConfigError."""
     from kafkapy.security.entrances import check_tls  # few brokers need its code
 
-    check_tls(config)
+    check_tls(config, in_use)
 
 
 def _state_written(topic: str, index: int, state: PartitionState) -> SetData:

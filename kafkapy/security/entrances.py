@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import socket
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.configs.keys import ConfigError
@@ -18,18 +20,23 @@ from kafkapy.security.sasl.exchange import Mechanism
 from kafkapy.security.sasl.login import LoginLimits, SaslLogin
 from kafkapy.security.sasl.mechanisms import LoginParts, mechanisms_of
 
+if TYPE_CHECKING:
+    from kafkapy.security.tls.certificate_names import CertificateNames
+
 logger = logging.getLogger(__name__)
 
 
-def check_tls(config: BrokerConfig) -> None:
+def check_tls(config: BrokerConfig, in_use: Mapping[str, CertificateNames]) -> None:
     """Load the keys and certificates of all listeners, and those of links to other brokers.
+
+    `in_use` are the names in the certificates of the listeners now.
 
     Raises:
         ConfigError: some cannot be used.
     """
     for listener in config.listeners:
         if listener.protocol.is_encrypted:
-            Tls(ListenerConfig(config, listener.name), listener.protocol)
+            Tls(ListenerConfig(config, listener.name), listener.protocol, in_use.get(listener.name))
     if config.clustered and config.inter_broker_protocol.is_encrypted:
         from kafkapy.security.tls.context import client_context
 
@@ -39,12 +46,21 @@ def check_tls(config: BrokerConfig) -> None:
 class Tls:
     """How the clients of a listener are encrypted, and named by their certificates."""
 
-    def __init__(self, settings: ListenerConfig, protocol: SecurityProtocol) -> None:
-        """Raises ConfigError."""
+    def __init__(
+        self, settings: ListenerConfig, protocol: SecurityProtocol, in_use: CertificateNames | None
+    ) -> None:
+        """`in_use` are the names in the certificate until now, if there is one; raises ConfigError."""
+        from kafkapy.security.tls.certificate_names import names_in, require_names
         from kafkapy.security.tls.context import server_context
+        from kafkapy.security.tls.key_store import key_store
         from kafkapy.security.tls.principal_mapping import PrincipalMapping, PrincipalMappingError
 
-        self._context = server_context(settings, protocol)
+        store = key_store(settings)
+        self._context = server_context(settings, protocol, store)
+        self.names = names_in(store)
+        """The names in the certificate."""
+        if in_use is not None:
+            require_names(settings, self.names, in_use)
         try:
             self._mapping = PrincipalMapping(settings["ssl.principal.mapping.rules"])
         except PrincipalMappingError as error:
@@ -68,13 +84,21 @@ class Tls:
 class SecureEntrance:
     """A listener that is encrypted, demands a login, or both."""
 
-    def __init__(self, listener: Listener, config: BrokerConfig, parts: LoginParts, clock: Clock) -> None:
-        """Raises ConfigError."""
+    def __init__(
+        self,
+        listener: Listener,
+        config: BrokerConfig,
+        parts: LoginParts,
+        clock: Clock,
+        names_in_use: dict[str, CertificateNames],
+    ) -> None:
+        """`names_in_use` gets the names in the certificate, by listener; raises ConfigError."""
         self._listener = listener
         self._config = config
         self._settings = ListenerConfig(config, listener.name)
         self._parts = parts
         self._clock = clock
+        self._names_in_use = names_in_use
         self._tls: Tls | None = None
         self._mechanisms: dict[str, Mechanism] = {}
         self._limits: LoginLimits
@@ -92,7 +116,9 @@ class SecureEntrance:
 
     def _configure(self) -> None:
         settings, protocol = self._settings, self._listener.protocol
-        tls = Tls(settings, protocol) if protocol.is_encrypted else None
+        name, tls = self._listener.name, None
+        if protocol.is_encrypted:
+            tls = Tls(settings, protocol, self._names_in_use.get(name))
         if protocol.has_login:
             self._mechanisms = mechanisms_of(settings, self._config.originals, self._parts)
             self._limits = LoginLimits(
@@ -101,6 +127,8 @@ class SecureEntrance:
                 {name: settings.of_mechanism(name)["connections.max.reauth.ms"] for name in self._mechanisms},
             )
         self._tls = tls
+        if tls is not None:
+            self._names_in_use[name] = tls.names
 
     def open(self, sock: socket.socket) -> Channel:
         """The channel of a client that has connected; raises OSError."""

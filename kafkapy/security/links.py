@@ -18,6 +18,7 @@ from kafkapy.configs.listener_config import ListenerConfig
 
 if TYPE_CHECKING:
     from kafkapy.security.sasl.client_login import ClientLogin
+    from kafkapy.security.tls.certificate_names import CertificateNames
 
 MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
 
@@ -43,6 +44,8 @@ class LinkSecurity:
     def __init__(self, config: BrokerConfig) -> None:
         """Raises ConfigError."""
         self._config = config
+        self._names: CertificateNames | None = None
+        """The names in the certificate that other brokers see; None if there is none."""
         self._configure()
 
     def follow(self) -> None:
@@ -60,12 +63,22 @@ class LinkSecurity:
         settings = ListenerConfig(self._config, self._config.inter_broker_listener)
         context = login = None
         if protocol.is_encrypted:
-            from kafkapy.security.tls.context import client_context
-
-            context = client_context(settings)
+            context = self._context(settings)
         if protocol.has_login:
             login = self._login(settings)
         self.context, self.login = context, login
+
+    def _context(self, settings: ListenerConfig) -> ssl.SSLContext:
+        from kafkapy.security.tls.certificate_names import names_in, require_names
+        from kafkapy.security.tls.context import client_context
+        from kafkapy.security.tls.key_store import has_key_store, key_store
+
+        context = client_context(settings)
+        names = names_in(key_store(settings)) if has_key_store(settings) else None
+        if names is not None and self._names is not None:
+            require_names(settings, names, self._names)
+        self._names = names
+        return context
 
     def _login(self, listener: ListenerConfig) -> LinkLogin:
         from kafkapy.security.sasl.client_login import client_login

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,6 +25,14 @@ class Certificates(NamedTuple):
     other_authority: Path
     stranger: Path
     """Signed by the other authority."""
+    renewed: Path
+    """The server's names, and a new key."""
+    renamed: Path
+    """Another subject for the server."""
+    narrowed: Path
+    """The server without the name localhost."""
+    widened: Path
+    """The server with one more name."""
 
 
 def make_certificates(folder: Path) -> Certificates:
@@ -38,7 +47,13 @@ def make_certificates(folder: Path) -> Certificates:
         organization_name="Example",
         organization_unit_name="Tests",
     )
-    _write(ours.issue_cert("127.0.0.1", "localhost"), found.server)
+    # trustme would make another subject for each.
+    server = partial(ours.issue_cert, organization_name="Example", organization_unit_name="Brokers")
+    _write(server("127.0.0.1", "localhost"), found.server)
+    _write(server("localhost", "127.0.0.1"), found.renewed)
+    _write(server("127.0.0.1", "localhost", common_name="another"), found.renamed)
+    _write(server("127.0.0.1"), found.narrowed)
+    _write(server("127.0.0.1", "localhost", "example.org"), found.widened)
     _write(client, found.client)
     _write(other.issue_cert("mallory@example.org", common_name="mallory"), found.stranger)
     return found

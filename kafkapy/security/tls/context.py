@@ -31,8 +31,10 @@ _SUITES_OF_1_3: Final = frozenset(
 _ENCRYPTION_AND_HASH: Final = re.compile(r"(AES)_(128|256)_(?:(GCM|CCM|CCM_8)|CBC)(?:_(SHA\d*))?")
 
 
-def server_context(config: ListenerConfig, protocol: SecurityProtocol) -> ssl.SSLContext:
+def server_context(config: ListenerConfig, protocol: SecurityProtocol, store: KeyStore) -> ssl.SSLContext:
     """The context for the clients of a listener.
+
+    The broker shows them the certificate of `store`.
 
     Raises:
         ConfigError: its settings cannot be used.
@@ -41,7 +43,7 @@ def server_context(config: ListenerConfig, protocol: SecurityProtocol) -> ssl.SS
     context.options |= ssl.OP_NO_RENEGOTIATION | getattr(ssl, "OP_ENABLE_KTLS", 0)
     _set_versions(context, config)
     _set_ciphers(context, config)
-    _load_key(context, config, key_store(config))
+    _load_key(context, config, store)
     client_auth = config["ssl.client.auth"]
     if protocol.has_login:
         client_auth = config.own("ssl.client.auth") or "none"

@@ -8,8 +8,9 @@ the bytes are read here. OpenSSL has verified the certificate before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
+
+from kafkapy.security.tls.der import Element, dotted, elements, fields_of
 
 _KEYWORDS: Final = {
     "2.5.4.3": "CN",
@@ -24,7 +25,6 @@ _KEYWORDS: Final = {
 }
 """The attributes that RFC 2253 names."""
 
-_VERSION: Final = 0xA0
 _ENCODINGS: Final = {
     0x0C: "utf-8",  # UTF8String
     0x13: "latin-1",  # PrintableString
@@ -37,35 +37,22 @@ _ENCODINGS: Final = {
 _ESCAPED: Final = frozenset(',+"\\<>;')
 
 
-class _Element(NamedTuple):
-    """An element of DER."""
-
-    tag: int
-    content: memoryview
-    whole: memoryview
-    """The element with its tag and length."""
-
-
 def subject_of(certificate: bytes) -> str:
     """The subject of a certificate in DER form."""
-    (whole,) = _elements(memoryview(certificate))
-    body, *_ = _elements(whole.content)
-    fields = list(_elements(body.content))
-    if fields[0].tag == _VERSION:
-        del fields[0]
+    fields = fields_of(certificate)
     # The serial number, signature algorithm, issuer and validity come before it.
     subject = fields[4]
-    return ",".join(_relative_name(each) for each in reversed(list(_elements(subject.content))))
+    return ",".join(_relative_name(each) for each in reversed(list(elements(subject.content))))
 
 
-def _relative_name(element: _Element) -> str:
+def _relative_name(element: Element) -> str:
     """One part of a name: an attribute, or several joined by plus signs."""
-    attributes = [_attribute(*_elements(each.content)) for each in _elements(element.content)]
+    attributes = [_attribute(*elements(each.content)) for each in elements(element.content)]
     return "+".join(sorted(attributes))
 
 
-def _attribute(oid: _Element, value: _Element) -> str:
-    name = _dotted(oid.content)
+def _attribute(oid: Element, value: Element) -> str:
+    name = dotted(oid.content)
     keyword, encoding = _KEYWORDS.get(name), _ENCODINGS.get(value.tag)
     if keyword is None or encoding is None:
         return f"{keyword or name}=#{value.whole.hex()}"
@@ -82,30 +69,3 @@ def _escaped(text: str) -> str:
     if stripped.startswith("#"):
         stripped = "\\" + stripped
     return "\\ " * start + stripped + "\\ " * end
-
-
-def _dotted(content: memoryview) -> str:
-    """An object identifier with dots."""
-    numbers, value = [], 0
-    for byte in content:
-        value = value << 7 | byte & 0x7F
-        if not byte & 0x80:
-            numbers.append(value)
-            value = 0
-    first = min(numbers[0] // 40, 2)
-    return ".".join(map(str, (first, numbers[0] - 40 * first, *numbers[1:])))
-
-
-def _elements(data: memoryview) -> Iterator[_Element]:
-    """The elements that follow each other in `data`."""
-    position = 0
-    while position < len(data):
-        start, tag, length = position, data[position], data[position + 1]
-        position += 2
-        if length & 0x80:
-            count = length & 0x7F
-            length = int.from_bytes(data[position : position + count], "big")
-            position += count
-        end = position + length
-        yield _Element(tag, data[position:end], data[start:end])
-        position = end
