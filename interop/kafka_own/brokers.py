@@ -3,11 +3,16 @@
 Commands, and their answers on standard output, are lines of JSON. All brokers run in this process, as those
 of `kafkapy cluster` do: a test gets new ones in some hundredths of a second. It ends when its input does.
 
-    {"command": "start", "directory": D, "number": 0, "clustered": false, "settings": {…}}    {"port": 9092}
+    {"command": "start", "directory": D, "number": 0, "clustered": false, "settings": {…},
+     "principals": {"LISTENER": "User:a"}, "users": […]}                         {"ports": {"LISTENER": 9092}}
     {"command": "stop", "directory": D, "number": 0}                                          {}
     {"command": "cluster_id", "directory": D}                                             {"cluster_id": "…"}
     {"command": "topics", "directory": D, "number": 0}                                        {"t": {…}}
     {"command": "alive", "directory": D, "number": 0}                                         {"alive": […]}
+    {"command": "users", "directory": D, "number": 0}                        {"users": {"SCRAM-SHA-256": […]}}
+    {"command": "acls", "directory": D, "number": 0}                                          {"acls": […]}
+    {"command": "create_acls", "directory": D, "number": 0, "acls": […]}                  {}
+    {"command": "delete_acls", "directory": D, "number": 0, "acls": […]}                  {}
     {"command": "close", "directory": D}                                                  {}
 
 `directory` names the cluster. The answer to what fails is {"error": "…"}.
@@ -18,16 +23,42 @@ from __future__ import annotations
 import base64
 import json
 import sys
+import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
+from kafkapy.broker import listeners
 from kafkapy.broker.core import BrokerCore, StartError
+from kafkapy.broker.start import Start
+from kafkapy.broker.workers import Workers
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.configs.keys import ConfigError
+from kafkapy.configs.listeners import Listener
+from kafkapy.controller.acls import AclAdmin
 from kafkapy.inprocess import TEST_DEFAULTS, Broker
 from kafkapy.metadata.embedded import EmbeddedStore
+from kafkapy.metadata.quotas import USER, quota_entity
+from kafkapy.network.channel import Channel
+from kafkapy.network.connection import Connection
+from kafkapy.network.entrance import Entrance, OpenEntrance
+from kafkapy.security.acls.model import (
+    Acl,
+    AclFilter,
+    Operation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+)
+from kafkapy.security.sasl.scram_credential import (
+    MECHANISMS,
+    ScramCredential,
+    ScramMechanism,
+    encode_credential,
+)
 
 _METADATA: Final = "metadata.db"
 _FOR_SPEED: Final = ("listeners", "durability", "group.initial.rebalance.delay.ms")
@@ -39,14 +70,45 @@ def _defaults() -> dict[str, object]:
     return {name: config.default(name) for name in TEST_DEFAULTS if name not in _FOR_SPEED}
 
 
+_starting: Final = threading.local()
+"""`principals` has those of the broker that starts in this thread, by listener."""
+
+
+def _entrance(listener: Listener, start: Start, workers: Workers) -> Entrance:
+    principal = _starting.principals.get(listener.name)
+    return _usual_entrance(listener, start, workers) if principal is None else NamedClients(principal)
+
+
+_usual_entrance: Final = listeners._entrance
+
+
+class NamedClients(OpenEntrance):
+    """A PLAINTEXT listener whose clients have a principal: Apache Kafka's tests name it in Java."""
+
+    def __init__(self, principal: str) -> None:
+        self._principal = principal
+
+    def admit(self, connection: Connection, _channel: Channel) -> None:
+        connection.principal = self._principal
+
+
 class OwnBroker(Broker):
     """A broker alone, or one of a cluster whose metadata is in `metadata`."""
 
-    def __init__(self, settings: Mapping[str, object], folder: Path, metadata: Path | None) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, object],
+        folder: Path,
+        metadata: Path | None,
+        principals: Mapping[str, str],
+    ) -> None:
         super().__init__(config=settings, data_dir=folder)
         self._metadata = metadata
+        self._principals = principals
 
     def _new_core(self, config: BrokerConfig) -> BrokerCore:
+        # Each broker has a thread of its own.
+        _starting.principals = self._principals
         if self._metadata is None:
             return super()._new_core(config)
         path = self._metadata
@@ -74,14 +136,29 @@ class Brokers:
             return {"error": traceback.format_exc()}
 
     def start(
-        self, directory: str, number: int, clustered: bool, settings: Mapping[str, str]
+        self,
+        directory: str,
+        number: int,
+        clustered: bool,
+        settings: Mapping[str, str],
+        principals: Mapping[str, str],
+        users: Sequence[Sequence[Any]],
     ) -> dict[str, object]:
+        """Start a broker.
+
+        Args:
+            principals: those of the clients of some listeners.
+            users: the users of SCRAM that exist before the first start, each with its name, the number of the
+                mechanism, salt, stored key and server key in base 64, and iterations.
+        """
         folder = Path(directory)
         metadata = folder / _METADATA if clustered else None
-        broker = OwnBroker({**self._defaults, **settings, "broker.id": number}, folder, metadata)
+        broker = OwnBroker({**self._defaults, **settings, "broker.id": number}, folder, metadata, principals)
         broker.start()
+        if users and directory not in {of for of, _ in self._running}:
+            broker.call(partial(_make_users, users=users))
         self._running[directory, number] = broker
-        return {"port": broker.core.server.listening[0].port}
+        return {"ports": {each.name: each.port for each in broker.core.server.listening}}
 
     def stop(self, directory: str, number: int) -> dict[str, object]:
         if broker := self._running.pop((directory, number), None):
@@ -114,6 +191,54 @@ class Brokers:
             ]
         }
 
+    def users(self, directory: str, number: int) -> dict[str, object]:
+        """The users of SCRAM that a broker knows, by mechanism."""
+        configs = self._running[directory, number].core.metadata.image.client_quotas.configs
+        users = [(entity[0][1], content) for entity, content in configs.items() if entity[0][0] == USER]
+        return {"users": {text: [name for name, content in users if text in content] for text in MECHANISMS}}
+
+    def acls(self, directory: str, number: int) -> dict[str, object]:
+        """All ACLs that a broker knows, each as its numbers and texts."""
+        patterns = self._acl_admin(directory, number).patterns
+        return {"acls": [[*acl.pattern, *acl[1:]] for each in patterns.values() for acl in each.acls]}
+
+    def create_acls(self, directory: str, number: int, acls: Iterable[Sequence[Any]]) -> dict[str, object]:
+        admin = self._acl_admin(directory, number)
+        wanted = [
+            Acl(
+                ResourcePattern(ResourceType(kind), PatternType(pattern), name),
+                principal,
+                host,
+                Operation(operation),
+                Permission(permission),
+            )
+            for kind, pattern, name, principal, host, operation, permission in acls
+        ]
+        errors = self._running[directory, number].call(lambda _: admin.create(wanted))
+        return {"error": str(errors)} if any(errors) else {}
+
+    def delete_acls(self, directory: str, number: int, acls: Iterable[Sequence[Any]]) -> dict[str, object]:
+        admin = self._acl_admin(directory, number)
+        filters = [
+            AclFilter(
+                ResourceType(kind),
+                PatternType(pattern),
+                name,
+                principal,
+                host,
+                Operation(operation),
+                Permission(permission),
+            )
+            for kind, pattern, name, principal, host, operation, permission in acls
+        ]
+        self._running[directory, number].call(lambda _: admin.delete(filters))
+        return {}
+
+    def _acl_admin(self, directory: str, number: int) -> AclAdmin:
+        admin = self._running[directory, number].core.admin.acls
+        assert admin is not None
+        return admin
+
     def close(self, directory: str) -> dict[str, object]:
         for of, number in list(self._running):
             if of == directory:
@@ -121,7 +246,20 @@ class Brokers:
         return {}
 
 
+async def _make_users(core: BrokerCore, *, users: Sequence[Sequence[Any]]) -> None:
+    """Write what kafka-storage writes for users before the first start of a cluster."""
+    configs: dict[str, dict[str, str]] = {}
+    for name, mechanism, salt, stored_key, server_key, iterations in users:
+        salt, stored_key, server_key = map(base64.b64decode, (salt, stored_key, server_key))
+        text = encode_credential(ScramCredential(salt, stored_key, server_key, iterations))
+        configs.setdefault(name, {})[ScramMechanism(mechanism).text] = text
+    nodes = core.admin._entity_nodes
+    wanted = [(quota_entity({USER: name}), content) for name, content in configs.items()]
+    await nodes.change(wanted, lambda some: nodes.commit(dict(some)))
+
+
 def main() -> None:
+    listeners._entrance = _entrance
     brokers = Brokers()
     for line in sys.stdin:
         print(json.dumps(brokers.answer(json.loads(line))), flush=True)

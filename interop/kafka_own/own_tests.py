@@ -11,19 +11,26 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree
 
+from interop.kafka_own.class_header import ClassHeader
 from interop.kafka_own.outcomes import Outcome, Verdict
 from interop.support.java_programs import compiled_classes
 from interop.support.kafka_jars import RELEASE, TEMPORARY_FILES
 from interop.support.maven import CACHE, Coordinates, copy_jars
 
-CLUSTER_TESTS: Final = ("kafka-clients-integration-tests", "kafka-server", "kafka-tools", "kafka_2.13")
-STREAMS_TESTS: Final = "kafka-streams-integration-tests"
-"""The artifacts with tests of clusters, and of Kafka Streams."""
-ARTIFACTS: Final = (*CLUSTER_TESTS, STREAMS_TESTS)
+_SCALA_TESTS: Final = "kafka_2.13"
+ARTIFACTS: Final = (
+    "kafka-clients-integration-tests",
+    "kafka-server",
+    "kafka-tools",
+    _SCALA_TESTS,
+    "kafka-streams-integration-tests",
+)
+"""The artifacts with tests of clusters."""
 
 _HELPERS: Final = ("kafka-clients", "kafka-metadata", "kafka-server-common", "kafka-streams")
 """Artifacts whose tests have classes that the tests of others use."""
@@ -40,10 +47,35 @@ _TOGETHER_WITH: Final = (
     Coordinates(
         "org.mockito", "mockito-junit-jupiter", "5.20.0", (("org.junit.jupiter", "junit-jupiter-api"),)
     ),
+    # Tests with logins name its classes, whether they use Kerberos or not.
+    *(
+        Coordinates(
+            "org.apache.directory.server", name, "2.0.0-M24", (("org.bouncycastle", "bcprov-jdk15on"),)
+        )
+        for name in (
+            "apacheds-core-api",
+            "apacheds-interceptor-kerberos",
+            "apacheds-jdbm-partition",
+            "apacheds-ldif-partition",
+            "apacheds-mavibot-partition",
+            "apacheds-protocol-kerberos",
+            "apacheds-protocol-ldap",
+            "apacheds-protocol-shared",
+        )
+    ),
+    Coordinates("org.bouncycastle", "bcpkix-jdk18on", "1.80"),
     Coordinates("junit", "junit", "4.13.2"),
     Coordinates("org.hamcrest", "hamcrest", "3.0"),
     Coordinates("org.junit.platform", "junit-platform-console", "1.13.1"),
 )
+_MARKS: Final = (
+    b"org/apache/kafka/common/test/api/ClusterTest",
+    b"org/apache/kafka/common/test/api/ClusterTemplate",
+    b"integration/utils/EmbeddedKafkaCluster",
+)
+"""What the classes with tests name."""
+_HARNESS: Final = "kafka/server/QuorumTestHarness"
+"""The superclass of those that name none of these."""
 _FOLDER: Final = Path(__file__).parent
 _CHECKOUT: Final = _FOLDER.parents[1]
 _SECONDS_OF_A_TEST: Final = 180
@@ -67,20 +99,34 @@ def own_test_jars() -> Path:
 
 def classes_with_tests(artifact: str) -> list[str]:
     """The classes of an artifact whose tests start a cluster."""
-    jar = own_test_jars() / f"{artifact}-{RELEASE}-test.jar"
-    marks = [b"integration/utils/EmbeddedKafkaCluster"]
-    if artifact != STREAMS_TESTS:
-        marks = [
-            b"org/apache/kafka/common/test/api/ClusterTest",
-            b"org/apache/kafka/common/test/api/ClusterTemplate",
-        ]
-    with zipfile.ZipFile(jar) as archive:
-        found = {
-            name.removesuffix(".class").replace("/", ".")
-            for name in archive.namelist()
-            if name.endswith(".class") and any(mark in archive.read(name) for mark in marks)
-        }
-    return sorted(name for name in found if name.endswith("Test"))
+    contents = _class_files(artifact)
+    return sorted(
+        name.replace("/", ".")
+        for name, content in contents.items()
+        if name.endswith("Test")
+        and (any(mark in content for mark in _MARKS) or _is_of_harness(name, contents))
+    )
+
+
+@cache
+def _class_files(artifact: str) -> dict[str, bytes]:
+    """The class files of an artifact's tests by the names of the classes, with slashes for dots."""
+    with zipfile.ZipFile(own_test_jars() / f"{artifact}-{RELEASE}-test.jar") as archive:
+        names = [name for name in archive.namelist() if name.endswith(".class")]
+        return {name.removesuffix(".class"): archive.read(name) for name in names}
+
+
+def _is_of_harness(name: str, contents: dict[str, bytes]) -> bool:
+    """Whether a class is a subclass of the harness, and has tests of its own: is not abstract."""
+    header = ClassHeader.of(contents[name])
+    if header.is_abstract:
+        return False
+    known = contents | _class_files(_SCALA_TESTS)
+    while header.superclass in known:
+        if header.superclass == _HARNESS:
+            return True
+        header = ClassHeader.of(known[header.superclass])
+    return False
 
 
 def run(classes: Sequence[str], folder: Path, *, seconds: float | None = None) -> list[Outcome]:

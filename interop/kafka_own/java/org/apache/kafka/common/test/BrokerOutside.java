@@ -11,6 +11,7 @@ import kafka.server.SharedServer;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.metadata.UserScramCredentialRecord;
 import org.apache.kafka.common.network.ListenerName;
 import org.apache.kafka.coordinator.group.GroupCoordinator;
 import org.apache.kafka.metadata.BrokerState;
@@ -23,6 +24,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import java.io.File;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -44,16 +46,26 @@ final class BrokerOutside {
     private final KafkaConfig config;
     final BrokerServer server;
 
-    /** The port of its listener, 0 before its first start: it comes back to it. */
-    private int port = 0;
+    /** The ports of its listeners in their order, none before its first start: it comes back to them. */
+    private final Map<String, Integer> ports = new LinkedHashMap<>();
+    /** The users of SCRAM that the cluster has from the beginning. */
+    private final List<UserScramCredentialRecord> users;
     private boolean running = false;
 
     BrokerOutside(String cluster, int id, boolean clustered, Map<String, Object> settings, KafkaConfig config) {
+        this(cluster, id, clustered, settings, config, List.of());
+    }
+
+    BrokerOutside(
+        String cluster, int id, boolean clustered, Map<String, Object> settings, KafkaConfig config,
+        List<UserScramCredentialRecord> users
+    ) {
         this.cluster = cluster;
         this.id = id;
         this.clustered = clustered;
         this.settings = settings;
         this.config = config;
+        this.users = users;
         this.server = server();
     }
 
@@ -64,7 +76,7 @@ final class BrokerOutside {
             "contains", call -> partitionsOf(call.getArgument(0)) > 0,
             "getLeaderAndIsr", call -> leaderAndIsr(call.getArgument(0), call.getArgument(1))
         ));
-        SocketServer socket = Outside.of(SocketServer.class, Map.of("boundPort", call -> port));
+        SocketServer socket = Outside.of(SocketServer.class, Map.of("boundPort", call -> port(call.getArgument(0))));
         GroupCoordinator groups = Outside.of(GroupCoordinator.class, Map.of(
             "groupMetadataTopicConfigs", call -> new Properties()
         ));
@@ -88,7 +100,9 @@ final class BrokerOutside {
         answers.put("sharedServer", call -> shared);
         answers.put("logManager", call -> logs);
         answers.put("replicaManager", call -> replicas);
-        answers.put("boundPort", call -> port);
+        answers.put("boundPort", call -> port(call.getArgument(0)));
+        answers.put("authorizerPlugin", call -> Option.when(hasAcls(), () -> new AclsOutside(cluster, id).plugin()));
+        answers.put("credentialProvider", call -> UsersOutside.provider(cluster, id));
         answers.put("brokerState", call -> running ? BrokerState.RUNNING : BrokerState.NOT_RUNNING);
         answers.put("isShutdown", call -> !running);
         answers.put("clusterId", call ->
@@ -120,8 +134,18 @@ final class BrokerOutside {
         return config.logDirs().stream().anyMatch(directory -> new File(directory, partition.toString()).exists());
     }
 
+    private boolean hasAcls() {
+        return !String.valueOf(settings.getOrDefault("authorizer.class.name", "")).isEmpty();
+    }
+
+    /** The port of its first listener. */
     int port() {
-        return port;
+        return ports.values().iterator().next();
+    }
+
+    private int port(ListenerName listener) {
+        return Optional.ofNullable(ports.get(listener.value()))
+            .orElseThrow(() -> new NeedsTheInside("the port of " + listener.value()));
     }
 
     boolean isRunning() {
@@ -131,13 +155,24 @@ final class BrokerOutside {
     void start() {
         if (running)
             return;
-        Map<String, String> texts = new HashMap<>();
-        settings.forEach((name, value) -> texts.put(name, String.valueOf(value)));
-        texts.computeIfPresent("listeners", (name, value) -> value.replaceFirst(":0(?=$|,)", ":" + port));
+        SecuritySettings security = new SecuritySettings(settings);
+        Map<String, String> texts = security.texts();
+        texts.computeIfPresent("listeners", (name, value) -> sameListeners(value));
         JsonNode answer = KafkapyBrokers.ask(
-            "start", "directory", cluster, "number", id, "clustered", clustered, "settings", texts);
-        port = answer.get("port").asInt();
+            "start", "directory", cluster, "number", id, "clustered", clustered, "settings", texts,
+            "principals", security.principals(), "users", users.stream().map(UsersOutside::fields).toList());
+        answer.get("ports").fields().forEachRemaining(each -> ports.put(each.getKey(), each.getValue().asInt()));
         running = true;
+    }
+
+    /** The listeners with the ports that they had before. */
+    private String sameListeners(String listeners) {
+        List<String> same = new ArrayList<>();
+        for (String each : listeners.split(",")) {
+            int had = ports.getOrDefault(each.trim().split("://")[0], 0);
+            same.add(each.trim().replaceFirst(":0$", ":" + had));
+        }
+        return String.join(",", same);
     }
 
     void stop() {

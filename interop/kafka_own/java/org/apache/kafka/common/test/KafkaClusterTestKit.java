@@ -8,19 +8,22 @@ import kafka.server.KafkaConfig;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AdminClientConfig;
 import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.config.SaslConfigs;
 import org.apache.kafka.common.security.auth.SecurityProtocol;
 import org.apache.kafka.common.utils.Utils;
 import org.apache.kafka.controller.Controller;
-import org.apache.kafka.raft.LogOffsetMetadata;
-import org.apache.kafka.raft.RaftLog;
+import org.apache.kafka.metadata.authorizer.StandardAuthorizer;
 import org.apache.kafka.server.common.ApiMessageAndVersion;
 
 import java.io.File;
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
-import java.util.concurrent.CompletableFuture;
 import java.util.stream.Collectors;
 
 /**
@@ -87,10 +90,36 @@ public class KafkaClusterTestKit implements AutoCloseable {
         own.put("listeners", listener + "://localhost:0");
         own.put("inter.broker.listener.name", listener);
         own.put("listener.security.protocol.map", listener + ":" + nodes.brokerListenerProtocol());
+        if (hasLogins()) {
+            own.put("sasl.enabled.mechanisms", "PLAIN");
+            own.put("sasl.mechanism.inter.broker.protocol", "PLAIN");
+            own.put("authorizer.class.name", StandardAuthorizer.class.getName());
+            own.put("allow.everyone.if.no.acl.found", "false");
+            own.put("super.users", "User:" + JaasUtils.KAFKA_PLAIN_ADMIN);
+        }
         own.putAll(settings);
         own.putAll(node.propertyOverrides());
         own.put("log.dirs", String.join(",", node.logDataDirectories()));
         return own;
+    }
+
+    /** Of the protocols with logins, Apache Kafka's class of this name knows this one. */
+    private boolean hasLogins() {
+        return nodes.brokerListenerProtocol() == SecurityProtocol.SASL_PLAINTEXT;
+    }
+
+    /** The users that its tests have. */
+    private static void writeJaasFile() {
+        JaasModule module = JaasModule.plainLoginModule(
+            JaasUtils.KAFKA_PLAIN_ADMIN, JaasUtils.KAFKA_PLAIN_ADMIN_PASSWORD, true, Map.of(
+                JaasUtils.KAFKA_PLAIN_USER1, JaasUtils.KAFKA_PLAIN_USER1_PASSWORD,
+                JaasUtils.KAFKA_PLAIN_ADMIN, JaasUtils.KAFKA_PLAIN_ADMIN_PASSWORD));
+        try {
+            JaasUtils.refreshJavaLoginConfigParam(JaasUtils.writeJaasContextsToFile(Set.of(
+                new JaasUtils.JaasSection(JaasUtils.KAFKA_SERVER_CONTEXT_NAME, List.of(module)))));
+        } catch (IOException error) {
+            throw new UncheckedIOException(error);
+        }
     }
 
     /** What Apache Kafka would make of the settings, for tests that read it. */
@@ -110,8 +139,8 @@ public class KafkaClusterTestKit implements AutoCloseable {
     }
 
     public void startup() {
-        if (nodes.brokerListenerProtocol() != SecurityProtocol.PLAINTEXT)
-            throw new NotServed(nodes.brokerListenerProtocol().name);
+        if (hasLogins())
+            writeJaasFile();
         brokers.values().forEach(BrokerOutside::start);
     }
 
@@ -131,6 +160,13 @@ public class KafkaClusterTestKit implements AutoCloseable {
         Map<String, Object> all = new HashMap<>(configs);
         all.putIfAbsent(AdminClientConfig.BOOTSTRAP_SERVERS_CONFIG,
             usingBootstrapControllers ? bootstrapControllers() : bootstrapServers());
+        if (hasLogins()) {
+            all.putIfAbsent(AdminClientConfig.SECURITY_PROTOCOL_CONFIG, nodes.brokerListenerProtocol().name);
+            all.putIfAbsent(SaslConfigs.SASL_MECHANISM, "PLAIN");
+            all.putIfAbsent(SaslConfigs.SASL_JAAS_CONFIG, String.format(
+                "org.apache.kafka.common.security.plain.PlainLoginModule required username=\"%s\" password=\"%s\";",
+                JaasUtils.KAFKA_PLAIN_ADMIN, JaasUtils.KAFKA_PLAIN_ADMIN_PASSWORD));
+        }
         return Admin.create(all);
     }
 
@@ -144,21 +180,8 @@ public class KafkaClusterTestKit implements AutoCloseable {
         throw new NeedsTheInside("KRaft's controllers, as a client's bootstrap");
     }
 
-    /**
-     * One that has written nothing, for tests that wait until brokers have read what controllers wrote.
-     *
-     * kafkapy's brokers have, when they answer.
-     */
     public Map<Integer, ControllerServer> controllers() {
-        RaftLog log = Outside.of(RaftLog.class, Map.of("endOffset", call -> new LogOffsetMetadata(0)));
-        KafkaRaftManager<?> manager = Outside.of(KafkaRaftManager.class, Map.of("raftLog", call -> log));
-        Controller controller = Outside.of(Controller.class, Map.of(
-            "findAllTopicIds", call -> CompletableFuture.completedFuture(brokers.get(0).topicIds())
-        ));
-        ControllerServer server = Outside.of(ControllerServer.class, Map.of(
-            "raftManager", call -> manager,
-            "controller", call -> controller
-        ));
+        ControllerServer server = ControllerOutside.server(brokers.values());
         return nodes.controllerNodes().keySet().stream().collect(Collectors.toMap(id -> id, id -> server));
     }
 

@@ -7,13 +7,11 @@ import org.apache.kafka.clients.consumer.GroupProtocol;
 import org.apache.kafka.common.network.ListenerName;
 import org.apache.kafka.common.test.ClusterInstance;
 import org.apache.kafka.common.test.KafkaClusterTestKit;
-import org.apache.kafka.common.test.NeedsTheInside;
 import org.apache.kafka.common.test.NotServed;
 import org.apache.kafka.common.test.TestKitNodes;
 import org.apache.kafka.common.test.api.ClusterConfig;
 import org.apache.kafka.common.test.api.Type;
 import org.apache.kafka.common.utils.Utils;
-import org.apache.kafka.server.authorizer.Authorizer;
 import org.apache.kafka.server.common.Feature;
 import org.apache.kafka.server.fault.FaultHandlerException;
 
@@ -276,11 +274,6 @@ public class RaftClusterInvocationContext implements TestTemplateInvocationConte
         @Override
         public Set<Integer> controllerIds() {
             return cluster().nodes().controllerNodes().keySet();
-        }
-
-        @Override
-        public List<Authorizer> authorizers() {
-            throw new NeedsTheInside("Authorizer");
         }
 
         @Override

@@ -1,0 +1,40 @@
+package org.apache.kafka.common.test;
+
+import kafka.raft.KafkaRaftManager;
+import kafka.server.ControllerServer;
+
+import org.apache.kafka.controller.Controller;
+import org.apache.kafka.raft.LogOffsetMetadata;
+import org.apache.kafka.raft.RaftLog;
+
+import java.util.Collection;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+
+/** What stands for KRaft's controller in tests: it answers what a broker knows. */
+final class ControllerOutside {
+    private ControllerOutside() {
+    }
+
+    /**
+     * One that has written nothing, for tests that wait until brokers have read what controllers wrote.
+     *
+     * kafkapy's brokers have, when they answer.
+     */
+    static ControllerServer server(Collection<BrokerOutside> brokers) {
+        RaftLog log = Outside.of(RaftLog.class, Map.of("endOffset", call -> new LogOffsetMetadata(0)));
+        KafkaRaftManager<?> manager = Outside.of(KafkaRaftManager.class, Map.of("raftLog", call -> log));
+        Controller controller = Outside.of(Controller.class, Map.of(
+            "findAllTopicIds", call -> CompletableFuture.completedFuture(first(brokers).topicIds())
+        ));
+        return Outside.of(ControllerServer.class, Map.of(
+            "raftManager", call -> manager,
+            "controller", call -> controller,
+            "authorizerPlugin", call -> first(brokers).server.authorizerPlugin()
+        ));
+    }
+
+    private static BrokerOutside first(Collection<BrokerOutside> brokers) {
+        return brokers.stream().filter(BrokerOutside::isRunning).findFirst().orElseThrow();
+    }
+}
