@@ -1,11 +1,13 @@
 """The quotas of a broker follow the metadata.
 
 Their parts are loaded when the first quota is set, and dropped with the last one: a broker without quotas
-only tests whether there are some. An operator's callback is there from the start, and stays.
+only tests whether there are some. An operator's callback is there from the start, and stays. Thousands of
+quotas that change at once, as at the start, are taken in turns.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.configs.keys import ConfigError
 from kafkapy.configs.quotas import CONNECTION_RATE, OF_USERS_AND_CLIENTS, limit_of
+from kafkapy.loop.turns import Steps, take_turn
 from kafkapy.metadata.image import MetadataImage, Topic
 from kafkapy.metadata.quotas import IP, ClientQuotas
 from kafkapy.network.server import Server
@@ -38,32 +41,46 @@ class BrokerQuotas:
         self._shared = server.shared
         self._limits = server.limits
         self._callback = callback
-        self._applied = ClientQuotas()
-        """What the managers have."""
+        self._loop = asyncio.get_running_loop()
+        self._wanted = self._applied = ClientQuotas()
+        """The quotas of the metadata, and those that the managers have."""
+        self._taking: Steps[None] | None = None
+        """The work that waits for its next turn."""
         self._topics: Mapping[str, Topic] | None = None
         """The topics that the callback knows."""
 
     def follow(self, _old: MetadataImage, new: MetadataImage) -> None:
         """Take the quotas of a new image."""
-        if new.client_quotas is not self._applied:
-            self._apply(new.client_quotas)
+        if new.client_quotas is not self._wanted:
+            self._wanted = new.client_quotas
+            self._limits.set_rates(_connection_rates(self._wanted))
+            if self._taking is None:
+                self._take_some(self._take())
         if self._callback is not None and new.topics is not self._topics:
             self._topics = new.topics
             self._follow_cluster(new)
 
-    def _apply(self, quotas: ClientQuotas) -> None:
-        shared = self._shared
-        if self._callback is not None or _has_quotas(quotas):
-            if shared.quotas is None:
-                from kafkapy.quotas.managers import QuotaManagers, Windows
+    def _take_some(self, taking: Steps[None]) -> None:
+        self._taking = None
+        if take_turn(taking) is None:
+            self._taking = taking
+            self._loop.call_soon(self._take_some, taking)
 
-                shared.quotas = QuotaManagers(Windows.of(self._config), self._callback)
-                self._applied = ClientQuotas()
-            shared.quotas.follow(self._applied, quotas)
-        else:
-            shared.quotas = None
-        self._applied = quotas
-        self._limits.set_rates(_connection_rates(quotas))
+    def _take(self) -> Steps[None]:
+        """Take the quotas of the metadata, and those that change meanwhile."""
+        shared = self._shared
+        while self._applied is not self._wanted:
+            quotas = self._wanted
+            if self._callback is not None or _has_quotas(quotas):
+                if shared.quotas is None:
+                    from kafkapy.quotas.managers import QuotaManagers, Windows
+
+                    shared.quotas = QuotaManagers(Windows.of(self._config), self._callback)
+                    self._applied = ClientQuotas()
+                yield from shared.quotas.follow(self._applied, quotas)
+            else:
+                shared.quotas = None
+            self._applied = quotas
 
     def close(self) -> None:
         """Close the operator's callback."""

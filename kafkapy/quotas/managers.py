@@ -24,6 +24,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final, NamedTuple
 
 from kafkapy.configs.quotas import limit_of
+from kafkapy.loop.turns import Steps
 from kafkapy.metadata.quotas import IP, ClientQuotas, QuotaEntity
 from kafkapy.protocol.frames import RequestHeader
 from kafkapy.protocol.types import ApiKey
@@ -176,14 +177,16 @@ class QuotaManagers:
 
     # --- changes ------------------------------------------------------------------------------------------
 
-    def follow(self, old: ClientQuotas, new: ClientQuotas) -> None:
-        """Take the quotas that have changed."""
+    def follow(self, old: ClientQuotas, new: ClientQuotas) -> Steps[None]:
+        """Take the quotas that have changed, an entity in each step; they count after the last one."""
         touched: set[ClientQuotaType] = set()
         had = old.configs
         for entity, content in new.configs.items():
+            yield
             if had.get(entity) is not content:
                 touched |= self._take(entity, had.get(entity, {}), content)
         for entity in had.keys() - new.configs.keys():
+            yield
             touched |= self._take(entity, had[entity], {})
         for quota_type in touched:
             self._sensors[quota_type].update()

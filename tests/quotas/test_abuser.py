@@ -6,6 +6,7 @@ import heapq
 
 import pytest
 
+from kafkapy.loop.turns import at_once
 from kafkapy.metadata.quotas import ClientQuotas, quota_entity
 from kafkapy.protocol.frames import RequestHeader
 from kafkapy.protocol.messages.produce import ProduceResponse
@@ -26,7 +27,7 @@ def accepted(windows: int, connections: int, nbytes: int) -> int:
     now = 1000.0
     managers = QuotaManagers(Windows(windows, 1, 11, 1), now=lambda: now)
     quota = {quota_entity({"client-id": "abuser"}): {"producer_byte_rate": str(RATE)}}
-    managers.follow(ClientQuotas(), ClientQuotas().with_changes(quota))
+    at_once(managers.follow(ClientQuotas(), ClientQuotas().with_changes(quota)))
     pause = connections * nbytes / (TIMES * RATE)
     due = [(now + number * pause / connections, number) for number in range(connections)]
     total = 0

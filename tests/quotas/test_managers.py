@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kafkapy.loop.turns import at_once
 from kafkapy.metadata.quotas import ClientQuotas, QuotaEntity, quota_entity
 from kafkapy.protocol.frames import RequestHeader
 from kafkapy.protocol.messages.heartbeat import HeartbeatResponse
@@ -34,7 +35,7 @@ class World:
         key: QuotaEntity = quota_entity({kind.replace("_", "-"): each for kind, each in entity.items()})
         content = None if value is None else {name: str(value)}
         new = self._quotas.with_changes({quota_entity({"user": entity.get("user")}): {}, key: content})
-        self.managers.follow(self._quotas, new)
+        at_once(self.managers.follow(self._quotas, new))
         self._quotas = new
 
     def request(
@@ -175,7 +176,11 @@ def test_a_client_that_has_been_away_for_an_hour_is_forgotten() -> None:
 def test_a_quota_that_is_no_number_above_zero_breaks_nothing(text: str) -> None:
     world = World()
     entity = quota_entity({"user": "alice"})
-    world.managers.follow(ClientQuotas(), ClientQuotas().with_changes({entity: {"producer_byte_rate": text}}))
+    at_once(
+        world.managers.follow(
+            ClientQuotas(), ClientQuotas().with_changes({entity: {"producer_byte_rate": text}})
+        )
+    )
     assert world.request(nbytes=1) == (2**31 - 1 if text == "0" else 0)
 
 

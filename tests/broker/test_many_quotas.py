@@ -1,0 +1,95 @@
+"""Thousands of quotas that change at once are taken in turns, between which others are served."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from kafkapy.broker.quotas import BrokerQuotas
+from kafkapy.metadata.image import MetadataImage
+from kafkapy.metadata.quotas import ClientQuotas, quota_entity
+from kafkapy.network.server import Server
+from tests.network.harness import Harness, serving
+from tests.network.loop_watch import LIMIT
+
+MANY = 20_000
+
+
+@pytest.fixture
+def harness() -> Iterator[Harness]:
+    gc.collect()
+    gc.disable()
+    try:
+        with serving() as harness:
+            yield harness
+    finally:
+        gc.enable()
+
+
+def image(rate: int, clients: int = MANY) -> MetadataImage:
+    """Metadata with a quota for each of so many client ids."""
+    configs = {
+        quota_entity({"client-id": f"c{number}"}): {"producer_byte_rate": str(rate)}
+        for number in range(clients)
+    }
+    return MetadataImage(client_quotas=ClientQuotas(configs))
+
+
+def quota_of(server: Server, client: int) -> float | None:
+    """The bytes that a client may produce in a second; None: any."""
+    if server.shared.quotas is None:
+        return None
+    sensor = server.shared.quotas.produce.sensors.of("User:ANONYMOUS", f"c{client}", 0)
+    return None if sensor is None else sensor.limit
+
+
+async def rounds_until(server: Server, client: int, rate: int) -> int:
+    """Let the loop run until a client has a quota; return how many rounds that took."""
+    rounds = 0
+    while quota_of(server, client) != rate:
+        await asyncio.sleep(0)
+        rounds += 1
+    return rounds
+
+
+def test_taking_many_quotas_does_not_hold_the_event_loop(harness: Harness) -> None:
+    async def take() -> tuple[float, int]:
+        quotas = BrokerQuotas(harness.config, harness.server, None, 1)
+        new = image(10)
+        started = time.thread_time()
+        quotas.follow(MetadataImage(), new)
+        seconds = time.thread_time() - started
+        return seconds, await rounds_until(harness.server, MANY - 1, 10)
+
+    seconds, rounds = harness.run(take())
+    assert seconds < LIMIT
+    assert rounds > 1
+
+
+def test_quotas_that_change_while_others_are_taken_count_in_the_end(harness: Harness) -> None:
+    async def take() -> None:
+        quotas = BrokerQuotas(harness.config, harness.server, None, 1)
+        first, second = image(10), image(20, MANY // 2)
+        quotas.follow(MetadataImage(), first)
+        quotas.follow(first, second)
+        await rounds_until(harness.server, 0, 20)
+        assert quota_of(harness.server, MANY - 1) is None
+
+    harness.run(take())
+
+
+def test_the_last_quotas_may_go_while_they_are_taken(harness: Harness) -> None:
+    async def take() -> None:
+        quotas = BrokerQuotas(harness.config, harness.server, None, 1)
+        first = image(10)
+        quotas.follow(MetadataImage(), first)
+        assert harness.server.shared.quotas is not None
+        quotas.follow(first, MetadataImage())
+        while harness.server.shared.quotas is not None:
+            await asyncio.sleep(0)
+
+    harness.run(take())
