@@ -60,7 +60,7 @@ from collections.abc import Awaitable
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.leader_hints import LeaderHints
 from kafkapy.handlers.partition_write import FIRST_VERSION_THAT_ADDS, PartitionWrite
-from kafkapy.loop.turns import Steps
+from kafkapy.loop.turns import Steps, freed
 from kafkapy.loop.validation import TURN_SECONDS
 from kafkapy.network.answers import Pipelined
 from kafkapy.protocol.errors import ErrorCode
@@ -278,10 +278,17 @@ def _answer(context: RequestContext, request: ProduceRequest, writes: list[Parti
             context.connection.close(f"Produce with acks=0 failed: {failed.describe()}")
         return None
     topics = yield from _topics(request, writes)
-    waiting = [write for write in writes if not write.is_acknowledged()]
+    waiting: list[PartitionWrite] = []
+    for number, write in enumerate(writes):
+        if number:
+            yield
+        if not write.is_acknowledged():
+            waiting.append(write)
     if waiting:
         return _when_acknowledged(context, request, writes, topics, waiting)
-    return _response(context, writes, topics)
+    response = _response(context, writes, topics)
+    yield from freed(writes)
+    return response
 
 
 def _topics(request: ProduceRequest, writes: list[PartitionWrite]) -> Steps[list[TopicProduceResponse]]:

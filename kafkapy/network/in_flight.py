@@ -31,6 +31,7 @@ from kafkapy.loop.validation import Payer
 from kafkapy.loop.waiters import Watch
 from kafkapy.network.answers import Pipelined
 from kafkapy.network.dispatcher import Endpoint
+from kafkapy.network.freeing import elements_of, free_response
 from kafkapy.network.outbound import discard
 from kafkapy.network.shared import Shared
 from kafkapy.protocol.codec import decode_from, holds_more
@@ -46,9 +47,6 @@ MAX_PIPELINED: Final = 256
 
 MAX_PIPELINED_BYTES: Final = 64 << 20
 """The most bytes of these requests."""
-
-FREED_AT_ONCE: Final = 200
-"""The elements of a long response that are freed before other threads may run."""
 
 logger = logging.getLogger(__name__)
 
@@ -98,6 +96,7 @@ class _Request:
         "expected",
         "future",
         "header",
+        "held",
         "kept_bytes",
         "pipelined",
         "ready",
@@ -109,6 +108,8 @@ class _Request:
         self.endpoint = endpoint
         self.kept_bytes = 0
         """The bytes of the receive buffer that its handler keeps until the answer."""
+        self.held: list[Any] | None = None
+        """The elements of a long request, which are freed in pieces after it."""
         self.future: asyncio.Future[Any] | Watch | None = None
         self.pipelined = False
         self.encoding = False
@@ -209,9 +210,11 @@ class RequestsInFlight:
                 request, _ = decode_from(endpoint.request_class, frame, body, version, budget=VALUES_AT_ONCE)
             except OverBudgetError:
                 connection.keep_frame()
-                response: Any = self._handle_long(header, endpoint, frame, body)
+                long = self._new_request(header, endpoint)
+                self._wait(long, self._handle_long(long, frame, body), frame)
+                return
             else:
-                response = self._shared.dispatcher.call(connection, header, endpoint, request)
+                response: Any = self._shared.dispatcher.call(connection, header, endpoint, request)
                 if metrics is not None:
                     metrics.handled(header, request)
         except DecodeError as error:
@@ -222,20 +225,22 @@ class RequestsInFlight:
         elif type(response) is endpoint.response_class or type(response) is list:
             self._answer_now(header, endpoint, response)
         else:
-            waiting = self._new_request(header, endpoint)
-            if connection.frame_is_kept:
-                waiting.kept_bytes = len(frame)
-                self._shared.buffered_bytes += len(frame)
-            self._requests.append(waiting)
-            self._await(waiting, response)
+            self._wait(self._new_request(header, endpoint), response, frame)
 
-    async def _handle_long(
-        self, header: RequestHeader, endpoint: Endpoint, frame: memoryview, body: int
-    ) -> Any:
+    def _wait(self, waiting: _Request, response: Any, frame: memoryview) -> None:
+        """Answer a request when `response` is ready."""
+        if self._connection.frame_is_kept:
+            waiting.kept_bytes = len(frame)
+            self._shared.buffered_bytes += len(frame)
+        self._requests.append(waiting)
+        self._await(waiting, response)
+
+    async def _handle_long(self, waiting: _Request, frame: memoryview, body: int) -> Any:
         """Decode a request in a thread, then handle it."""
-        decode = partial(decode_from, endpoint.request_class, frame, body, header.api_version)
+        header, endpoint = waiting.header, waiting.endpoint
+        decode = partial(_decode_long, endpoint, frame, body, header.api_version)
         try:
-            request, _ = await self._shared.validation.run(self._connection, decode)
+            request, waiting.held = await self._shared.validation.run(self._connection, decode)
         except DecodeError as error:
             self._connection.close(f"a request that cannot be read: {error}")
             return None
@@ -328,6 +333,9 @@ class RequestsInFlight:
             response = self._shared.dispatcher.failed(
                 self._connection, request.header, request.endpoint, error
             )
+        if request.held is not None and not isinstance(response, Pipelined):
+            self._shared.freeing.free(request.held)
+            request.held = None
         is_expected = response is not None and response is request.expected
         is_encoded = is_expected or request.encoding or type(response) is list
         if isinstance(response, Pipelined):
@@ -427,17 +435,15 @@ class RequestsInFlight:
         self._connection.go_on()
 
 
-def _encode_and_free(header: RequestHeader, response: Any) -> list[Part]:
-    """Encode a long response, and free what its arrays hold.
+def _decode_long(endpoint: Endpoint, frame: memoryview, body: int, version: int) -> tuple[Any, list[Any]]:
+    """Return a request and the elements of its arrays."""
+    request, _ = decode_from(endpoint.request_class, frame, body, version)
+    return request, elements_of(request)
 
-    Freeing a million objects takes 50 ms and more, in which no other Python code of the process runs. So it
-    is not left to the event loop, and is done in pieces.
-    """
+
+def _encode_and_free(header: RequestHeader, response: Any) -> list[Part]:
     parts = response_parts(header.api_key, header.api_version, header.correlation_id, response)
-    for name in response.__slots__:
-        if type(values := getattr(response, name)) is list:
-            while values:
-                del values[-FREED_AT_ONCE:]
+    free_response(response)
     return parts
 
 

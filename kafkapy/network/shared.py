@@ -14,6 +14,7 @@ from kafkapy.loop.cold_reads import ColdReads
 from kafkapy.loop.validation import Validation
 from kafkapy.network.answer_budget import AnswerBudget
 from kafkapy.network.dispatcher import Dispatcher
+from kafkapy.network.freeing import Freeing
 from kafkapy.network.handshakes import Handshakes
 from kafkapy.network.request_metrics import RequestMetrics
 from kafkapy.network.rounds import Rounds
@@ -58,6 +59,8 @@ class Shared:
         """Finds and calls handlers. It is set before the first client is accepted."""
         self.rounds = Rounds(loop)
         """The time for connections that send many requests at once."""
+        self.freeing = Freeing(loop)
+        """Frees long requests that were handled."""
         self.now = loop.time()
         """The time of the last sweep: a coarse clock that costs nothing to read."""
         self.answers = AnswerBudget()

@@ -94,6 +94,7 @@ def test_no_long_array_holds_the_event_loop(client: RawClient, watch: LoopWatch,
     ("key", "path"),
     [
         (ApiKey.METADATA, "topics"),
+        (ApiKey.PRODUCE, "topic_data.partition_data"),
         (ApiKey.ALTER_CONFIGS, "resources.configs"),
         (ApiKey.INCREMENTAL_ALTER_CONFIGS, "resources.configs"),
         (ApiKey.ALTER_CLIENT_QUOTAS, "entries.ops"),

@@ -131,9 +131,9 @@ class SegmentCheck:
             holds_wrong = lost.position <= wrong.position < lost.end_position
             self._lose(lost, wrong.reason if holds_wrong else reason, size)
         for start, end in good_runs(damage, max(first, before.position), size):
-            lost = [each for each in damage if each.end_position <= start]
-            if lost:
-                state.next_offset = max(state.next_offset or 0, lost[-1].end_offset)
+            passed = [each for each in damage if each.end_position <= start]
+            if passed:
+                state.next_offset = max(state.next_offset or 0, passed[-1].end_offset)
             another = self._pass(start, end)
             if another is not None:
                 # The survey accepts the batch, but no broker would write it.
