@@ -153,6 +153,8 @@ class Brokers:
         """
         folder = Path(directory)
         metadata = folder / _METADATA if clustered else None
+        if settings.get("metric.reporters"):
+            settings = {**settings, "metrics.port": "0"}  # a reporter there has clients push their metrics
         broker = OwnBroker({**self._defaults, **settings, "broker.id": number}, folder, metadata, principals)
         broker.start()
         if users and directory not in {of for of, _ in self._running}:

@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from kafkapy.security.acls.audit_log import AuditLog
     from kafkapy.security.acls.authorizer import Authorizer
     from kafkapy.security.links import LinkSecurity
+    from kafkapy.telemetry.telemetry import ClientTelemetry
 
 DRAIN_SECONDS: Final = 5.0
 """The seconds that a stop of the broker waits for requests in flight."""
@@ -150,6 +151,7 @@ class BrokerCore(BrokerParts):
         """Set when no log directory is left: the broker cannot serve requests and must be stopped."""
         self._member: ClusterMember | None = None
         """The parts that it has in a cluster only."""
+        self.telemetry: ClientTelemetry | None = None
         self.metrics: MetricsEndpoint | None = None
         """Serves metrics, if metrics.port is set."""
         self._keep_data = True
@@ -252,6 +254,8 @@ class BrokerCore(BrokerParts):
         quotas = BrokerQuotas(config, self.server, quota_callback, data.node_id)
         self.metadata.follow(quotas.follow)
         self._started.callback(quotas.close)
+        if self.metrics is not None:
+            self.telemetry = self._new_telemetry()
         dispatcher = Dispatcher(self)
         administration = make_administration(
             start, data, member, dispatcher, policies, self.authorizer, tokens
@@ -299,6 +303,11 @@ class BrokerCore(BrokerParts):
 
     def _offer_coordinators(self, made: Coordinators) -> None:
         self.groups, self.shares, self.transactions = made.groups, made.shares, made.transactions
+
+    def _new_telemetry(self) -> ClientTelemetry:
+        from kafkapy.telemetry.telemetry import ClientTelemetry
+
+        return ClientTelemetry(self.metadata, self.clock, self.costly, self.config["telemetry.max.bytes"])
 
     def _new_verifier(self, data: Data) -> Verifier:
         config = self.config

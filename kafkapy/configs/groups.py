@@ -8,36 +8,22 @@ ClientMetricsConfigs, ControllerConfigurationValidator.
 
 from __future__ import annotations
 
-import logging
 from abc import abstractmethod
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from kafkapy.configs.client_match import ClientMatch
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.configs.keys import ConfigKey, broker_keys, client_metrics_keys, group_keys
 from kafkapy.configs.kind import ConfigKind
 from kafkapy.configs.values import value_error
-from kafkapy.logs.text import listed, shortened
 from kafkapy.metadata import znodes
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 
-logger = logging.getLogger(__name__)
-
 INTERVAL_MS: Final = (100, 3_600_000)
 """The shortest and the longest interval between two pushes of metrics."""
 
-_CLIENT_PROPERTIES: Final = frozenset(
-    {
-        "client_instance_id",
-        "client_id",
-        "client_software_name",
-        "client_software_version",
-        "client_source_address",
-        "client_source_port",
-    }
-)
-"""The properties of a client that `match` can name."""
 _PROTOCOLS: Final = ("consumer", "share", "streams")
 """The first words of the names of group settings."""
 _LIMITS_OF_OTHER_NAMES: Final = {"streams.num.standby.replicas": "group.streams.max.standby.replicas"}
@@ -159,11 +145,7 @@ class ClientMetricsConfigs(_KeptConfigs):
                 f"Invalid value {values['interval.ms']} for interval.ms, "
                 f"interval must be between {low} and {high} (1 hour)",
             )
-        for pattern in values.get("match", ()):
-            # The text after = is a Java regular expression, which is not evaluated here.
-            name, *rest = (part.strip() for part in pattern.split("="))
-            if name not in _CLIENT_PROPERTIES or len(rest) != 1 or not rest[0]:
-                raise _invalid(f"Illegal client matching pattern: {pattern}")
+        ClientMatch(values.get("match", ()))
 
     def path(self, name: str) -> str:
         return znodes.client_metrics_config_path(name)
@@ -176,11 +158,7 @@ class ClientMetricsConfigs(_KeptConfigs):
         )
 
     def tell(self, name: str, changed: Collection[str]) -> None:
-        logger.warning(
-            "Client metrics %s: these settings are kept, and no client is asked for metrics yet: %s",
-            shortened(name),
-            listed(changed),
-        )
+        pass  # clients are told when they ask next
 
 
 def _invalid(message: str) -> KafkaError:

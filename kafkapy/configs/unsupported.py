@@ -149,7 +149,6 @@ NO_EFFECT: Final = (
     "metrics.num.samples",
     "metrics.recording.level",
     "metrics.sample.window.ms",
-    "telemetry.max.bytes",
     # Inert without the features they belong to, as in Kafka.
     "group.share.max.groups",
     "log.local.*",

@@ -22,6 +22,7 @@ class Api(NamedTuple):
 
     `abandon` means that requests only read, so they are cancelled when their client goes away.
     `coordinates` means that the handler needs the coordinators of groups, transactions or share groups.
+    `telemetry` means that it is served while metrics are on.
     """
 
     key: ApiKey
@@ -30,6 +31,7 @@ class Api(NamedTuple):
     module: str
     abandon: bool = False
     coordinates: bool = False
+    telemetry: bool = False
 
 
 # Sorted by key.
@@ -89,6 +91,8 @@ APIS: Final = (
     Api(ApiKey.LIST_TRANSACTIONS, 0, 2, "list_transactions", abandon=True, coordinates=True),
     Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, "consumer_group_heartbeat", coordinates=True),
     Api(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, "consumer_group_describe", abandon=True, coordinates=True),
+    Api(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, "get_telemetry_subscriptions", telemetry=True),
+    Api(ApiKey.PUSH_TELEMETRY, 0, 0, "push_telemetry", telemetry=True),
     Api(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, "list_config_resources", abandon=True),
     Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, "describe_topic_partitions", abandon=True),
     Api(ApiKey.SHARE_GROUP_HEARTBEAT, 1, 1, "share_group_heartbeat", coordinates=True),
@@ -132,10 +136,16 @@ BETWEEN_BROKERS: Final = (
 )
 
 IN_CLUSTER: Final = tuple(sorted((*APIS, *BETWEEN_BROKERS), key=lambda api: api.key))
-"""The APIs of a broker of a cluster; a sole broker serves `APIS`."""
+"""The APIs of a broker of a cluster; a sole broker has `APIS`."""
 
 BY_KEY: Final[dict[int, Api]] = {api.key: api for api in APIS}
-BY_KEY_IN_CLUSTER: Final[dict[int, Api]] = {api.key: api for api in IN_CLUSTER}
+
+
+@cache
+def served(*, clustered: bool, telemetry: bool) -> dict[int, Api]:
+    """The APIs that a broker serves, by key: more in a cluster, and while metrics are on."""
+    apis = IN_CLUSTER if clustered else APIS
+    return {api.key: api for api in apis if telemetry or not api.telemetry}
 
 
 class Endpoint(NamedTuple):
@@ -155,6 +165,6 @@ class Endpoint(NamedTuple):
 @cache
 def endpoint(api_key: int) -> Endpoint:
     """The loaded API of this key; KeyError for an API that is not in the table."""
-    api = BY_KEY.get(api_key) or BY_KEY_IN_CLUSTER[api_key]
+    api = served(clustered=True, telemetry=True)[api_key]
     module = import_module(f"kafkapy.handlers.{api.module}")
     return Endpoint(api, request_class(api.key), response_class(api.key), module.handle)

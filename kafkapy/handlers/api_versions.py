@@ -12,6 +12,7 @@ Behaviour:
   groups, `share.version`, `streams.version`, and `transaction.version`. A cluster on ZooKeeper has only the
   first, as with Apache Kafka 3.9; it serves consumer, share and streams groups all the same. The features of
   the other group protocols are announced only together with what they stand for.
+- GetTelemetrySubscriptions and PushTelemetry are announced while metrics are on.
 - What brokers ask each other is announced in a cluster only. Apache Kafka announces it on every broker.
 
 Version notes:
@@ -90,15 +91,18 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
             broker.node_id,
         ):
             return ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED, api_keys=[])
-    body = _encoded(context.api_version, clustered=context.broker.clustered)
+    telemetry = context.broker.telemetry is not None
+    if telemetry and context.api_version >= FIRST_VERSION_WITH_SOFTWARE:
+        context.connection.software = request.client_software_name, request.client_software_version
+    body = _encoded(context.api_version, clustered=context.broker.clustered, telemetry=telemetry)
     return [response_frame(context.api_key, context.api_version, context.correlation_id, body)]
 
 
-def unsupported_version(*, clustered: bool) -> ApiVersionsResponse:
+def unsupported_version(*, clustered: bool, telemetry: bool) -> ApiVersionsResponse:
     """The answer, in version 0, to a version that is too new."""
     return ApiVersionsResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION,
-        api_keys=_table(clustered=clustered, features_from_0=False).api_keys,
+        api_keys=_table(clustered=clustered, telemetry=telemetry, features_from_0=False).api_keys,
     )
 
 
@@ -108,18 +112,19 @@ def features(*, clustered: bool) -> dict[str, tuple[int, int]]:
 
 
 @cache
-def _encoded(version: int, *, clustered: bool) -> bytes:
-    table = _table(clustered=clustered, features_from_0=version >= FIRST_VERSION_WITH_FEATURES_FROM_0)
+def _encoded(version: int, *, clustered: bool, telemetry: bool) -> bytes:
+    features_from_0 = version >= FIRST_VERSION_WITH_FEATURES_FROM_0
+    table = _table(clustered=clustered, telemetry=telemetry, features_from_0=features_from_0)
     return encode(table, version)
 
 
 @cache
-def _table(*, clustered: bool, features_from_0: bool) -> ApiVersionsResponse:
+def _table(*, clustered: bool, telemetry: bool, features_from_0: bool) -> ApiVersionsResponse:
     served = features(clustered=clustered)
     return ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=api.key, min_version=api.min_version, max_version=api.max_version)
-            for api in (handlers.IN_CLUSTER if clustered else handlers.APIS)
+            for api in handlers.served(clustered=clustered, telemetry=telemetry).values()
         ],
         supported_features=[
             SupportedFeatureKey(name=name, min_version=low, max_version=high)

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from kafkapy.security.acls.audit_log import AuditLog
     from kafkapy.security.acls.authorizer import Authorizer
     from kafkapy.share.share_parts import ShareParts
+    from kafkapy.telemetry.telemetry import ClientTelemetry
     from kafkapy.transactions.coordinator import TransactionCoordinator
 
 P = ParamSpec("P")
@@ -119,6 +120,8 @@ class BrokerParts(FetchParts, Protocol):
 
     authorizer: Authorizer | None
     """Decides what clients may do; None if everyone may do everything."""
+    telemetry: ClientTelemetry | None
+    """The metrics that clients push; None while metrics are off."""
     audit_log: AuditLog | None
     """Logs the decisions of the authorizer."""
 

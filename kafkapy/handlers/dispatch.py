@@ -39,7 +39,7 @@ class Dispatcher:
 
     def __init__(self, broker: BrokerParts) -> None:
         self._broker = broker
-        self._served = handlers.BY_KEY_IN_CLUSTER if broker.clustered else handlers.BY_KEY
+        self._served = handlers.served(clustered=broker.clustered, telemetry=broker.telemetry is not None)
         self._right_refusal: Callable[[RequestContext, Any], ErrorCode | None] | None = None
         """The error for a client without the right; None if there is no authorizer."""
         if broker.authorizer is not None:
@@ -76,7 +76,9 @@ class Dispatcher:
         if header.api_key != ApiKey.API_VERSIONS:
             return None
         endpoint = handlers.endpoint(ApiKey.API_VERSIONS)
-        return replace(header, api_version=0), endpoint, unsupported_version(clustered=self._broker.clustered)
+        broker = self._broker
+        answer = unsupported_version(clustered=broker.clustered, telemetry=broker.telemetry is not None)
+        return replace(header, api_version=0), endpoint, answer
 
     def call(
         self, connection: Requester, header: RequestHeader, endpoint: handlers.Endpoint, request: Any

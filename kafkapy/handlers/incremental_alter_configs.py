@@ -12,8 +12,7 @@ Behaviour:
 - A policy of the operator may refuse a change (POLICY_VIOLATION, `alter.config.policy.class.name`), but not
   that of a logger's level.
 - With `validate_only` nothing changes.
-- Unknown broker settings are stored and have no effect. So are the settings of client metrics, which are not
-  supported yet. The log says so.
+- Unknown broker settings are stored and have no effect. The log says so.
 - Levels of this broker's loggers last until it stops.
 
 Version notes:

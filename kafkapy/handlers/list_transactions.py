@@ -22,10 +22,10 @@ import time
 from collections.abc import Awaitable, Sequence
 from typing import Final
 
-from kafkapy.groups.consumer.patterns import Pattern, PatternError, compile_pattern
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.per_partition import answer_each, visit_each
 from kafkapy.loop.turns import Steps
+from kafkapy.patterns import Pattern, PatternError, compile_pattern
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.list_transactions import (
     ListTransactionsRequest,

@@ -195,6 +195,9 @@ RULES: Final[dict[int, Rule]] = {
     ApiKey.ALLOCATE_PRODUCER_IDS: _BETWEEN_BROKERS,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: Rule(gate=(_MEMBER,), items=(_topic(Operation.DESCRIBE),)),
     ApiKey.CONSUMER_GROUP_DESCRIBE: Rule(items=(_group(Operation.DESCRIBE), _topic(Operation.DESCRIBE))),
+    # Everyone may push metrics; whether they are asked for is a setting.
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: _OPEN,
+    ApiKey.PUSH_TELEMETRY: _OPEN,
     ApiKey.LIST_CONFIG_RESOURCES: Rule(gate=(_cluster(Operation.DESCRIBE_CONFIGS),)),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: Rule(items=(_topic(Operation.DESCRIBE),)),
     ApiKey.SHARE_GROUP_HEARTBEAT: Rule(gate=(_MEMBER,), items=(_topic(Operation.DESCRIBE),)),

@@ -30,6 +30,7 @@ class LoopbackConnection:
     by_token: Final = False
     login: Final = None
     peer_host: Final = LOOPBACK_HOST
+    peer_port: Final = 0
     local_host: Final = LOOPBACK_HOST
 
     def __init__(self, node_id: int, listener: str) -> None:
@@ -37,6 +38,7 @@ class LoopbackConnection:
         self.listener = Listener(listener, LOOPBACK_HOST, 0)
         self.principal = f"Broker:{node_id}"
         self.validation_paid_at = 0.0
+        self.software: tuple[str, str] | None = None
 
     def __str__(self) -> str:
         return "this broker"

@@ -20,6 +20,7 @@ from kafkapy.groups.group import GroupType
 from kafkapy.groups.share.group import ShareGroupState
 from kafkapy.groups.streams.group import StreamsGroupState
 from kafkapy.metadata.image import NO_LEADER, MetadataImage
+from kafkapy.metrics import client_metrics
 from kafkapy.metrics.page import Page, Sample, labels
 from kafkapy.metrics.snapshot import ApiFacts, OffsetFacts, PartitionFacts, Snapshot
 from kafkapy.network.request_metrics import FETCH_OF_CONSUMERS, FETCH_OF_FOLLOWERS, Durations
@@ -89,6 +90,8 @@ def write(page: Page, found: Snapshot) -> None:
         _write_cluster(page, found.image)
     _write_controller(page, found)
     _write_exporter(page, found)
+    if found.telemetry is not None:
+        client_metrics.write(page, found.telemetry)
 
 
 def _write_topics(page: Page, found: Snapshot) -> None:

@@ -51,6 +51,10 @@ class Page:
         """Add a metric with one sample, without labels."""
         self._write(self._names[key], [("", value)])
 
+    def add_named(self, metric: Metric, samples: Iterable[Sample]) -> None:
+        """Add a metric whose name a client has chosen."""
+        self._write(metric, samples)
+
     def add_timer(self, key: str, counts: Iterable[Sample], quantiles: Iterable[Sample]) -> None:
         """Add a metric of durations: how many there were, and quantiles in milliseconds."""
         metric = self._names[key]

@@ -16,6 +16,8 @@ from kafkapy.groups.group import Group, GroupType
 from kafkapy.groups.offsets.committed_offset import decode_offset
 from kafkapy.loop.turns import Steps
 from kafkapy.metadata.image import MetadataImage
+from kafkapy.metrics import client_metrics
+from kafkapy.metrics.client_metrics import TelemetryFacts
 from kafkapy.metrics.record_ages import RecordAges
 from kafkapy.metrics.served_broker import ServedBroker
 from kafkapy.network.request_metrics import Durations
@@ -124,6 +126,7 @@ class Snapshot:
     """All, and the unclean ones."""
     isr_shrinks: int = 0
     isr_expands: int = 0
+    telemetry: TelemetryFacts | None = None
 
 
 def take(broker: ServedBroker, ages: RecordAges) -> Steps[Snapshot]:
@@ -143,6 +146,8 @@ def take(broker: ServedBroker, ages: RecordAges) -> Steps[Snapshot]:
     found.flushes, found.flush_seconds = commit.flushes, []
     if commit.times is not None:
         found.flush_seconds = commit.times.durations(broker.server.loop.time())
+    if broker.telemetry is not None:
+        found.telemetry = yield from client_metrics.take(broker.telemetry)
     found.elections = broker.admin.elections
     changes = broker.replicas.isr_changes
     found.isr_shrinks, found.isr_expands = changes.shrinks, changes.expands

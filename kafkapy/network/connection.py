@@ -99,6 +99,7 @@ class Connection:
         "principal",
         "read_at",
         "receiving_since",
+        "software",
         "unsent_since",
         "validation_paid_at",
     )
@@ -147,6 +148,8 @@ class Connection:
         """The time from which the client has not read all its answers, while some are unsent."""
         self.validation_paid_at = 0.0
         """The time at which its debt for validation is paid (loop/validation.py)."""
+        self.software: tuple[str, str] | None = None
+        """The name and the version of the client's software, if told; kept while metrics are on."""
         self.is_incomplete = False
         """Whether a request is partly received. The sweep watches its progress."""
         self._shared = shared

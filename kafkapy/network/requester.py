@@ -16,6 +16,9 @@ class Requester(Protocol):
     validation_paid_at: float
     """The time at which its debt for validation is paid (loop/validation.py)."""
 
+    software: tuple[str, str] | None
+    """The name and the version of the client's software, if it has told them; kept while metrics are on."""
+
     @property
     def login(self) -> Login | None:
         """Its login; None on a listener without one."""
@@ -31,6 +34,10 @@ class Requester(Protocol):
     @property
     def peer_host(self) -> str:
         """Its address."""
+
+    @property
+    def peer_port(self) -> int:
+        """Its port."""
 
     @property
     def local_host(self) -> str:

@@ -78,7 +78,7 @@ def make_plausible(message: Message, chance: random.Random, topic_id: bytes) -> 
 
 def pretended(chance: random.Random, topic_id: bytes) -> tuple[TopMessage, int]:
     """A request, and its version."""
-    api = handlers.BY_KEY_IN_CLUSTER[chance.choice(APIS)]
+    api = handlers.served(clustered=True, telemetry=True)[chance.choice(APIS)]
     version = chance.randint(api.min_version, api.max_version)
     message = random_message(chance, request_class(api.key), version)
     make_plausible(message, chance, topic_id)

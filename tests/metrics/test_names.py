@@ -81,6 +81,7 @@ process_open_fds
 """What public dashboards and alert rules query, of what this broker has."""
 
 BEFORE_THE_FIRST = {
+    "kafka_client_info",
     "kafkapy_transactions",
     "kafka_consumergroup_members",
     "kafka_consumergroup_current_offset",
@@ -91,7 +92,7 @@ BEFORE_THE_FIRST = {
     "LogFlushStats.LogFlushRateAndTimeMs",
     "ControllerStats.LeaderElectionRateAndTimeMs",
 }
-"""What a broker shows once it has a group, a transaction or a sync."""
+"""What a broker shows once it has a group, a transaction, a sync, or a client that pushes."""
 
 
 @pytest.mark.parametrize("spelling", Spelling)

@@ -1,4 +1,4 @@
-"""The topics of subscriptions by regular expression (`kafkapy.groups.consumer.patterns`).
+"""The topics of subscriptions by regular expression (`kafkapy.patterns`).
 
 The matches of an expression are kept, so that a later look tests only the names that are new. A look is made
 in pieces, between which other groups have their turns, and ends when its time is used up: then a later one
@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from kafkapy.groups.consumer.patterns import PatternError, compile_pattern
+from kafkapy.patterns import PatternError, compile_pattern
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 
 PIECE_SECONDS: Final = 0.05

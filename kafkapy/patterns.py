@@ -37,13 +37,13 @@ class Pattern(Protocol):
         ...
 
 
-def compile_pattern(regex: str) -> Pattern:
-    """Compile an expression; raises PatternError."""
+def compile_pattern(regex: str, max_memory: int = MAX_MEMORY) -> Pattern:
+    """Compile an expression to at most `max_memory` bytes; raises PatternError."""
     import re2  # takes some milliseconds, which a broker without such expressions does not need
 
     options = re2.Options()
     options.log_errors = False
-    options.max_mem = MAX_MEMORY
+    options.max_mem = max_memory
     try:
         return cast("Pattern", re2.compile(regex, options))
     except re2.error as error:

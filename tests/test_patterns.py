@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from kafkapy.groups.consumer.patterns import PatternError, compile_pattern
+from kafkapy.patterns import PatternError, compile_pattern
 
 
 @pytest.mark.parametrize(
