@@ -15,7 +15,7 @@ from kafkapy.protocol.types import Uuid
 from kafkapy.telemetry.otlp import Attributes, OtlpSample
 
 MOST_SAMPLES: Final = 20_000
-"""The most values of all clients together."""
+"""The most values of all clients together, where each client counts as one more."""
 
 LONGEST_LABELS: Final = 1_024
 """The most characters of the names and values of a sample's labels."""
@@ -53,7 +53,8 @@ class ClientSamples:
 class AllSamples:
     """The values of all clients of a broker; they belong to the event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST_SAMPLES) -> None:
+        self._most = most
         self._clients: dict[Uuid, ClientSamples] = {}
         self._total = 0
 
@@ -76,10 +77,11 @@ class AllSamples:
         """Take a push: each value with whether it is to be added to the last one."""
         client = self._clients.get(instance_id)
         if client is None:
-            if self._total >= MOST_SAMPLES:
+            if self._total >= self._most:
                 return
             client = self._clients[instance_id] = ClientSamples()
-        room = MOST_SAMPLES - self._total + len(client.values)
+            self._total += 1
+        room = self._most - self._total + len(client.values)
         values: dict[ClientSample, float] = {}
         for sample, value, is_delta in found:
             if sample not in values and len(values) >= room:
@@ -93,7 +95,7 @@ class AllSamples:
     def expire(self, now_ms: int) -> None:
         """Forget the clients that have been silent for long."""
         for instance_id in [key for key, each in self._clients.items() if each.expires_ms <= now_ms]:
-            self._total -= len(self._clients.pop(instance_id).values)
+            self._total -= 1 + len(self._clients.pop(instance_id).values)
 
 
 def named(samples: Iterable[OtlpSample]) -> tuple[list[tuple[ClientSample, float, bool]], int]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-from kafkapy.telemetry import samples as of_clients
 from kafkapy.telemetry.otlp import OtlpSample
 from kafkapy.telemetry.samples import LONGEST_LABELS, AllSamples, ClientSample, named
 
@@ -64,11 +61,8 @@ def test_a_push_takes_the_place_of_the_one_before_and_differences_add_up() -> No
     assert shown(held) == [{"kafka_client_g": 3, "kafka_client_d_total": 7}]
 
 
-def test_all_clients_together_have_a_bound_and_the_first_ones_keep_their_place(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(of_clients, "MOST_SAMPLES", 3)
-    held = AllSamples()
+def test_all_clients_together_have_a_bound_and_the_first_ones_keep_their_place() -> None:
+    held = AllSamples(most=5)
     push(held, ONE, sample("a"), sample("b"))
     push(held, OTHER, sample("a"), sample("b"), sample("c"))
     assert (list(map(len, shown(held))), held.left_out) == ([2, 1], 2)
@@ -79,9 +73,15 @@ def test_all_clients_together_have_a_bound_and_the_first_ones_keep_their_place(
     assert list(map(len, shown(held))) == [2, 1]
 
 
-def test_a_client_that_is_silent_is_forgotten_and_leaves_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(of_clients, "MOST_SAMPLES", 2)
-    held = AllSamples()
+def test_clients_without_a_value_that_was_asked_for_are_bounded_too() -> None:
+    held = AllSamples(most=5)
+    for number in range(100):
+        push(held, number.to_bytes(16))
+    assert len(shown(held)) == 5
+
+
+def test_a_client_that_is_silent_is_forgotten_and_leaves_room() -> None:
+    held = AllSamples(most=3)
     push(held, ONE, sample("a"), sample("b"), expires_ms=10)
     held.expire(9)
     assert shown(held)
