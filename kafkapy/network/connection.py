@@ -17,7 +17,8 @@ the connection with one log line.
 
 Before all this, an encrypted connection does its handshake (network/handshakes.py). The sweep watches its
 time as that of an incomplete request. Then the connection gets its principal. With a listener that demands a
-login, it has a `login` besides, which decides which requests are allowed (security/sasl/login.py).
+login, it has a `login` besides, which decides which requests are allowed (security/sasl/login.py), and as
+much time again to log in.
 """
 
 from __future__ import annotations
@@ -92,6 +93,7 @@ class Connection:
         "last_active",
         "listener",
         "login",
+        "login_since",
         "max_frame_bytes",
         "paused_since",
         "peer_host",
@@ -128,6 +130,8 @@ class Connection:
         """The largest request that it may send now."""
         self.login: Login | None = None
         """The client's login; None on a listener without one."""
+        self.login_since: float | None = None
+        """The time from which the client could log in, until it has; None on a listener without a login."""
         self.closed = False
         self.frame_is_kept = False
         """Whether a handler has kept the bytes of the present frame, or of another one in the buffer."""
@@ -228,6 +232,14 @@ class Connection:
         """Whether a request of the client is not answered yet."""
         return len(self._requests) > 0
 
+    def login_began_before(self, moment: float) -> bool:
+        """Whether the client has had since before `moment` to log in, and has not.
+
+        While the broker checks what it has shown, which may take long, it is given its time.
+        """
+        since = self.login_since
+        return since is not None and since < moment and not self.waits_for_answer
+
     def unanswered(self) -> tuple[list[int], int]:
         """The API keys of requests that wait, and how many answers wait for earlier ones."""
         return self._requests.unanswered()
@@ -288,9 +300,12 @@ class Connection:
         why_not = self._entrance.admit(self, self._channel)
         if why_not is not None:
             self.close(why_not)
+        elif self.login is not None:
+            self.login_since = self._shared.now
 
     def let_in(self) -> None:
         """Allow requests of any size: the client has logged in."""
+        self.login_since = None
         self.max_frame_bytes = self._shared.max_frame_bytes
 
     def take_frames(self, handle: Callable[[memoryview], None] | None) -> None:

@@ -6,6 +6,8 @@ closes
 - connections whose incomplete request is overdue. The limit is request.receive.timeout.ms from the first
   byte, plus a second for each RECEIVE_RATE bytes, so that a slow line can send a large batch, but a client
   that trickles bytes cannot hold a connection;
+- connections that have not logged in within request.receive.timeout.ms, where the listener demands it,
+  whatever they have sent;
 - connections without traffic for connections.max.idle.ms whose client does not wait for an answer;
 
 and frees empty buffers that were kept for a next request. A connection that waits for memory (shared.py) is
@@ -264,6 +266,10 @@ class Server:
         for connection in tuple(self.connections):
             if connection.paused_since is not None:
                 starved = starved or connection.paused_since < before
+                continue
+            if connection.login_began_before(now - self._receive_seconds):
+                why = f"it has not logged in within {self._receive_seconds:g} s"
+                connection.close(why, level=connection.complaint_level())
                 continue
             if connection.is_incomplete and connection.receiving_since < now - self._receive_seconds:
                 if connection.received_since() < enough:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import struct
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
 
 import pytest
 
 from kafkapy import Broker, handlers
+from kafkapy.broker.core import BrokerCore
 from kafkapy.configs.security_protocol import SecurityProtocol
+from kafkapy.logins import PasswordChecker
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import encode_request
 from kafkapy.protocol.messages import request_class
@@ -20,7 +23,7 @@ from kafkapy.protocol.messages.metadata import MetadataRequest
 from kafkapy.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kafkapy.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kafkapy.protocol.types import ApiKey
-from tests.network.raw_client import RawClient
+from tests.network.raw_client import DEADLINE, RawClient
 from tests.security.certificates import Certificates, trusting
 from tests.security.issuer import Issuer
 from tests.security.listeners import MECHANISMS, Listeners, settings
@@ -247,3 +250,76 @@ def test_the_same_mechanism_is_used_again(ending: Listeners) -> None:
         log_in(client)
         answer = client.ask(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 1)
         assert answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+
+
+# --- the time for a login ---------------------------------------------------------------------------------
+
+
+def ask_until_closed(client: RawClient) -> None:
+    deadline = time.monotonic() + DEADLINE
+    with contextlib.suppress(ConnectionError):
+        while True:
+            client.ask(ApiVersionsRequest(), 0)
+            assert time.monotonic() < deadline
+
+
+def test_a_client_that_does_not_log_in_is_closed_in_time(
+    certificates: Certificates, issuer: Issuer, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = {**settings(certificates, issuer), "request.receive.timeout.ms": 300}
+    with Broker(config=config) as broker:
+        listeners = Listeners(broker)
+        with hands_shaken(listeners) as inside, listeners.connect(SecurityProtocol.PLAINTEXT) as open_client:
+            assert inside.ask(SaslAuthenticateRequest(auth_bytes=ALICE), 2).error_code == 0
+            open_client.ask(ApiVersionsRequest(), 0)
+            silent = listeners.connect(SASL)
+            encrypted = listeners.connect(SecurityProtocol.SASL_SSL, trusting(certificates))
+            shaken = hands_shaken(listeners)
+            half = hands_shaken(listeners, "SCRAM-SHA-256")
+            first = half.ask(SaslAuthenticateRequest(auth_bytes=b"n,,n=alice,r=abc"), 2)
+            assert first.error_code == ErrorCode.NONE
+            busy = listeners.connect(SASL)
+            ask_until_closed(busy)
+            for client in (silent, encrypted, shaken, half, busy):
+                with client:
+                    assert client.is_closed()
+            assert inside.ask(MetadataRequest(topics=[]), 12).brokers
+            assert open_client.ask(ApiVersionsRequest(), 0).api_keys
+    assert "it has not logged in within 0.3 s" in caplog.text
+
+
+def test_a_slow_check_of_a_password_has_its_time(certificates: Certificates, issuer: Issuer) -> None:
+    handler = "listener.name.sasl_plaintext.plain.sasl.server.callback.handler.class"
+    config = {
+        **settings(certificates, issuer),
+        "request.receive.timeout.ms": 50,
+        handler: "tests.security.test_login:SlowDirectory",
+    }
+    with Broker(config=config) as broker, hands_shaken(Listeners(broker)) as client:
+        sweeps: list[float] = []
+
+        async def watch(core: BrokerCore) -> None:
+            sweep = core.server._sweep
+
+            def counted() -> None:
+                sweeps.append(core.server.shared.now)
+                sweep()
+
+            core.server._sweep = counted  # type: ignore[method-assign]
+
+        broker.call(watch)
+        SlowDirectory.may_answer = lambda: len(sweeps) > 1 and sweeps[-1] - sweeps[0] > 0.2
+        assert client.ask(SaslAuthenticateRequest(auth_bytes=ALICE), 2).error_code == ErrorCode.NONE
+
+
+class SlowDirectory(PasswordChecker):
+    """Knows everybody, after a while."""
+
+    may_answer: ClassVar[Callable[[], bool]]
+
+    def check(self, username: str, password: str) -> bool:
+        deadline = time.monotonic() + DEADLINE
+        while not SlowDirectory.may_answer():
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+        return True
