@@ -16,10 +16,15 @@ import click
 
 from kafkapy.commands.options import Session, confirm, connected, dry_run, yes
 from kafkapy.commands.partitions import named
+from kafkapy.commands.throttles import end_throttles, throttle
+from kafkapy.commands.units import size
 from kafkapy.errors import UserError
 
 _COLUMNS = ("topic", "partition", "before", "after")
 _STATE = ("topic", "partition", "replicas", "adding_replicas", "removing_replicas")
+_plan_file = click.option(
+    "--file", "-f", "path", type=click.Path(path_type=Path), required=True, help="A plan."
+)
 
 
 @click.group()
@@ -75,14 +80,21 @@ def plan(
 
 
 @reassign.command()
-@click.option("--file", "-f", "path", type=click.Path(path_type=Path), required=True, help="A plan.")
+@_plan_file
+@click.option("--throttle", "rate", metavar="SIZE", help="Bytes a second and broker at most: 50MiB.")
 @dry_run
 @yes
 @connected
-def execute(session: Session, path: Path, dry_run: bool, yes: bool) -> None:
-    """Carry out a plan: say what changes, then let the brokers move the replicas."""
+def execute(session: Session, path: Path, rate: str | None, dry_run: bool, yes: bool) -> None:
+    """Carry out a plan: say what changes, then let the brokers move the replicas.
+
+    A throttle stays until `kafkapy reassign verify` finds that all is moved. Given again, it changes.
+    """
     from kafkapy.commands.connection.failures import failure_text
 
+    limit = None if rate is None else size(rate, "--throttle")
+    if limit is not None and limit < 1:
+        raise UserError(f"--throttle {rate}: expected at least one byte")
     moves = _read(path)
     places = dict.fromkeys(named(session, (f"{topic}:{number}" for topic, number in moves)))
     current = _replicas(session, sorted({each.topic for each in places}))
@@ -102,6 +114,14 @@ def execute(session: Session, path: Path, dry_run: bool, yes: bool) -> None:
         session.output.rows(rows, _COLUMNS)
     confirm(f"Move these {len(rows)} partitions?", sure=yes)
     wanted = {each: moves[each.topic, each.partition] for each in places}
+    if limit is not None:
+        # A move that is going on has made replicas that are still to be filled.
+        adding = {each: state["adding_replicas"] for each, state in _ongoing(session).items()}
+        full = {
+            each: [broker for broker in current[each] if broker not in adding.get(each, ())]
+            for each in places
+        }
+        throttle(session, {each: (full[each], after) for each, after in wanted.items()}, limit)
     with session.admin.calls() as client:
         answers = client.alter_partition_reassignments(wanted)
     for row in rows:
@@ -114,6 +134,33 @@ def execute(session: Session, path: Path, dry_run: bool, yes: bool) -> None:
             "error": failure_text(error.errno) if error else None,
         }
     session.results(rows, ("topic", "partition", "result"))
+
+
+@reassign.command()
+@_plan_file
+@click.option("--preserve-throttles", is_flag=True, help="Leave throttles as they are.")
+@connected
+def verify(session: Session, path: Path, preserve_throttles: bool) -> None:
+    """Show how far a plan is, and end the throttles when no partition moves any more."""
+    moves = _read(path)
+    places = dict.fromkeys(named(session, (f"{topic}:{number}" for topic, number in moves)))
+    topics = sorted({each.topic for each in places})
+    ongoing = _ongoing(session)
+    current = _replicas(session, topics)
+    rows = [
+        {
+            "topic": each.topic,
+            "partition": each.partition,
+            "replicas": current[each],
+            "planned": moves[each.topic, each.partition],
+            **_progress(each in ongoing, current[each] == moves[each.topic, each.partition]),
+        }
+        for each in places
+    ]
+    if not ongoing and not preserve_throttles:
+        end_throttles(session, topics)
+        session.output.note("there are no throttles any more.")
+    session.results(rows, ("topic", "partition", "replicas", "planned", "result"))
 
 
 @reassign.command()
@@ -145,6 +192,14 @@ def cancel(session: Session, partitions: tuple[str, ...], everything: bool, yes:
         for place, error in sorted(answers.items())
     ]
     session.results(rows, ("topic", "partition", "result"))
+
+
+def _progress(moves: bool, is_there: bool) -> dict[str, str | None]:
+    if moves:
+        return {"result": "moves", "error": None}
+    if is_there:
+        return {"result": "done", "error": None}
+    return {"result": "failed", "error": "the replicas are others, and none is moved"}
 
 
 def _ongoing(session: Session) -> dict[Any, dict[str, Any]]:

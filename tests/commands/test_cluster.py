@@ -157,6 +157,54 @@ def test_partitions_are_moved_by_a_plan(on_three: Run, tmp_path: Path) -> None:
     assert on_three("reassign", "cancel", "--all").stderr == "no reassignment is going on.\n"
 
 
+def _throttles(on_three: Run, topic: str) -> dict[str, str]:
+    """The settings of a topic and of the brokers that throttle moves."""
+    names = ("topics", topic), ("brokers", "1", "2", "3")
+    found = {}
+    for type_, *each in names:
+        shown = on_three("configs", "describe", type_, *each, "--format", "json")
+        for row in json.loads(shown.stdout):
+            if "replication.throttled" in row["key"] and "DEFAULT" not in row["source"]:
+                found[f"{row['name']} {row['key']}"] = row["value"]
+    return found
+
+
+def test_a_move_is_throttled_until_it_is_verified(on_three: Run, three: Cluster, tmp_path: Path) -> None:
+    on_three("topics", "create", "heavy", "--replica-assignment", "1:2")
+    producer = Producer({"bootstrap.servers": three.bootstrap_servers})
+    for _ in range(50):
+        producer.produce("heavy", bytes(100_000))
+    assert producer.flush(30) == 0
+    plan = tmp_path / "plan.json"
+    plan.write_text('{"partitions": [{"topic": "heavy", "partition": 0, "replicas": [2, 3]}]}')
+
+    def verified() -> str:
+        (row,) = json.loads(on_three("reassign", "verify", "-f", str(plan), "--format", "json").stdout)
+        return str(row["result"])
+
+    def execute(rate: str) -> None:
+        done = on_three("reassign", "execute", "-f", str(plan), "--throttle", rate, "--yes")
+        assert done.exit_code == 0, done.output
+
+    assert verified() == "failed"
+    execute("1B")
+    assert verified() == "moves"
+    throttled = {
+        "heavy leader.replication.throttled.replicas": "0:1,0:2",
+        "heavy follower.replication.throttled.replicas": "0:3",
+    }
+    sides = ("leader", "follower")
+    rates = [f"{broker} {side}.replication.throttled.rate" for broker in (1, 2, 3) for side in sides]
+    assert _throttles(on_three, "heavy") == {**throttled, **dict.fromkeys(rates, "1")}
+    execute("1GiB")
+    assert _throttles(on_three, "heavy") == {**throttled, **dict.fromkeys(rates, str(1 << 30))}
+    deadline = time.monotonic() + 60
+    while verified() != "done":
+        assert time.monotonic() < deadline
+    assert _throttles(on_three, "heavy") == {}
+    assert sorted(_partitions(on_three, "heavy")[0]["replicas"]) == [2, 3]
+
+
 def test_a_plan_can_change_the_replication_factor(on_three: Run) -> None:
     on_three("topics", "create", "thin", "--replica-assignment", "2")
     plan = json.loads(on_three("reassign", "plan", "thin", "-r", "3").stdout)
