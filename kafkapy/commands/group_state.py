@@ -12,6 +12,7 @@ from kafkapy.commands import messages
 from kafkapy.commands.connection.admin import Admin, Coordinator
 from kafkapy.commands.connection.failures import check
 from kafkapy.commands.reading import ends
+from kafkapy.commands.share_offsets import share_offsets
 from kafkapy.errors import UserError
 
 CLASSIC: Final = "classic"
@@ -92,7 +93,7 @@ def committed(admin: Admin, types: Mapping[str, str]) -> dict[str, dict[Any, int
         for name, partitions in found.items():
             offsets[name] = {each: value.offset for each, value in partitions.items() if value.offset >= 0}
     for name in [name for name, type_ in types.items() if type_ == "share"]:
-        offsets[name] = _share_offsets(admin, name)
+        offsets[name] = share_offsets(admin, name)
     return offsets
 
 
@@ -204,26 +205,6 @@ def _streams(admin: Admin, names: list[str]) -> Iterator[Group]:
                 for member in group.members
             ]
             yield Group(group.group_id, "streams", group.group_state, "", members, group.group_epoch)
-
-
-def _share_offsets(admin: Admin, name: str) -> dict[Any, int]:
-    wanted = [
-        messages.DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup(
-            group_id=name, topics=None
-        )
-    ]
-    request = messages.DescribeShareGroupOffsetsRequest(groups=wanted)
-    offsets = {}
-    for answer in admin.to_coordinators([name], Coordinator.GROUP, lambda _: request):
-        for group in answer.groups:
-            check(group.error_code, group.error_message, f"group {name}")
-            for topic in group.topics:
-                for partition in topic.partitions:
-                    check(partition.error_code, partition.error_message, f"group {name}")
-                    if partition.start_offset >= 0:
-                        place = TopicPartition(topic.topic_name, partition.partition_index)
-                        offsets[place] = partition.start_offset
-    return offsets
 
 
 _DESCRIBE: Final[dict[str, Callable[[Admin, list[str]], Iterator[Group]]]] = {

@@ -120,10 +120,12 @@ def delete(session: Session, names: tuple[str, ...], dry_run: bool, yes: bool) -
 @yes
 @connected
 def delete_offsets(session: Session, name: str, topics: tuple[str, ...], yes: bool) -> None:
-    """Delete offsets that a group has committed for topics."""
+    """Delete offsets that a group has committed for topics; those of a share group for whole topics."""
     from kafkapy.commands.group_state import known
 
-    known(session.admin, [name])
+    if known(session.admin, [name])[name] == "share":
+        _delete_share_offsets(session, name, topics, yes)
+        return
     partitions = named(session, topics)
     confirm(f"Delete the offsets of {name} for {', '.join(topics)}?", sure=yes)
     with session.admin.calls() as client:
@@ -174,25 +176,26 @@ def reset_offsets(
     group = listed(session.admin).get(name)
     if group is not None and group["state"] not in ("Empty", "Dead", None):
         raise UserError(f"group {name} is {group['state']}: stop its members first")
-    if group is not None and group["type"] == "share":
-        raise UserError(f"group {name} is a share group, whose offsets kafka-share-groups.sh resets")
-    rows = _moves(session, name, topics, *given.popitem())
+    type_ = "classic" if group is None else str(group["type"])
+    rows = _moves(session, name, type_, topics, *given.popitem())
     session.output.rows(
         rows, ("group", "topic", "partition", "before", "after"), empty="there are no offsets."
     )
     if dry_run or not rows:
         return
     confirm(f"Set these {len(rows)} offsets?", sure=yes)
-    _commit(session, name, {(row["topic"], row["partition"]): row["after"] for row in rows})
+    _set_offsets(session, name, type_, {(row["topic"], row["partition"]): row["after"] for row in rows})
     session.output.note("done.")
 
 
-def _moves(session: Session, name: str, topics: Sequence[str], how: str, value: Any) -> list[dict[str, Any]]:
+def _moves(
+    session: Session, name: str, type_: str, topics: Sequence[str], how: str, value: Any
+) -> list[dict[str, Any]]:
     from kafkapy.commands.group_state import committed
     from kafkapy.commands.reading import ends, since, starts
 
     admin = session.admin
-    before = committed(admin, {name: "classic"}).get(name, {})
+    before = committed(admin, {name: type_}).get(name, {})
     partitions = named(session, topics) if topics else sorted(before)
     first, last = starts(admin, partitions), ends(admin, partitions)
     if how in ("to_datetime", "by_duration"):
@@ -221,9 +224,24 @@ def _moves(session: Session, name: str, topics: Sequence[str], how: str, value: 
     ]
 
 
-def _commit(session: Session, name: str, offsets: dict[tuple[str, int], int]) -> None:
+def _delete_share_offsets(session: Session, name: str, topics: tuple[str, ...], yes: bool) -> None:
+    from kafkapy.commands.share_offsets import delete_share_offsets
+
+    if parts := [topic for topic in topics if ":" in topic]:
+        raise UserError(f"--topic {parts[0]}: a share group's offsets are deleted for whole topics")
+    confirm(f"Delete the offsets of {name} for {', '.join(topics)}?", sure=yes)
+    session.results(delete_share_offsets(session.admin, name, topics), ("topic", "result"))
+
+
+def _set_offsets(session: Session, name: str, type_: str, offsets: dict[tuple[str, int], int]) -> None:
     from kafka.structs import OffsetAndMetadata, TopicPartition
 
+    from kafkapy.commands.share_offsets import set_share_offsets
+
+    if type_ == "share":
+        moved = {TopicPartition(*place): offset for place, offset in offsets.items()}
+        set_share_offsets(session.admin, name, moved)
+        return
     wanted = {
         TopicPartition(*place): OffsetAndMetadata(offset, "", None) for place, offset in offsets.items()
     }

@@ -272,6 +272,33 @@ def test_a_share_group_is_described(kafkapy_json: RunJson, broker: Broker, topic
         assert all(row["end"] == 10 and row["lag"] == 10 - row["committed"] for row in offsets.values())
 
 
+def test_offsets_of_a_share_group_are_reset_and_deleted(
+    kafkapy: Run, kafkapy_json: RunJson, broker: Broker, topic: str
+) -> None:
+    (description,) = kafkapy_json("topics", "describe", topic)
+    reset = ("groups", "reset-offsets", "rested", "--topic", topic)
+    with RawClient(broker.bootstrap_servers) as client:
+        find_coordinator(client, "rested")
+        member = ShareMember(
+            client, topic, UUID(description["topic_id"]).bytes, group="rested", member=str(uuid4())
+        )
+        assert member.join() == [0, 1]
+        assert "group rested is Stable: stop its members first" in kafkapy(*reset, "--to-earliest").stderr
+        member.heartbeat(member_epoch=-1)
+    moves = kafkapy_json(*reset, "--to-earliest", "--dry-run")
+    assert [(row["partition"], row["after"]) for row in moves] == [(0, 0), (1, 0)]
+    assert kafkapy(*reset, "--to-offset", "3", "--yes").exit_code == 0
+    rows = kafkapy_json("lag", "rested")
+    assert [(row["partition"], row["committed"], row["lag"]) for row in rows] == [(0, 3, 7), (1, 3, 7)]
+    assert kafkapy("groups", "reset-offsets", "rested", "--all-topics", "--to-latest", "--yes").exit_code == 0
+    assert [row["lag"] for row in kafkapy_json("lag", "rested")] == [0, 0]
+    delete = ("groups", "delete-offsets", "rested", "--topic")
+    assert "are deleted for whole topics" in kafkapy(*delete, f"{topic}:0", "--yes").stderr
+    assert kafkapy_json(*delete, topic, "--yes") == [{"topic": topic, "result": "deleted", "error": None}]
+    assert kafkapy_json("lag", "rested") == []
+    assert kafkapy("groups", "delete", "rested", "--yes").exit_code == 0
+
+
 def test_a_streams_group_is_described(kafkapy: Run, kafkapy_json: RunJson, broker: Broker) -> None:
     kafkapy("topics", "create", "t", "-p", "2")
     with RawClient(broker.bootstrap_servers) as client:
