@@ -16,7 +16,7 @@ from kafkapy import Broker
 from tests.commands.conftest import Run, RunJson
 from tests.handlers.group_client import find_coordinator
 from tests.handlers.share_client import ShareMember
-from tests.handlers.test_streams_groups import run_word_count
+from tests.handlers.test_streams_groups import beat, heartbeat, run_word_count
 from tests.network.raw_client import RawClient
 
 
@@ -308,3 +308,9 @@ def test_a_streams_group_is_described(kafkapy: Run, kafkapy_json: RunJson, broke
         assert group["type"] == "streams"
         ((member),) = group["members"]
         assert {"t:0", "t:1"} <= set(member["partitions"])
+        heartbeat(client, beat("m", -1))
+    reset = ("groups", "reset-offsets", "g", "--topic", "t")
+    assert kafkapy(*reset, "--to-latest", "--yes").exit_code == 0
+    assert [(row["committed"], row["lag"]) for row in kafkapy_json("lag", "g")] == [(0, 0), (0, 0)]
+    deleted = kafkapy_json("groups", "delete-offsets", "g", "--topic", "t", "--yes")
+    assert [row["result"] for row in deleted] == ["deleted", "deleted"]
