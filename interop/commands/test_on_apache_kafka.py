@@ -210,3 +210,37 @@ def test_brokers_directories_and_reassignments(
     assert execute.stderr == "all replicas are where the plan has them.\n"
     assert done("reassign", "list") == []
     assert values(done("leaders", "elect", "moved"), "result") == ["not needed"]
+
+
+def test_features_are_downgraded_and_upgraded(kafkapy: Run, done: RunJson) -> None:
+    level = {row["feature"]: row["finalized"] for row in done("brokers", "features")}["streams.version"]
+    assert level == 1
+    down = ("brokers", "downgrade-features", "streams.version=0")
+    assert values(done(*down, "--dry-run"), "result") == ["would be changed"]
+    assert values(done(*down, "--yes"), "result") == ["changed"]
+    assert values(done("brokers", "upgrade-features", "streams.version=1"), "result") == ["changed"]
+    refused = kafkapy("brokers", "upgrade-features", "streams.version=9")
+    assert refused.exit_code == 1
+    assert "INVALID_UPDATE_VERSION" in refused.stderr
+
+
+def test_a_plan_that_is_done_ends_throttles(done: RunJson, tmp_path: Path) -> None:
+    done("topics", "create", "held", "-p", "1")
+    wait_until(lambda: "held" in values(done("topics", "list"), "topic"))
+    broker = str(done("brokers", "list")[0]["broker"])
+    throttled = "leader.replication.throttled"
+    done("configs", "alter", "brokers", broker, "--set", f"{throttled}.rate=1000")
+    done("configs", "alter", "topics", "held", "--set", f"{throttled}.replicas=0:{broker}")
+    plan = tmp_path / "plan.json"
+    plan.write_text(f'{{"partitions": [{{"topic": "held", "partition": 0, "replicas": [{broker}]}}]}}')
+    verify = ("reassign", "verify", "-f", str(plan))
+
+    def held() -> set[str]:
+        rows = done("configs", "describe", "brokers", broker) + done("configs", "describe", "topics", "held")
+        return {key for key in values(rows, "key") if key.startswith(throttled)}
+
+    wait_until(lambda: held() == {f"{throttled}.rate", f"{throttled}.replicas"})
+    assert values(done(*verify, "--preserve-throttles"), "result") == ["done"]
+    assert held()
+    assert values(done(*verify), "result") == ["done"]
+    wait_until(lambda: not held())

@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
-from kafkapy.commands.options import Session, connected
+from kafkapy.commands.options import Session, confirm, connected, dry_run, settings, yes
 from kafkapy.commands.output import cell
+from kafkapy.errors import UserError
 
 
 @click.group()
@@ -81,6 +82,31 @@ def features(session: Session) -> None:
     session.output.rows(rows, ("feature", "supported_min", "supported_max", "finalized"))
 
 
+@brokers.command("upgrade-features")
+@click.argument("levels", metavar="FEATURE=LEVEL...", nargs=-1, required=True)
+@dry_run
+@connected
+def upgrade_features(session: Session, levels: tuple[str, ...], dry_run: bool) -> None:
+    """Give features of the cluster higher levels (kafka-features.sh upgrade)."""
+    _change_features(session, levels, "UPGRADE", dry_run=dry_run)
+
+
+@brokers.command("downgrade-features")
+@click.argument("levels", metavar="FEATURE=LEVEL...", nargs=-1, required=True)
+@click.option("--unsafe", is_flag=True, help="Even if metadata are lost by it.")
+@dry_run
+@yes
+@connected
+def downgrade_features(
+    session: Session, levels: tuple[str, ...], unsafe: bool, dry_run: bool, yes: bool
+) -> None:
+    """Give features of the cluster lower levels; 0 disables one (kafka-features.sh downgrade)."""
+    if not dry_run:
+        confirm(f"Downgrade {', '.join(levels)}?", sure=yes)
+    kind = "UNSAFE_DOWNGRADE" if unsafe else "SAFE_DOWNGRADE"
+    _change_features(session, levels, kind, dry_run=dry_run)
+
+
 @brokers.command()
 @connected
 def quorum(session: Session) -> None:
@@ -102,6 +128,30 @@ def quorum(session: Session) -> None:
         epoch, mark = partition["leader_epoch"], partition["high_watermark"]
         click.echo(f"leader {cell(partition['leader_id'])}, epoch {epoch}, high watermark {mark}")
     session.output.rows(rows, ("node", "role", "log_end_offset", "lag"))
+
+
+def _change_features(session: Session, levels: tuple[str, ...], kind: str, *, dry_run: bool) -> None:
+    """Change levels, all or none of them; raises UserError if the controller refuses one."""
+    changes = {}
+    for feature, level in settings(levels, "feature").items():
+        if not level.isdigit():
+            raise UserError(f"{feature}={level}: expected a level such as 1")
+        changes[feature] = (kind, int(level))
+    with session.admin.calls() as client:
+        found = client.update_features(changes, validate_only=dry_run, timeout_ms=session.admin.timeout_ms)
+    done = "would be changed" if dry_run else "changed"
+    session.results(
+        [
+            {
+                "feature": feature,
+                "level": level,
+                "result": done if found[feature] == "OK" else "failed",
+                "error": None if found[feature] == "OK" else found[feature],
+            }
+            for feature, (_, level) in changes.items()
+        ],
+        ("feature", "level", "result"),
+    )
 
 
 def _broker(broker: dict[str, Any]) -> dict[str, Any]:

@@ -33,6 +33,20 @@ def test_versions_and_features_of_a_broker_are_shown(kafkapy_json: RunJson) -> N
     assert levels["transaction.version"] == 2
 
 
+def test_features_are_changed_as_far_as_the_cluster_does(kafkapy: Run, kafkapy_json: RunJson) -> None:
+    upgrade, downgrade = ("brokers", "upgrade-features"), ("brokers", "downgrade-features")
+    (row,) = kafkapy_json(*upgrade, "transaction.version=2")
+    assert row == {"feature": "transaction.version", "level": 2, "result": "changed", "error": None}
+    (row,) = kafkapy_json(*downgrade, "transaction.version=1", "--dry-run")
+    assert row["result"] == "would be changed"
+    refused = kafkapy(*downgrade, "transaction.version=1", "--yes")
+    assert refused.exit_code == 1
+    assert "INVALID_UPDATE_VERSION" in refused.stderr
+    assert "add --yes" in kafkapy(*downgrade, "transaction.version=1").stderr
+    assert "expected a level such as 1" in kafkapy(*upgrade, "transaction.version=new").stderr
+    assert "expected KEY=VALUE" in kafkapy(*upgrade, "transaction.version").stderr
+
+
 def test_what_a_cluster_cannot_do_is_said_in_one_line(kafkapy: Run) -> None:
     for command in (("brokers", "quorum"), ("tokens", "list")):
         result = kafkapy(*command)
