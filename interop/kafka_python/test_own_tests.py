@@ -1,4 +1,4 @@
-"""kafka-python's own tests of producers, consumers, groups and administration pass."""
+"""kafka-python's own tests pass: producers, consumers, groups, administration, logins and TLS."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -22,14 +23,17 @@ _SETTINGS: Final = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "100",
     "durability": "os",
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+    "super.users": "User:ANONYMOUS",
 }
-_NOT_SERVED: Final = {
-    "test_create_describe_delete_acls": "access control",
-    "test_describe_metadata_quorum": "KRaft",
-}
+_NOT_SERVED: Final = {"test_describe_metadata_quorum": "KRaft"}
 _FILES: Final = ("admin", "consumer", "producer")
 _LEAST: Final = 50
 """The tests that have to pass."""
+_LOGINS_AND_TLS: Final = 11
+"""Three tests of logins by each of three mechanisms, and two of TLS."""
+_CHECKOUT: Final = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -47,18 +51,27 @@ def broker(
 @pytest.mark.slow
 @pytest.mark.capability("groups")
 def test_kafka_pythons_own_tests_pass(broker: ServerProcess) -> None:
-    folder = own_tests()
-    environment = {
-        **os.environ,
-        "KAFKA_URI": f"kafka://{broker.bootstrap_servers}",
-        "KAFKA_VERSION": "4.3.0",
-        "KAFKA_ROOT": str(folder),
-    }
-    command = [sys.executable, "-m", "pytest", "-c", "pytest.ini", "-p", "no:cacheprovider", "--tb", "short"]
-    command += ["--show-capture", "no", "-rA", "-W", "ignore"]
-    command += [f"test/integration/test_{name}_integration.py" for name in _FILES]
+    arguments = [f"test/integration/test_{name}_integration.py" for name in _FILES]
     for name in _NOT_SERVED:
-        command += ["--deselect", f"test/integration/test_admin_integration.py::{name}"]
+        arguments += ["--deselect", f"test/integration/test_admin_integration.py::{name}"]
+    assert _passed(arguments, KAFKA_URI=f"kafka://{broker.bootstrap_servers}") >= _LEAST
+
+
+@pytest.mark.slow
+def test_kafka_pythons_own_tests_of_logins_and_tls_pass(request: pytest.FixtureRequest) -> None:
+    if request.config.getoption("--against") != "kafkapy":
+        pytest.skip("this is about brokers that the tests start")
+    arguments = ["-p", "interop.kafka_python.own_brokers"]
+    arguments += [f"test/integration/test_{name}_integration.py" for name in ("sasl", "ssl")]
+    assert _passed(arguments, PYTHONPATH=str(_CHECKOUT)) == _LOGINS_AND_TLS
+
+
+def _passed(arguments: Iterable[str], **variables: str) -> int:
+    """How many of their tests have passed, where all that ran did."""
+    folder = own_tests()
+    environment = {**os.environ, "KAFKA_VERSION": "4.3.0", "KAFKA_ROOT": str(folder), **variables}
+    command = [sys.executable, "-m", "pytest", "-c", "pytest.ini", "-p", "no:cacheprovider", "--tb", "short"]
+    command += ["--show-capture", "no", "-rA", "-W", "ignore", *arguments]
     run = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert run.returncode == 0, "\n".join((run.stdout + run.stderr).splitlines()[-60:])
-    assert len(re.findall(r"^PASSED ", run.stdout, re.MULTILINE)) >= _LEAST
+    return len(re.findall(r"^PASSED ", run.stdout, re.MULTILINE))
