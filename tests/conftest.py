@@ -1,4 +1,4 @@
-"""The fixture of all tests: what a test left open is closed after it."""
+"""The fixtures of all tests: certificates, and what a test left open is closed after it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.security.certificates import Certificates, make_certificates
 from tests.storage.log_harness import AT_THE_END
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """What an authority has signed for the broker and its clients."""
+    return make_certificates(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture(autouse=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 import time
 from collections.abc import Callable
@@ -12,6 +13,8 @@ from typing import Any, Self
 from kafkapy.protocol.frames import decode_response, encode_request
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.messages.api_versions import ApiVersionsRequest
+from kafkapy.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from kafkapy.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.network.known_errors import unknown_errors
 
 DEADLINE = 60.0
@@ -28,6 +31,16 @@ class RawClient:
             source_address=None if source is None else (source, 0),
         )
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def encrypt(self, context: ssl.SSLContext) -> None:
+        """Do the handshake of TLS; the broker's certificate must be for 127.0.0.1."""
+        self.socket = context.wrap_socket(self.socket, server_hostname="127.0.0.1")
+
+    def log_in(self, user: str, password: str) -> bool:
+        """Log in by PLAIN; whether that succeeds."""
+        assert self.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == 0
+        words = f"\0{user}\0{password}".encode()
+        return bool(self.ask(SaslAuthenticateRequest(auth_bytes=words), 2).error_code == 0)
 
     def send(self, data: bytes) -> None:
         self.socket.sendall(data)
@@ -60,10 +73,10 @@ class RawClient:
         try:
             while self.socket.recv(65536):
                 pass
-        except ConnectionResetError:
-            return True
         except TimeoutError:
             return False
+        except (ConnectionError, ssl.SSLError):
+            return True
         return True
 
     def close(self) -> None:

@@ -9,10 +9,9 @@ and 980 MB for a header with 20 million tagged fields (CVE-2026-111115, CVE-2026
 from __future__ import annotations
 
 import contextlib
-import itertools
+import os
 import random
-import resource
-import socket
+import ssl
 import struct
 import subprocess
 import sys
@@ -22,25 +21,29 @@ from pathlib import Path
 
 import pytest
 
+from kafkapy.protocol.compression import Compression
+from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import encode_request
 from kafkapy.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kafkapy.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kafkapy.protocol.messages.metadata import MetadataRequest
 from kafkapy.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafkapy.protocol.records import Record, build_batch
+from tests.crash.results import note
+from tests.network.attacked_broker import ALL, OPEN, AttackedBroker
 from tests.network.raw_client import RawClient, eventually
-from tests.servers.kafkapy_process import KafkapyProcess
+from tests.security.certificates import Certificates
 
 ALLOWED_GROWTH = 64 << 20
 ALLOWED_WAIT = 0.25
 
 
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkapyProcess]:
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    with KafkapyProcess(tmp_path_factory.mktemp("broker"), properties={"durability": "os"}) as process:
-        with RawClient(process.bootstrap_servers) as client:
+@pytest.fixture(scope="module", params=ALL, ids=str)
+def broker(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, certificates: Certificates
+) -> Iterator[AttackedBroker]:
+    with AttackedBroker(tmp_path_factory.mktemp("broker"), certificates, request.param) as process:
+        with process.friend() as client:
             client.ask(MetadataRequest(), 12)
         yield process
 
@@ -51,13 +54,10 @@ class Watch:
     It takes its memory, and how long a client's metadata request takes.
     """
 
-    def __init__(self, broker: KafkapyProcess) -> None:
+    def __init__(self, broker: AttackedBroker) -> None:
         self._before = broker.rss
-        host, port = broker.address
-        request = encode_request(MetadataRequest(), 12, 1, "probe").hex()
-        command = [sys.executable, str(Path(__file__).with_name("probe.py")), host, str(port)]
         self._probe = subprocess.Popen(
-            [*command, str(broker.pid), request],
+            [sys.executable, str(Path(__file__).with_name("probe.py")), *broker.probe()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -76,16 +76,17 @@ class Watch:
             f"memory +{growth / (1 << 20):.1f} MiB, p90 of {probes:.0f} probes {wait * 1000:.0f} ms", end=" "
         )
         print(f"where work takes {slowdown:.1f} times its processor time")
+        file, _, test = os.environ["PYTEST_CURRENT_TEST"].partition("::")
+        note(
+            Path(file).stem,
+            test.removesuffix(" (call)"),
+            tried=1,
+            memory_mib_at_most=round(growth / (1 << 20), 1),
+            p90_ms_at_most=round(wait * 1000, 1),
+            slowdown_at_most=round(slowdown, 1),
+        )
         assert growth <= ALLOWED_GROWTH
         assert wait <= ALLOWED_WAIT * slowdown
-
-
-def connections(stack: contextlib.ExitStack, broker: KafkapyProcess, count: int) -> list[RawClient]:
-    sources = itertools.cycle(f"127.0.0.{number}" for number in range(1, 9))
-    return [
-        stack.enter_context(RawClient(broker.bootstrap_servers, source=source))
-        for source in itertools.islice(sources, count)
-    ]
 
 
 def hold(seconds: float = 1.5) -> None:
@@ -96,14 +97,14 @@ def hold(seconds: float = 1.5) -> None:
 
 def send_all(client: RawClient, data: bytes) -> None:
     """Send as much as the broker takes before it closes the connection."""
-    with contextlib.suppress(ConnectionError):
+    with contextlib.suppress(ConnectionError, ssl.SSLError):
         client.send(data)
 
 
-def test_connections_that_declare_100_mib_and_send_nothing(broker: KafkapyProcess) -> None:
+def test_connections_that_declare_100_mib_and_send_nothing(broker: AttackedBroker) -> None:
     with contextlib.ExitStack() as stack:
         with Watch(broker) as watch:
-            for client in connections(stack, broker, 1000):
+            for client in broker.clients(stack, 1000):
                 client.send(struct.pack(">ihhi", 100 << 20, 0, 9, 1))
             hold()
         watch.check()
@@ -148,24 +149,23 @@ def tagged_fields(count: int) -> bytes:
         ),
     ],
 )
-def test_a_request_that_would_become_millions_of_objects(broker: KafkapyProcess, attack: bytes) -> None:
+def test_a_request_that_would_become_millions_of_objects(broker: AttackedBroker, attack: bytes) -> None:
     with contextlib.ExitStack() as stack:
         with Watch(broker) as watch:
-            client = RawClient(broker.bootstrap_servers)
-            stack.enter_context(client)
+            client = stack.enter_context(broker.client())
             send_all(client, frame(attack))
             assert client.is_closed()
             hold()
         watch.check()
 
 
-def test_counts_nested_in_counts(broker: KafkapyProcess) -> None:
+def test_counts_nested_in_counts(broker: AttackedBroker) -> None:
     # CreateTopics v4: topics of assignments of broker ids, each array with an element too many.
     topic = struct.pack(">h1sih", 1, b"t", -1, -1)
     assignment = struct.pack(">ii", 0, 250_000) + bytes(1_000_000)
     body = struct.pack(">hhih", 19, 4, 1, -1) + struct.pack(">i", 1000)
     attack = body + topic + struct.pack(">i", 1_000_000) + assignment * 30
-    with RawClient(broker.bootstrap_servers) as client:
+    with broker.client() as client:
         with Watch(broker) as watch:
             send_all(client, frame(attack))
             assert client.is_closed()
@@ -174,18 +174,20 @@ def test_counts_nested_in_counts(broker: KafkapyProcess) -> None:
 
 
 @pytest.mark.parametrize("seed", [random.randrange(1 << 32)], ids=["seed"])
-def test_half_a_mebibyte_of_noise_from_each_of_many(broker: KafkapyProcess, seed: int) -> None:
+def test_half_a_mebibyte_of_noise_from_each_of_many(broker: AttackedBroker, seed: int) -> None:
     rng = random.Random(seed)
     with contextlib.ExitStack() as stack:
         with Watch(broker) as watch:
-            for client in connections(stack, broker, 100):
+            for client in broker.clients(stack, 100):
                 send_all(client, struct.pack(">i", 600 << 10) + rng.randbytes(512 << 10))
             hold()
         watch.check()
 
 
-def test_readers_that_never_read_what_they_fetch(broker: KafkapyProcess) -> None:
-    with RawClient(broker.bootstrap_servers) as client:
+def test_readers_that_never_read_what_they_fetch(broker: AttackedBroker) -> None:
+    if broker.kind not in OPEN:
+        pytest.skip("nobody may fetch before the login")
+    with broker.client() as client:
         wanted = CreatableTopic(name="big", num_partitions=1, replication_factor=1)
         created = client.ask(CreateTopicsRequest(topics=[wanted]), 4)
         assert created.topics[0].error_code == 0
@@ -202,22 +204,37 @@ def test_readers_that_never_read_what_they_fetch(broker: KafkapyProcess) -> None
     fetch = encode_request(request, 12, 1, "raw")
     with contextlib.ExitStack() as stack:
         with Watch(broker) as watch:
-            readers = connections(stack, broker, 500)
+            readers = broker.clients(stack, 500)
             for reader in readers:
                 reader.send(fetch * 3)
-            eventually(lambda: all(has_answer(reader) for reader in readers), "every fetch is being answered")
+            for reader in readers:
+                reader.receive(1)  # it is being answered
             hold()
         watch.check()
 
 
-def has_answer(client: RawClient) -> bool:
-    client.socket.setblocking(False)
-    try:
-        return len(client.socket.recv(4, socket.MSG_PEEK)) == 4
-    except BlockingIOError:
-        return False
+@pytest.mark.parametrize(
+    "compression", [each for each in Compression if each is not Compression.NONE], ids=lambda each: each.name
+)
+def test_a_batch_that_decompresses_to_more_than_is_allowed(
+    broker: AttackedBroker, compression: Compression
+) -> None:
+    if broker.kind not in OPEN:
+        pytest.skip("nobody may produce before the login")
+    bomb = bytes(build_batch([Record(value=bytes(80 << 20))], compression=compression))
+    with broker.client() as client:
+        wanted = CreatableTopic(name="bombs", num_partitions=1, replication_factor=1)
+        client.ask(CreateTopicsRequest(topics=[wanted]), 4)
+        topic = TopicProduceData(name="bombs", partition_data=[PartitionProduceData(index=0, records=bomb)])
+        with Watch(broker) as watch:
+            for _ in range(5):
+                produced = client.ask(ProduceRequest(acks=1, timeout_ms=5000, topic_data=[topic]), 9)
+                answer = produced.responses[0].partition_responses[0]
+                assert answer.error_code == ErrorCode.MESSAGE_TOO_LARGE
+            hold()
+        watch.check()
 
 
-def test_nothing_that_was_sent_made_the_broker_log_a_traceback(broker: KafkapyProcess) -> None:
+def test_nothing_that_was_sent_made_the_broker_log_a_traceback(broker: AttackedBroker) -> None:
     assert "Traceback" not in broker.log_path.read_text()
     assert broker.running

@@ -12,6 +12,7 @@ import contextlib
 import os
 import random
 import socket
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,10 +23,11 @@ from kafkapy.protocol.frames import encode_request
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.messages import request_class
 from kafkapy.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from tests.network.raw_client import RawClient, api_versions, correlation_ids
+from tests.network.attacked_broker import ALL, AttackedBroker
+from tests.network.raw_client import api_versions, correlation_ids
 from tests.network.test_attacks import Watch
 from tests.protocol.random_messages import random_message
-from tests.servers.kafkapy_process import KafkapyProcess
+from tests.security.certificates import Certificates
 
 FRAMES = int(os.environ.get("KAFKAPY_FUZZ_FRAMES", "2000"))
 
@@ -35,11 +37,13 @@ HOSTILE_NAMES = (
 )
 
 
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[KafkapyProcess]:
-    settings = {"durability": "os", "offsets.topic.num.partitions": "1"}
-    with KafkapyProcess(tmp_path / "home", properties=settings) as process:
-        with RawClient(process.bootstrap_servers) as client:
+@pytest.fixture(params=ALL, ids=str)
+def broker(
+    request: pytest.FixtureRequest, tmp_path: Path, certificates: Certificates
+) -> Iterator[AttackedBroker]:
+    settings = {"offsets.topic.num.partitions": "1"}
+    with AttackedBroker(tmp_path / "home", certificates, request.param, settings) as process:
+        with process.friend() as client:
             topic = CreatableTopic(name="t", num_partitions=2, replication_factor=1)
             client.ask(CreateTopicsRequest(topics=[topic]), 5)
         yield process
@@ -85,25 +89,25 @@ def broken(frame: bytes, rng: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("seed", [random.randrange(1 << 32)], ids=["seed"])
-def test_no_request_surprises_the_broker(broker: KafkapyProcess, tmp_path: Path, seed: int) -> None:
+def test_no_request_surprises_the_broker(broker: AttackedBroker, tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     with Watch(broker) as watch:
-        client = RawClient(broker.bootstrap_servers)
-        for _ in range(FRAMES):
+        client = broker.client()
+        for _ in range(broker.share(FRAMES)):
             frame = random_request(rng)
             if rng.random() < 0.5:
                 frame = broken(frame, rng)
-            with contextlib.suppress(ConnectionError, TimeoutError):
+            with contextlib.suppress(ConnectionError, TimeoutError, ssl.SSLError):
                 client.send(frame)
                 if rng.random() < 0.8:
                     client.socket.settimeout(0.02)
                     client.socket.recv(1 << 20)
                     continue
             client.close()
-            client = RawClient(broker.bootstrap_servers)
+            client = broker.client()
         client.close()
     watch.check()
-    with RawClient(broker.bootstrap_servers) as client:
+    with broker.client() as client:
         client.send(api_versions())
         client.socket.shutdown(socket.SHUT_WR)
         assert correlation_ids(client, 1) == [7]

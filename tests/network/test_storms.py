@@ -13,29 +13,32 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.network.raw_client import RawClient, api_versions, correlation_ids, eventually
-from tests.network.test_attacks import Watch, connections, send_all
-from tests.servers.kafkapy_process import KafkapyProcess
+from tests.crash.results import note
+from tests.network.attacked_broker import ALL, AttackedBroker
+from tests.network.raw_client import api_versions, correlation_ids, eventually
+from tests.network.test_attacks import Watch, send_all
+from tests.security.certificates import Certificates
 
 
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[KafkapyProcess]:
+@pytest.fixture(params=ALL, ids=str)
+def broker(
+    request: pytest.FixtureRequest, tmp_path: Path, certificates: Certificates
+) -> Iterator[AttackedBroker]:
     settings = {
-        "durability": "os",
         "request.receive.timeout.ms": "3000",
         "max.connection.creation.rate": "100000",
     }
-    with KafkapyProcess(tmp_path, properties=settings) as process:
-        with RawClient(process.bootstrap_servers) as client:
+    with AttackedBroker(tmp_path, certificates, request.param, settings) as process:
+        with process.client() as client:
             client.send(api_versions())
             correlation_ids(client, 1)
         yield process
 
 
-def test_two_thousand_idle_connections_take_little_memory_and_time(broker: KafkapyProcess) -> None:
+def test_two_thousand_idle_connections_take_little_memory_and_time(broker: AttackedBroker) -> None:
     before, cpu = broker.rss, broker.cpu_seconds
     with contextlib.ExitStack() as stack:
-        clients = connections(stack, broker, 2000)
+        clients = broker.clients(stack, 2000)
         for client in clients:
             client.send(api_versions())
         for client in clients:
@@ -43,13 +46,20 @@ def test_two_thousand_idle_connections_take_little_memory_and_time(broker: Kafka
         each = (broker.rss - before) / len(clients)
         cpu = broker.cpu_seconds - cpu
         print(f"{each:.0f} bytes and {cpu / len(clients) * 1e6:.0f} µs a connection")
-        assert each < 10_000
+        note(
+            "test_storms",
+            f"{broker.kind}: idle connections",
+            tried=len(clients),
+            bytes_each_at_most=round(each),
+        )
+        # OpenSSL keeps its state. Apache Kafka has three buffers of 16 KiB for each encrypted connection.
+        assert each < (10_000 if broker.kind.protocol == "PLAINTEXT" else 20_000)
 
 
-def test_trickling_connections_are_held_cheaply_and_closed_in_time(broker: KafkapyProcess) -> None:
+def test_trickling_connections_are_held_cheaply_and_closed_in_time(broker: AttackedBroker) -> None:
     with contextlib.ExitStack() as stack:
         with Watch(broker) as watch:
-            clients = connections(stack, broker, 2000)
+            clients = broker.clients(stack, 2000)
             started = time.monotonic()
             for client in clients:
                 client.send((1 << 20).to_bytes(4, "big"))
@@ -59,25 +69,25 @@ def test_trickling_connections_are_held_cheaply_and_closed_in_time(broker: Kafka
         watch.check()
         held = open_connections(broker)
         # A busy machine may take longer than their time to send so much.
-        assert held == 2000 or time.monotonic() - started > 3
+        assert held == len(clients) or time.monotonic() - started > 3
         eventually(lambda: open_connections(broker) == 0, "all of them are closed")
         took = time.monotonic() - started
         print(f"closed after {took:.1f} s")
         assert took >= 2.9  # connections know the time of the last sweep, which may be a moment ago
 
 
-def open_connections(broker: KafkapyProcess) -> int:
+def open_connections(broker: AttackedBroker) -> int:
     process = psutil.Process(broker.pid)
     return sum(connection.status == "ESTABLISHED" for connection in process.net_connections("tcp"))
 
 
-def test_connections_that_come_and_go_leave_nothing_behind(broker: KafkapyProcess) -> None:
+def test_connections_that_come_and_go_leave_nothing_behind(broker: AttackedBroker) -> None:
     process = psutil.Process(broker.pid)
     eventually(lambda: open_connections(broker) == 0, "nobody is connected")
     before = process.num_fds()
     with Watch(broker) as watch:
-        for number in range(3000):
-            with RawClient(broker.bootstrap_servers, source=f"127.0.0.{number % 8 + 1}") as client:
+        for number in range(broker.share(3000)):
+            with broker.client(f"127.0.0.{number % 8 + 1}") as client:
                 if number % 2:
                     client.send(api_versions()[: number % 20])
     watch.check()

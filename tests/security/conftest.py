@@ -5,14 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from kafkapy import Broker
-from tests.security.certificates import Certificates, make_certificates
+from tests.security.certificates import Certificates
 from tests.security.issuer import Issuer
 from tests.security.listeners import Listeners, settings
-
-
-@pytest.fixture(scope="session")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return make_certificates(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from kafkapy.configs.listeners import format_address
 from kafkapy.configs.security_protocol import SecurityProtocol
 from kafkapy.configs.unsupported import TOKEN_VALIDATORS
 from kafkapy.network.connection import Connection
-from tests.network.raw_client import DEADLINE, RawClient
+from tests.network.raw_client import RawClient
 from tests.security.certificates import Certificates
 from tests.security.issuer import Issuer
 
@@ -66,8 +66,7 @@ class Listeners:
         """A connection, with its handshake done."""
         client = RawClient(self.address(protocol))
         if context is not None:
-            client.socket = context.wrap_socket(client.socket, server_hostname="127.0.0.1")
-            client.socket.settimeout(DEADLINE)
+            client.encrypt(context)
         return client
 
     def connection_of(self, client_socket: socket.socket) -> Connection:

@@ -36,8 +36,6 @@ from kafkapy.protocol.messages.alter_client_quotas import (
     EntityData,
     OpData,
 )
-from kafkapy.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
-from kafkapy.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.crash.load import Committer, RecordingProducer, create_topic, random_value, read_pass
 from tests.network.raw_client import RawClient, api_versions, correlation_ids
 from tests.promises.history import History, Partition
@@ -294,14 +292,12 @@ class Connections(Load):
         self.done[f"connections: {kind}"] += 1
 
     def _log_in(self, client: RawClient, password: str) -> None:
-        client.socket = self._context.wrap_socket(client.socket, server_hostname="127.0.0.1")
+        client.encrypt(self._context)
         if password == PASSWORD:
             client.send(api_versions())
             correlation_ids(client, 1)
-        client.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
-        answer = client.ask(SaslAuthenticateRequest(auth_bytes=f"\0{USER}\0{password}".encode()), 2)
-        if (answer.error_code == 0) != (password == PASSWORD):
-            self.failures.append(f"a login with the password {password!r} was answered {answer.error_code}")
+        if client.log_in(USER, password) != (password == PASSWORD):
+            self.failures.append(f"a login with the password {password!r} had the wrong end")
 
     def close(self) -> None:
         """Nothing: each step closes its connection."""
@@ -408,10 +404,8 @@ class Administration(Load):
         operation = OpData(key="producer_byte_rate", value=rate, remove=False)
         entry = AlterClientQuotasRequestEntryData(entity=entity, ops=[operation])
         with RawClient(self.broker.secure_address) as client:
-            client.socket = self._context.wrap_socket(client.socket, server_hostname="127.0.0.1")
-            client.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
-            words = f"\0{ADMIN}\0{ADMIN_PASSWORD}".encode()
-            assert client.ask(SaslAuthenticateRequest(auth_bytes=words), 2).error_code == 0
+            client.encrypt(self._context)
+            assert client.log_in(ADMIN, ADMIN_PASSWORD)
             (answer,) = client.ask(AlterClientQuotasRequest(entries=[entry]), 1).entries
             assert answer.error_code == 0
 
