@@ -26,7 +26,6 @@ Version notes:
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
@@ -34,8 +33,8 @@ from kafkapy.configs.entries import ConfigEntry
 from kafkapy.controller.topic_plans import NewTopic
 from kafkapy.controller.topics import no_quota
 from kafkapy.handlers.context import RequestContext
-from kafkapy.handlers.per_partition import answer_each, visit_each
-from kafkapy.loop.turns import Steps
+from kafkapy.handlers.per_partition import answer_each
+from kafkapy.loop.turns import Steps, counted
 from kafkapy.metadata.image import Topic
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.create_topics import (
@@ -55,7 +54,7 @@ FIRST_VERSION_WITH_QUOTA = 6
 async def handle(context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create what can be created."""
     turns = context.broker.turns
-    names = Counter(topic.name for topic in request.topics)
+    names = await turns.finish(counted(topic.name for topic in request.topics))
     results: dict[str, Topic | KafkaError]
     if not context.broker.admin.topics.is_controller:
         results = dict.fromkeys(names, KafkaError(ErrorCode.NOT_CONTROLLER))
@@ -91,7 +90,8 @@ def _wanted(
     refused: dict[str, KafkaError] = {}
     may_create_all = context.may_on_cluster(Operation.CREATE, log_if_denied=False)
 
-    def sort(topic: CreatableTopic) -> None:
+    for topic in request.topics:
+        yield
         if topic.name == CLUSTER_METADATA_TOPIC:
             refused[topic.name] = KafkaError(
                 ErrorCode.INVALID_REQUEST,
@@ -102,9 +102,7 @@ def _wanted(
         elif not may_create_all and not context.may(Operation.CREATE, ResourceType.TOPIC, topic.name):
             refused[topic.name] = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
         else:
-            wanted.append(_new_topic(topic))
-
-    yield from visit_each(request.topics, sort)
+            wanted.append((yield from _new_topic(topic)))
     return wanted, refused
 
 
@@ -140,14 +138,15 @@ def _no_entries(overrides: Mapping[str, str]) -> list[ConfigEntry]:
     return []
 
 
-def _new_topic(topic: CreatableTopic) -> NewTopic:
-    return NewTopic(
-        topic.name,
-        topic.num_partitions,
-        topic.replication_factor,
-        [(assignment.partition_index, assignment.broker_ids) for assignment in topic.assignments],
-        {config.name: config.value for config in topic.configs},
+def _new_topic(topic: CreatableTopic) -> Steps[NewTopic]:
+    assignments = yield from answer_each(
+        topic.assignments, lambda each: (each.partition_index, each.broker_ids)
     )
+    configs: dict[str, str | None] = {}
+    for config in topic.configs:
+        yield
+        configs[config.name] = config.value
+    return NewTopic(topic.name, topic.num_partitions, topic.replication_factor, assignments, configs)
 
 
 def _created(topic: Topic, configs: list[CreatableTopicConfigs]) -> CreatableTopicResult:
