@@ -55,9 +55,6 @@ _ATTEMPTS: Final = 120
 Then the start fails: without the log, its directory must not be served.
 """
 
-MANY: Final = 200
-"""The least number of recovered logs in a directory that are synced at once."""
-
 
 class LoadJob(NamedTuple):
     """A log to load, and its checkpointed offsets."""
@@ -126,7 +123,10 @@ class LogLoading:
             how = "after a clean stop" if clean else "after an unclean stop: recovering"
             logger.info("Loading %s logs from %s %s", f"{len(jobs):,}", directory.path, how)
             directory.syncs_at_once = (
-                directory.durable and not clean and len(jobs) >= MANY and files.can_sync_file_system
+                directory.durable
+                and not clean
+                and len(jobs) >= files.logs_synced_at_once
+                and files.can_sync_file_system
             )
             self._jobs[directory] = jobs
             if directory.durable and not clean:

@@ -41,7 +41,7 @@ from kafkapy.storage.directories.identity import (
     mark_shared,
 )
 from kafkapy.storage.directories.log_checkpoints import LogCheckpoints
-from kafkapy.storage.directories.log_loading import MANY, LoadJob, LogLoading, NewPool, Progress
+from kafkapy.storage.directories.log_loading import LoadJob, LogLoading, NewPool, Progress
 from kafkapy.storage.directories.log_moves import LogMoves
 from kafkapy.storage.disk.checkpoints import (
     CLEAN_SHUTDOWN,
@@ -610,7 +610,9 @@ class LogManager:
         failed: set[str] = set()
         for directory in self.directories:
             directory.syncs_at_once = (
-                directory.durable and directory.log_count >= MANY and self.files.can_sync_file_system
+                directory.durable
+                and directory.log_count >= self.files.logs_synced_at_once
+                and self.files.can_sync_file_system
             )
         make_files(list(self._without_files.values()))
         self.checkpoints.save_leader_epochs()

@@ -387,6 +387,8 @@ class FileSystem:
 
     can_sync_file_system = sys.platform == "linux"
     """Whether `sync_file_system` exists here."""
+    logs_synced_at_once = 200
+    """The least number of logs for which that costs less than to sync the files of each."""
 
     def sync_file_system(self, path: str) -> None:
         """Sync everything in the file system of the directory `path`, by whomever it was written."""

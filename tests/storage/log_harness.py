@@ -131,6 +131,10 @@ class FaultyFiles(FileSystem):
         self.synced.append(path)
         super().sync_directory(path)
 
+    def sync_file_system(self, path: str) -> None:
+        self._raise("sync_file_system", path)
+        super().sync_file_system(path)
+
     def rename(self, source: str, target: str) -> None:
         self._raise("rename", target)
         super().rename(source, target)

@@ -27,7 +27,19 @@ from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
 from tests.loop.turned_clock import START_MS
 from tests.storage.cleaning.harness import put_transaction
-from tests.storage.log_harness import TOPIC_ID, TP, Fault, Logs, append, batch, fill, names, offsets, search
+from tests.storage.log_harness import (
+    TOPIC_ID,
+    TP,
+    Fault,
+    FaultyFiles,
+    Logs,
+    append,
+    batch,
+    fill,
+    names,
+    offsets,
+    search,
+)
 
 INDEXED = LogConfig(index_interval_bytes=100, segment_index_bytes=800)
 
@@ -361,18 +373,14 @@ class TestLoading:
             logs.new_manager()
         assert isinstance(failed.value, ExhaustedError)
 
-    def test_recovered_logs_are_not_served_before_they_are_synced(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(log_loading, "MANY", 1)
-        logs = Logs(tmp_path)
+    def test_recovered_logs_are_not_served_before_they_are_synced(self, tmp_path: Path) -> None:
+        class FilesOfFew(FaultyFiles):
+            logs_synced_at_once = 1
+
+        logs = Logs(tmp_path, files=FilesOfFew())
         fill(logs.log, 3)
         logs.crash()
-
-        def sync_file_system(path: str) -> None:
-            raise OSError(errno.EMFILE, "Too many open files", path)
-
-        monkeypatch.setattr(logs.files, "sync_file_system", sync_file_system)
+        lacking(logs, "sync_file_system")
         with pytest.raises(ExhaustedError):
             logs.new_manager()
 

@@ -146,12 +146,9 @@ def test_the_epochs_of_many_logs_share_two_syncs(tmp_path: Path, monkeypatch: py
 def test_a_save_whose_sync_fails_takes_the_directory_offline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(_: FaultyFiles, path: str) -> None:
-        raise OSError(IO_ERROR, "bad disk", path)
-
     monkeypatch.setattr(epoch_saves, "MANY", 1)
-    monkeypatch.setattr(FaultyFiles, "sync_file_system", fail)
     logs = Logs(tmp_path)
+    logs.files.faults = [Fault("sync_file_system", IO_ERROR)]
     write(logs.log, 1)
     logs.save_recovery_points()
     assert logs.manager.offline_dirs == [tmp_path / "data"]

@@ -17,7 +17,18 @@ from kafkapy.storage.disk.errors import StorageError
 from kafkapy.storage.disk.files import File
 from kafkapy.storage.log.log_config import LogConfig
 from tests.loop.turned_clock import TurnedClock
-from tests.storage.log_harness import IO_ERROR, TOPIC_ID, TP, FaultyFiles, Logs, append, batch, fill, offsets
+from tests.storage.log_harness import (
+    IO_ERROR,
+    TOPIC_ID,
+    TP,
+    Fault,
+    FaultyFiles,
+    Logs,
+    append,
+    batch,
+    fill,
+    offsets,
+)
 
 CONFIG = LogConfig(segment_bytes=2000, index_interval_bytes=200, segment_index_bytes=400)
 
@@ -48,7 +59,7 @@ class CountingFiles(FaultyFiles):
         super().create(path)
 
     def sync_file_system(self, path: str) -> None:
-        self._raise("sync", path)
+        self._raise("sync_file_system", path)
         self.synced_at_once.append(path)
 
 
@@ -150,11 +161,16 @@ def test_each_directory_has_its_own_recovery_threads(tmp_path: Path) -> None:
 # --- what is synced ----------------------------------------------------------------------------------------
 
 
-def test_many_recovered_logs_are_synced_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkapy.storage.directories.log_loading.MANY", 5)
+class FilesOfFew(CountingFiles):
+    """A file system on which five logs are many."""
+
+    logs_synced_at_once = 5
+
+
+def test_many_recovered_logs_are_synced_at_once(tmp_path: Path) -> None:
     logs = Logs(tmp_path)
     partitions(logs, 5)
-    files = CountingFiles()
+    files = FilesOfFew()
     reopen(logs, files)
     assert files.synced_at_once == [str(tmp_path / "data")]
     assert [path for path in files.synced if path.endswith(".log")] == []
@@ -164,17 +180,15 @@ def test_many_recovered_logs_are_synced_at_once(tmp_path: Path, monkeypatch: pyt
     assert [Path(path).name for path in files.synced if path.endswith(".log")] == [f"{0:020d}.log"]
 
 
-def test_many_logs_are_synced_at_once_when_they_are_closed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("kafkapy.storage.directories.log_manager.MANY", 5)
+def test_many_logs_are_synced_at_once_when_they_are_closed(tmp_path: Path) -> None:
     logs = Logs(tmp_path)
     partitions(logs, 5)
-    files = CountingFiles()
+    files = FilesOfFew()
     reopen(logs, files)
     for log in logs.manager.logs.values():
         append(log, batch(b"x", producer_id=4, epoch=0, sequence=0), leader_epoch=2)
     files.synced.clear()
+    files.synced_at_once.clear()
     logs.stop()
     data = tmp_path / "data"
     # Twice for the leader epochs, before and after their renames, and once for all else.
@@ -187,33 +201,23 @@ def test_many_logs_are_synced_at_once_when_they_are_closed(
     assert append(logs.log, batch(b"x", producer_id=4, epoch=0, sequence=0)).duplicate
 
 
-def test_a_stop_whose_sync_fails_is_not_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkapy.storage.directories.log_manager.MANY", 5)
+def test_a_stop_whose_sync_fails_is_not_clean(tmp_path: Path) -> None:
     logs = Logs(tmp_path)
     partitions(logs, 5)
-
-    class BadFiles(CountingFiles):
-        def sync_file_system(self, path: str) -> None:
-            raise OSError(IO_ERROR, "bad disk", path)
-
-    reopen(logs, BadFiles())
+    files = FilesOfFew()
+    reopen(logs, files)
+    files.faults = [Fault("sync_file_system", IO_ERROR)]
     logs.stop()
     assert not (tmp_path / "data" / ".kafka_cleanshutdown").exists()
 
 
-def test_a_file_system_that_cannot_be_synced_is_offline(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("kafkapy.storage.directories.log_loading.MANY", 5)
+def test_a_file_system_that_cannot_be_synced_is_offline(tmp_path: Path) -> None:
     logs = Logs(tmp_path)
     partitions(logs, 5)
-
-    class BadFiles(CountingFiles):
-        def sync_file_system(self, path: str) -> None:
-            raise OSError(IO_ERROR, "bad disk", path)
-
+    files = FilesOfFew()
+    files.faults = [Fault("sync_file_system", IO_ERROR)]
     with pytest.raises(StorageError):
-        reopen(logs, BadFiles())
+        reopen(logs, files)
 
 
 def test_a_real_file_system_can_be_synced(tmp_path: Path) -> None:
