@@ -57,6 +57,7 @@ from kafkapy.operator_class import UnusableClassError
 from kafkapy.policies.calls import Policies, PolicyError
 from kafkapy.protocol.types import Uuid
 from kafkapy.replicas.group_commit import GroupCommit
+from kafkapy.replicas.log_cleaner import LogCleaner
 from kafkapy.replicas.refused_batches import RefusedBatches
 from kafkapy.replicas.sole_roles import SoleRoles
 from kafkapy.storage.disk.errors import (
@@ -114,6 +115,7 @@ class BrokerCore(BrokerParts):
 
     server: Server
     group_commit: GroupCommit
+    log_cleaner: LogCleaner
     loopback: LoopbackPeer
     _threads: Threads
     _coordination: Coordination
@@ -278,7 +280,8 @@ class BrokerCore(BrokerParts):
         await self._publish(data, replication.sole)
         self._started.push_async_callback(coordination.stop)
         coordination.start()
-        start_upkeep(start, workers, data, replication)
+        self.log_cleaner = start_upkeep(start, workers, data, replication)
+        self._measure_requests()
         if self.metrics is not None:
             self.metrics.serve(self)
         self.server.accept(dispatcher)
@@ -303,6 +306,18 @@ class BrokerCore(BrokerParts):
 
     def _offer_coordinators(self, made: Coordinators) -> None:
         self.groups, self.shares, self.transactions = made.groups, made.shares, made.transactions
+
+    def _measure_requests(self) -> None:
+        """Count and time requests, if metrics or the log of slow requests want it."""
+        slow_ms = self.config["slow.request.log.ms"]
+        if self.metrics is None and slow_ms is None:
+            return
+        from kafkapy.network.request_metrics import RequestMetrics
+        from kafkapy.network.slow_requests import SlowRequests
+
+        measured = self.server.shared.metrics = RequestMetrics()
+        if slow_ms is not None:
+            measured.slow = SlowRequests(slow_ms / 1000)
 
     def _new_telemetry(self) -> ClientTelemetry:
         from kafkapy.telemetry.telemetry import ClientTelemetry

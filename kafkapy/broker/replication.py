@@ -88,8 +88,8 @@ def make_replication(start: Start, workers: Workers, data: Data) -> Replication:
     return Replication(replicas, group_commit, mover, log_starts, write_gate, sole)
 
 
-def start_upkeep(start: Start, workers: Workers, data: Data, replication: Replication) -> None:
-    """Start the log cleaner and the housekeeping."""
+def start_upkeep(start: Start, workers: Workers, data: Data, replication: Replication) -> LogCleaner:
+    """Start the log cleaner, which is returned, and the housekeeping."""
     cleaner = LogCleaner(
         config=start.config,
         clock=start.machine.clock,
@@ -114,3 +114,4 @@ def start_upkeep(start: Start, workers: Workers, data: Data, replication: Replic
     )
     housekeeping.start()
     start.started.push_async_callback(housekeeping.stop)
+    return cleaner

@@ -101,6 +101,7 @@ _BROKER: Final = {
     "max.decompressed.message.bytes": "The most that one record batch may decompress to.",
     "metrics.host": "The address of the HTTP port for metrics.",
     "metrics.names": "Whose names the metrics have: jmx, confluent or strimzi.",
+    "slow.request.log.ms": "After how many milliseconds a request is logged as slow; null: never.",
     "metrics.port": "The HTTP port for metrics, health and readiness.",
     "node.id": "The id of this broker.",
     "num.partitions": "The number of partitions of topics created without one.",

@@ -15,7 +15,6 @@ from kafkapy.configs.listeners import Listener, format_address
 from kafkapy.metrics.http_server import Answer, HttpServer
 from kafkapy.metrics.names import Names, Spelling
 from kafkapy.metrics.served_broker import ServedBroker
-from kafkapy.network.request_metrics import RequestMetrics
 from kafkapy.network.server import listening_socket
 
 if TYPE_CHECKING:
@@ -76,7 +75,6 @@ class MetricsEndpoint:
 
         self._broker = broker
         self._scrapes = Scrapes(broker, self._names)
-        broker.server.shared.metrics = RequestMetrics()
         logger.info("Metrics are at http://%s/metrics", self.address)
 
     async def stop(self) -> None:

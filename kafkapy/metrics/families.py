@@ -22,7 +22,7 @@ from kafkapy.groups.streams.group import StreamsGroupState
 from kafkapy.metadata.image import NO_LEADER, MetadataImage
 from kafkapy.metrics import client_metrics
 from kafkapy.metrics.page import Page, Sample, labels
-from kafkapy.metrics.snapshot import ApiFacts, OffsetFacts, PartitionFacts, Snapshot
+from kafkapy.metrics.snapshot import ApiFacts, ClientBytes, OffsetFacts, PartitionFacts, Snapshot
 from kafkapy.network.request_metrics import FETCH_OF_CONSUMERS, FETCH_OF_FOLLOWERS, Durations
 from kafkapy.protocol.types import ApiKey
 
@@ -69,6 +69,13 @@ _PURGATORIES: Final = {
 }
 """Kafka's names for the places where requests wait, with the APIs that wait there."""
 
+_OF_CLIENTS: Final = {
+    "kafkapy_client_produce_bytes_total": "produced",
+    "kafkapy_client_fetch_bytes_total": "fetched",
+    "kafkapy_client_throttles_total": "throttles",
+    "kafkapy_client_throttle_seconds_total": "throttled_seconds",
+}
+
 _STATES: Final = {
     GroupType.CONSUMER: ("consumer-group-count", ConsumerGroupState),
     GroupType.SHARE: ("share-group-count", ShareGroupState),
@@ -83,6 +90,8 @@ def write(page: Page, found: Snapshot) -> None:
     _write_replicas(page, found)
     _write_partitions(page, found.partitions)
     _write_logs(page, found)
+    _write_cleaner(page, found)
+    _write_clients(page, found)
     _write_network(page, found)
     _write_groups(page, found)
     _write_offsets(page, found)
@@ -226,6 +235,29 @@ def _write_logs(page: Page, found: Snapshot) -> None:
     page.add_timer(
         "LogFlushStats.LogFlushRateAndTimeMs", [("", found.flushes)], _quantiles(found.flush_seconds)
     )
+
+
+def _write_clients(page: Page, found: Snapshot) -> None:
+    texts = [labels({"user": each.principal, "client_id": each.client_id}) for each in found.clients]
+    for key, attribute in _OF_CLIENTS.items():
+        value: Callable[[ClientBytes], float] = attrgetter(attribute)
+        page.add(key, zip(texts, map(value, found.clients), strict=True))
+
+
+def _write_cleaner(page: Page, found: Snapshot) -> None:
+    page.add_one("LogCleaner.max-clean-time-secs", round(found.clean_seconds, 3))
+    page.add_one("LogCleaner.cleaner-recopy-percent", round(100 * found.recopied, 1))
+    page.add_one("LogCleaner.DeadThreadCount", found.dead_cleaners)
+    page.add_one("LogCleanerManager.max-dirty-percent", int(100 * found.dirty_ratio))
+    page.add_one("LogCleanerManager.time-since-last-run-ms", int(1000 * found.cleaner_rest))
+    counts = dict.fromkeys((path for path, _ in found.directories), 0)
+    sizes = dict(counts)
+    for path, size in found.uncleanable:
+        counts[path] = counts.get(path, 0) + 1
+        sizes[path] = sizes.get(path, 0) + size
+    for key, numbers in (("uncleanable-partitions-count", counts), ("uncleanable-bytes", sizes)):
+        samples = [(labels({"logDirectory": path}), number) for path, number in numbers.items()]
+        page.add(f"LogCleanerManager.{key}", samples)
 
 
 def _write_network(page: Page, found: Snapshot) -> None:

@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import generate_latest
 
+from kafkapy.groups.group import GroupType
 from kafkapy.inter_broker.peers import PeerError
 from kafkapy.metadata.image import NO_LEADER
 from kafkapy.metrics import families, snapshot
@@ -25,7 +26,7 @@ from kafkapy.metrics.page import CONTENT_TYPE, Page
 from kafkapy.metrics.record_ages import RecordAges
 from kafkapy.metrics.served_broker import ServedBroker
 from kafkapy.metrics.snapshot import OffsetFacts, Snapshot
-from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -90,6 +91,7 @@ class Scrapes:
             found = await broker.turns.finish(snapshot.take(broker, self._ages))
         finally:
             self._ages.end()
+        await self._add_share_groups(found)
         await self._ask_for_ends(found)
         idle, accepted, closed = self._probe.rates()
         page = Page(self._names)
@@ -102,6 +104,18 @@ class Scrapes:
             "kafkapy_event_loop_lag_seconds", buckets, self._probe.late_seconds, buckets[-1][1]
         )
         return await broker.blocking(self._write, page, found)
+
+    async def _add_share_groups(self, found: Snapshot) -> None:
+        """Add the start offsets of share groups, which their share coordinators have."""
+        broker = self._broker
+        share_groups = [each.group_id for each in found.groups if each.type is GroupType.SHARE]
+        try:
+            async with asyncio.timeout(ENDS_SECONDS):
+                for group_id in share_groups:
+                    topics = await broker.groups.share_offsets.describe_all(group_id, broker.turns)
+                    found.add_share_group(group_id, topics, broker)
+        except (TimeoutError, KafkaError) as error:
+            logger.debug("The start offsets of some share groups are missing: %r", error)
 
     def _write(self, page: Page, found: Snapshot) -> Pages:
         """Write the page, in a thread."""

@@ -7,6 +7,7 @@ from typing import Protocol
 from kafkapy.handlers.context import BrokerParts
 from kafkapy.network.server import Server
 from kafkapy.replicas.group_commit import GroupCommit
+from kafkapy.replicas.log_cleaner import LogCleaner
 
 
 class ServedBroker(BrokerParts, Protocol):
@@ -14,3 +15,4 @@ class ServedBroker(BrokerParts, Protocol):
 
     server: Server
     group_commit: GroupCommit
+    log_cleaner: LogCleaner

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, NamedTuple
@@ -22,6 +23,7 @@ from kafkapy.metrics.record_ages import RecordAges
 from kafkapy.metrics.served_broker import ServedBroker
 from kafkapy.network.request_metrics import Durations
 from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.messages.describe_share_group_offsets import DescribeShareGroupOffsetsResponseTopic
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.replicas.leader import Leader
 from kafkapy.replicas.partition import Partition
@@ -72,6 +74,17 @@ class OffsetFacts:
     """The high watermark; None if this broker does not know it."""
     written_ms: int | None = None
     """When the first record after it was written; None if there is none, or that is not known."""
+
+
+class ClientBytes(NamedTuple):
+    """The traffic of one client."""
+
+    principal: str
+    client_id: str
+    produced: int
+    fetched: int
+    throttles: int
+    throttled_seconds: float
 
 
 class ApiFacts(NamedTuple):
@@ -127,6 +140,38 @@ class Snapshot:
     isr_shrinks: int = 0
     isr_expands: int = 0
     telemetry: TelemetryFacts | None = None
+    clean_seconds: float = 0
+    """How long the last pass of the log cleaner took."""
+    recopied: float = 0
+    """The share of its bytes that were written again."""
+    dirty_ratio: float = 0
+    """That of the dirtiest log that was due."""
+    cleaner_rest: float = 0
+    """The seconds since the cleaner looked for logs to compact."""
+    dead_cleaners: int = 0
+    clients: list[ClientBytes] = field(default_factory=list)
+    uncleanable: list[tuple[str, int]] = field(default_factory=list)
+    """The logs that cannot be compacted: the log directory and the bytes of each."""
+
+    def add_share_group(
+        self,
+        group_id: str,
+        topics: Iterable[DescribeShareGroupOffsetsResponseTopic],
+        broker: ServedBroker,
+    ) -> None:
+        """Add the start offsets of a share group, as committed offsets are; -1 is none yet."""
+        for topic in topics:
+            for each in topic.partitions:
+                if each.start_offset < 0 or each.error_code:
+                    continue
+                if len(self.offsets) >= MOST_OFFSETS:
+                    self.offsets_left_out += 1
+                    continue
+                key = TopicPartition(topic.topic_name, each.partition_index)
+                partition = broker.replicas.find(key)
+                known = partition is not None and not partition.offline
+                end = partition.log.high_watermark if partition is not None and known else None
+                self.offsets.append(OffsetFacts(group_id, key, each.start_offset, end))
 
 
 def take(broker: ServedBroker, ages: RecordAges) -> Steps[Snapshot]:
@@ -148,6 +193,12 @@ def take(broker: ServedBroker, ages: RecordAges) -> Steps[Snapshot]:
         found.flush_seconds = commit.times.durations(broker.server.loop.time())
     if broker.telemetry is not None:
         found.telemetry = yield from client_metrics.take(broker.telemetry)
+    cleaner = broker.log_cleaner
+    found.clean_seconds, found.recopied = cleaner.facts.clean_seconds, cleaner.facts.recopied
+    found.dirty_ratio = cleaner.facts.dirty_ratio
+    found.cleaner_rest = time.monotonic() - cleaner.facts.looked_at
+    found.dead_cleaners = cleaner.dead_workers
+    found.uncleanable = [(log.log_directory.path, log.size) for log in cleaner.uncleanable]
     found.elections = broker.admin.elections
     changes = broker.replicas.isr_changes
     found.isr_shrinks, found.isr_expands = changes.shrinks, changes.expands
@@ -208,6 +259,18 @@ def _network(broker: ServedBroker, found: Snapshot) -> Steps[None]:
     found.buffered_bytes, found.max_buffered = shared.buffered_bytes, shared.max_buffered
     found.connections_in_turn = shared.rounds.waiting
     if shared.metrics is not None:
+        for principal, client_id, traffic in shared.metrics.clients:
+            yield
+            found.clients.append(
+                ClientBytes(
+                    principal,
+                    client_id,
+                    traffic.produced,
+                    traffic.fetched,
+                    traffic.throttles,
+                    traffic.throttled_seconds,
+                )
+            )
         for name, api in shared.metrics.apis():
             yield
             durations = api.sample.durations(now)

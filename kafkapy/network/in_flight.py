@@ -37,7 +37,7 @@ from kafkapy.network.shared import Shared
 from kafkapy.protocol.codec import decode_from, holds_more
 from kafkapy.protocol.errors import DecodeError, OverBudgetError
 from kafkapy.protocol.frames import RequestHeader, parse_request_header, response_parts, with_throttle_time
-from kafkapy.protocol.types import Part
+from kafkapy.protocol.types import ApiKey, Part
 
 if TYPE_CHECKING:
     from kafkapy.quotas.managers import QuotaManagers
@@ -47,6 +47,9 @@ MAX_PIPELINED: Final = 256
 
 MAX_PIPELINED_BYTES: Final = 64 << 20
 """The most bytes of these requests."""
+
+_PRODUCE: Final = int(ApiKey.PRODUCE)
+_FETCH: Final = int(ApiKey.FETCH)
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +78,10 @@ class Client(Payer, Protocol):
     @property
     def principal(self) -> str:
         """The identity of its client."""
+
+    @property
+    def peer_host(self) -> str:
+        """Its client's address."""
 
     def release_read(self) -> None:
         """Give back the memory that answers were charged, once all are made and read."""
@@ -377,10 +384,14 @@ class RequestsInFlight:
             response = self._apply_quotas(quotas, header, response)
             began = time.monotonic()
         metrics = self._shared.metrics
-        sending_at = 0.0 if metrics is None else time.monotonic()
+        sending_at = 0.0
+        if metrics is not None:
+            sending_at = time.monotonic()
+            if header.api_key == _PRODUCE:
+                metrics.clients.of(self._connection.principal, header.client_id).produced += header.nbytes
         if response is None:
             if metrics is not None:
-                metrics.ended(header, None, sending_at)
+                metrics.ended(self._connection, header, None, sending_at)
             if self._connection.charged:
                 self._connection.release_read()
             return
@@ -394,9 +405,12 @@ class RequestsInFlight:
                 )
                 self._connection.close()
                 return
+        if metrics is not None and header.api_key == _FETCH:
+            fetched = sum(len(part) if type(part) is bytes else part.nbytes for part in parts)
+            metrics.clients.of(self._connection.principal, header.client_id).fetched += fetched
         self._connection.send(parts)
         if metrics is not None:
-            metrics.ended(header, response, sending_at)
+            metrics.ended(self._connection, header, response, sending_at)
         if self._connection.charged:
             self._connection.release_read()
         if quotas is not None:
@@ -408,6 +422,10 @@ class RequestsInFlight:
         if throttle_ms <= 0 or self._connection.closed:
             return response
         self._begin_throttle(throttle_ms / 1000)
+        if self._shared.metrics is not None:
+            client = self._shared.metrics.clients.of(self._connection.principal, header.client_id)
+            client.throttles += 1
+            client.throttled_seconds += throttle_ms / 1000
         if type(response) is list:
             return with_throttle_time(response, header.api_key, header.api_version, throttle_ms)
         if hasattr(response, "throttle_time_ms"):

@@ -20,6 +20,8 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from kafkapy.loop.latency_sample import LatencySample
+from kafkapy.network.client_traffic import TrafficOfClients
+from kafkapy.network.slow_requests import Sender, SlowRequests
 from kafkapy.protocol.codec import schema_of
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import RequestHeader
@@ -77,6 +79,9 @@ class RequestMetrics:
 
     def __init__(self) -> None:
         self._apis: dict[int, ApiMetrics] = {}
+        self.clients = TrafficOfClients()
+        self.slow: SlowRequests | None = None
+        """Logs slow requests, if that is set."""
 
     def handled(self, header: RequestHeader, request: Any) -> None:
         """Note that the handler of a request has returned."""
@@ -84,7 +89,7 @@ class RequestMetrics:
         if header.api_key == _FETCH:
             header.is_of_follower = request.replica_id >= 0 or request.replica_state.replica_id >= 0
 
-    def ended(self, header: RequestHeader, response: Any, sending_at: float) -> None:
+    def ended(self, connection: Sender, header: RequestHeader, response: Any, sending_at: float) -> None:
         """Count a request whose answer is sent, or that has none.
 
         `response` is None if there is none, and a list if it was encoded ahead: then it has no error.
@@ -103,21 +108,11 @@ class RequestMetrics:
             sample.skip -= 1
         else:
             now = time.monotonic()
-            # A request that was refused has no handler, and one that was answered at once was not waited for.
-            started = header.started_at or header.arrived_at
-            handled = header.handled_at or sending_at
-            ready = header.ready_at or handled
-            sample.take(
-                Durations(
-                    started - header.read_at,
-                    handled - started,
-                    ready - handled,
-                    sending_at - ready,
-                    now - sending_at,
-                    now - header.read_at,
-                ),
-                now,
-            )
+            sample.take(_durations(header, sending_at, now), now)
+        slow = self.slow
+        if slow is not None and sending_at - header.read_at >= slow.seconds:
+            now = time.monotonic()
+            slow.ended(connection, header, _durations(header, sending_at, now), now)
 
     def apis(self) -> Iterator[tuple[str, ApiMetrics]]:
         """The numbers of each API that was used, by the name that Kafka's metrics give it."""
@@ -132,6 +127,21 @@ class RequestMetrics:
             api.failed += 1
             for code in found:
                 api.errors[code] = api.errors.get(code, 0) + 1
+
+
+def _durations(header: RequestHeader, sending_at: float, now: float) -> Durations:
+    # A request that was refused has no handler, and one that was answered at once was not waited for.
+    started = header.started_at or header.arrived_at
+    handled = header.handled_at or sending_at
+    ready = header.ready_at or handled
+    return Durations(
+        started - header.read_at,
+        handled - started,
+        ready - handled,
+        sending_at - ready,
+        now - sending_at,
+        now - header.read_at,
+    )
 
 
 def _name(key: int) -> str:

@@ -75,6 +75,22 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
+class CleanerFacts:
+    """What metrics show of the cleaner."""
+
+    __slots__ = ("clean_seconds", "dirty_ratio", "looked_at", "recopied")
+
+    def __init__(self, now: float) -> None:
+        self.looked_at = now
+        """When it last looked for logs to compact, by `time.monotonic`."""
+        self.dirty_ratio = 0.0
+        """That of the dirtiest log which was due then."""
+        self.clean_seconds = 0.0
+        """How long the last pass took."""
+        self.recopied = 0.0
+        """The share of the bytes of the last pass that were written again."""
+
+
 class LogCleaner:
     """Compacts the logs of one broker."""
 
@@ -101,6 +117,7 @@ class LogCleaner:
         self._workers: list[asyncio.Task[None]] = []
         self._ending: set[asyncio.Task[None]] = set()
         """The workers that stop after their current pass."""
+        self.facts = CleanerFacts(time.monotonic())
         self._uncleanable: set[PartitionLog] = set()
         self._due: list[Partition] = []
         """The partitions to compact next; the last one comes first."""
@@ -112,6 +129,16 @@ class LogCleaner:
         if self._config["log.cleaner.enable"]:
             self._config.on_change(self._configure)
             self._configure()
+
+    @property
+    def uncleanable(self) -> tuple[PartitionLog, ...]:
+        """The logs that cannot be compacted until the broker restarts."""
+        return tuple(self._uncleanable)
+
+    @property
+    def dead_workers(self) -> int:
+        """The workers that have ended though they should run."""
+        return sum(worker.done() for worker in self._workers)
 
     async def stop(self) -> None:
         """Stop the running passes and wait for their threads."""
@@ -180,7 +207,17 @@ class LogCleaner:
                 return True
             task = log.cleaning = CleaningTask(self._logs.files)
         load, limits = LoopLoad(), self._limits()
-        run = _Pass(self._logs, self._group_commit, executor, self._throttle, load, limits, partition, task)
+        run = _Pass(
+            self._logs,
+            self._group_commit,
+            executor,
+            self._throttle,
+            load,
+            limits,
+            partition,
+            task,
+            self.facts,
+        )
         return await self._run(run, cleanable, now_ms)
 
     async def _find_due(self) -> list[Partition]:
@@ -195,6 +232,8 @@ class LogCleaner:
                     due.append((found.dirty_ratio, partition))
                 await asyncio.sleep(0)  # there may be many partitions: let requests run in between
         due.sort(key=lambda each: each[0])
+        self.facts.looked_at = time.monotonic()
+        self.facts.dirty_ratio = due[-1][0] if due else 0.0
         return [partition for _, partition in due]
 
     def _look_at(self, log: PartitionLog, now_ms: int) -> CleanableLog | None:
@@ -281,6 +320,7 @@ class _Pass:
         limits: CleaningLimits,
         partition: Partition,
         task: CleaningTask,
+        facts: CleanerFacts,
     ) -> None:
         self._logs = logs
         self._group_commit = group_commit
@@ -290,6 +330,7 @@ class _Pass:
         self._limits = limits
         self._partition = partition
         self.task = task
+        self._facts = facts
 
     async def clean(self, cleanable: CleanableLog, now_ms: int) -> bool:
         """Compact the log; return False if it cannot be flushed now.
@@ -353,6 +394,8 @@ class _Pass:
 
     def _report(self, cleaner: Cleaner, planned: CleaningPlan, next_dirty: int, seconds: float) -> None:
         stats = cleaner.stats
+        self._facts.clean_seconds = seconds
+        self._facts.recopied = stats.bytes_written / max(stats.bytes_read, 1)
         logger.info(
             "Compacted %s from offset %d to %d in %.1f s: %d of %d records and %.1f of %.1f MB are left "
             "(%.0f MB/s, offset map %.0f %% full)",

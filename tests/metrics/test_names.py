@@ -82,6 +82,10 @@ process_open_fds
 
 BEFORE_THE_FIRST = {
     "kafka_client_info",
+    "kafkapy_client_fetch_bytes_total",
+    "kafkapy_client_produce_bytes_total",
+    "kafkapy_client_throttle_seconds_total",
+    "kafkapy_client_throttles_total",
     "kafkapy_transactions",
     "kafka_consumergroup_members",
     "kafka_consumergroup_current_offset",

@@ -1,0 +1,100 @@
+"""Logs the requests that take long, with where the time went.
+
+The logger is `kafkapy.request`, as Apache Kafka's is `kafka.request.logger`. A line in JSON has these fields
+besides `message`: api, version, principal, host, client_id, bytes, total_ms, and the milliseconds of each
+phase (request_metrics.py). At most MOST lines come in a minute; the first one after it says how many are
+missing.
+
+A fetch waits for records and a member for others, as they ask to. So what such a request waits for does not
+make it slow.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final, Protocol
+
+from kafkapy.logs.text import quoted
+from kafkapy.protocol.frames import RequestHeader
+from kafkapy.protocol.types import ApiKey
+
+if TYPE_CHECKING:
+    from kafkapy.network.request_metrics import Durations
+
+MOST: Final = 30
+"""The lines of a minute."""
+
+SECONDS: Final = 60.0
+
+WAIT_AS_ASKED: Final = frozenset(
+    {ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.SHARE_ACKNOWLEDGE}
+)
+"""The APIs of which a request may wait for long because it asks to."""
+
+logger = logging.getLogger("kafkapy.request")
+
+
+class Sender(Protocol):
+    """The connection of a request, as far as a line names it."""
+
+    @property
+    def principal(self) -> str:
+        """The identity of the client."""
+
+    @property
+    def peer_host(self) -> str:
+        """Its address."""
+
+
+class SlowRequests:
+    """Logs the slow requests of a broker; it belongs to the event loop."""
+
+    def __init__(self, seconds: float) -> None:
+        """`seconds` is how long a request may take."""
+        self.seconds = seconds
+        self._minute_ends = 0.0
+        self._logged = 0
+        self._missing = 0
+
+    def ended(self, connection: Sender, header: RequestHeader, phases: Durations, now: float) -> None:
+        """Log a request that has ended, if it was slow."""
+        waited = phases.remote if header.api_key in WAIT_AS_ASKED else 0.0
+        if phases.total - waited < self.seconds:
+            return
+        if now >= self._minute_ends:
+            if self._missing:
+                logger.warning("%d other slow requests were not logged", self._missing)
+            self._minute_ends, self._logged, self._missing = now + SECONDS, 0, 0
+        if self._logged >= MOST:
+            self._missing += 1
+            return
+        self._logged += 1
+        api, host = ApiKey(header.api_key).name, connection.peer_host
+        milliseconds = {name: round(seconds * 1000, 1) for name, seconds in phases._asdict().items()}
+        client_id = header.client_id or ""
+        fields = {
+            "api": api,
+            "version": header.api_version,
+            "principal": connection.principal,
+            "host": host,
+            "client_id": client_id,
+            "bytes": header.nbytes,
+            **{f"{name}_ms": each for name, each in milliseconds.items()},
+        }
+        logger.warning(
+            "%s v%d of %s from %s (client id %s, %d bytes) took %.1f ms: request queue %.1f, local %.1f, "
+            "remote %.1f, response queue %.1f, response send %.1f",
+            api,
+            header.api_version,
+            quoted(connection.principal),
+            host,
+            quoted(client_id),
+            header.nbytes,
+            milliseconds["total"],
+            milliseconds["request_queue"],
+            milliseconds["local"],
+            milliseconds["remote"],
+            milliseconds["response_queue"],
+            milliseconds["response_send"],
+            extra={"fields": fields},
+        )
