@@ -59,6 +59,7 @@ from kafkapy.security.sasl.scram_credential import (
     ScramMechanism,
     encode_credential,
 )
+from kafkapy.security.token_cache import TokenCache
 
 _METADATA: Final = "metadata.db"
 _FOR_SPEED: Final = ("listeners", "durability", "group.initial.rebalance.delay.ms")
@@ -74,9 +75,11 @@ _starting: Final = threading.local()
 """`principals` has those of the broker that starts in this thread, by listener."""
 
 
-def _entrance(listener: Listener, start: Start, workers: Workers) -> Entrance:
+def _entrance(listener: Listener, start: Start, workers: Workers, tokens: TokenCache | None) -> Entrance:
     principal = _starting.principals.get(listener.name)
-    return _usual_entrance(listener, start, workers) if principal is None else NamedClients(principal)
+    if principal is not None:
+        return NamedClients(principal)
+    return _usual_entrance(listener, start, workers, tokens)
 
 
 _usual_entrance: Final = listeners._entrance
