@@ -39,6 +39,7 @@ logger = logging.getLogger(__name__)
 # name: the module with the click command of that name, the extra it needs, its line in `kafkapy --help`
 _GROUPS: dict[str, tuple[str, str | None, str]] = {
     "check": ("kafkapy.tools.check.command", None, "Look for damage in a data directory, without a broker."),
+    "diagnose": ("kafkapy.tools.diagnose.command", None, "Collect what a maintainer asks for in an archive."),
     "dump-log": ("kafkapy.tools.dump_log.command", None, "Show what is in the files of a data directory."),
     "export": (
         "kafkapy.tools.migrate.export_command",

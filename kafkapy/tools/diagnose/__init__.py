@@ -1,0 +1,1 @@
+"""Collects what a maintainer asks for into one archive, without secrets."""
