@@ -10,11 +10,11 @@ import pytest
 from kafkapy.configs.security_protocol import SecurityProtocol
 from tests.commands.conftest import invoke
 from tests.security.certificates import Certificates
-from tests.security.conftest import certificates, issuer, listeners
+from tests.security.conftest import issuer, listeners
 from tests.security.issuer import Issuer
 from tests.security.listeners import Listeners
 
-__all__ = ["certificates", "issuer", "listeners"]
+__all__ = ["issuer", "listeners"]
 
 _PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="{}";'
 

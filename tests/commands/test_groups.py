@@ -14,9 +14,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kafkapy import Broker
 from tests.commands.conftest import Run, RunJson
+from tests.groups.streams.streams_world import beat
 from tests.handlers.group_client import find_coordinator
 from tests.handlers.share_client import ShareMember
-from tests.handlers.test_streams_groups import beat, heartbeat, run_word_count
+from tests.handlers.test_streams_groups import heartbeat, run_word_count
 from tests.network.raw_client import RawClient
 
 

@@ -14,11 +14,11 @@ from kafkapy import Broker
 from kafkapy.configs.security_protocol import SecurityProtocol
 from tests.commands.conftest import invoke
 from tests.security.certificates import Certificates
-from tests.security.conftest import certificates, issuer
+from tests.security.conftest import issuer
 from tests.security.issuer import Issuer
 from tests.security.listeners import Listeners, settings
 
-__all__ = ["certificates", "issuer"]
+__all__ = ["issuer"]
 
 Run = Callable[..., Result]
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
