@@ -158,7 +158,9 @@ NO_EFFECT: Final = (
     "remote.*",
     # Clients' settings, and those of logins that this broker does not do.
     "sasl.client.*",
-    "sasl.kerberos.*",
+    "sasl.kerberos.kinit.cmd",
+    "sasl.kerberos.min.time.before.relogin",
+    "sasl.kerberos.ticket.*",
     "sasl.login.*",
     "sasl.mechanism.controller.protocol",
     "sasl.oauthbearer.assertion.*",

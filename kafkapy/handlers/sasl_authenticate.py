@@ -35,6 +35,6 @@ async def handle(context: RequestContext, request: SaslAuthenticateRequest) -> S
     return SaslAuthenticateResponse(
         error_code=answer.error_code,
         error_message=answer.message,
-        auth_bytes=answer.token,
+        auth_bytes=answer.token or b"",
         session_lifetime_ms=answer.lifetime_ms,
     )

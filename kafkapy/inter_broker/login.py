@@ -14,11 +14,12 @@ from kafkapy.security.links import LinkLogin
 from kafkapy.security.sasl.client_login import ClientLoginError
 
 
-async def log_in(login: LinkLogin, ask: Callable[[TopMessage], Awaitable[Any]], place: str) -> int:
+async def log_in(login: LinkLogin, host: str, ask: Callable[[TopMessage], Awaitable[Any]], place: str) -> int:
     """Log in; return for how many milliseconds that counts, 0 for ever.
 
     Args:
-        login: its mechanism, name and password.
+        login: its mechanism, and what this broker shows.
+        host: of the other broker, as its listener advertises it.
         ask: sends a request, and returns the answer.
         place: the other broker, for messages.
 
@@ -31,8 +32,11 @@ async def log_in(login: LinkLogin, ask: Callable[[TopMessage], Awaitable[Any]], 
             f"{place} lets nobody in by {login.mechanism}, but by {', '.join(chosen.mechanisms)}:"
             f" {ErrorCode(chosen.error_code).name}"
         )
-    attempt = login.begin()
-    token: bytes | None = attempt.first()
+    attempt = login.begin(host)
+    try:
+        token: bytes | None = await attempt.first()
+    except ClientLoginError as error:
+        raise PeerError(f"this broker cannot log in at {place}: {error}") from None
     lifetime_ms = 0
     while token is not None:
         answer = await ask(SaslAuthenticateRequest(auth_bytes=token))

@@ -230,7 +230,8 @@ class TcpPeer:
             return
         from kafkapy.inter_broker.login import log_in  # few brokers need its code
 
-        lifetime_ms = await log_in(self._security.login, partial(self._exchange_newest, stream), self._place)
+        ask = partial(self._exchange_newest, stream)
+        lifetime_ms = await log_in(self._security.login, self._address.host, ask, self._place)
         self._log_in_at = self._now() + LIFETIME_SHARE * lifetime_ms / 1000 if lifetime_ms else None
 
     async def _exchange_newest(self, stream: _Stream, request: TopMessage) -> Any:

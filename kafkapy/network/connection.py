@@ -312,6 +312,14 @@ class Connection:
         """Have `handle` called with each frame; None: frames are requests again."""
         self._handle = handle or self._requests.handle
 
+    def mute(self) -> None:
+        """Handle no more frames until `unmute`; those that arrive wait."""
+        self._requests.mute()
+
+    def unmute(self) -> None:
+        """Continue with the frames that wait."""
+        self._requests.unmute()
+
     # --- reading ------------------------------------------------------------------------------------------
 
     def _on_readable(self) -> None:

@@ -21,7 +21,8 @@ class SaslAnswer(NamedTuple):
 
     error_code: ErrorCode = ErrorCode.NONE
     message: str | None = None
-    token: bytes = b""
+    token: bytes | None = b""
+    """None: there is none, and the client expects no answer if its tokens have no header."""
     lifetime_ms: int = 0
     """For how many milliseconds the login counts; 0: without an end."""
 

@@ -54,6 +54,10 @@ _FETCH: Final = int(ApiKey.FETCH)
 logger = logging.getLogger(__name__)
 
 
+_FRAME: Final = object()
+"""Mutes a connection instead of a request."""
+
+
 class Client(Payer, Protocol):
     """A connection, as its requests see it."""
 
@@ -154,8 +158,8 @@ class RequestsInFlight:
         self._connection = connection
         self._shared = shared
         self._requests: deque[_Request] = deque()
-        self._muting: _Request | _Throttle | None = None
-        """The request that must be answered, or the time that must pass, before the next is handled."""
+        self._muting: _Request | _Throttle | object | None = None
+        """The request or frame to be answered, or the time to pass, before the next is handled."""
         self._throttle: _Throttle | None = None
         """The time until which the client is throttled, if it is."""
         self._pipelined_bytes = 0
@@ -180,6 +184,16 @@ class RequestsInFlight:
             and len(self._requests) < MAX_PIPELINED
             and self._pipelined_bytes < MAX_PIPELINED_BYTES
         )
+
+    def mute(self) -> None:
+        """Handle nothing until `unmute`: a frame that is no request is being answered."""
+        self._muting = _FRAME
+
+    def unmute(self) -> None:
+        """The frame is answered."""
+        if self._muting is _FRAME:
+            self._muting = self._throttle
+            self._connection.go_on()
 
     def abandon(self) -> None:
         """The client is gone or has half-closed: cancel the requests that only read."""

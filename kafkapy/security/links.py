@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import ssl
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkapy.configs.config import BrokerConfig
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from kafkapy.security.tls.certificate_names import CertificateNames
 
 MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
+_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")
 
 logger = logging.getLogger(__name__)
 
@@ -29,8 +29,8 @@ class LinkLogin(NamedTuple):
     """How this broker logs in at others."""
 
     mechanism: str
-    begin: Callable[[], ClientLogin]
-    """Begins an attempt."""
+    begin: Callable[[str], ClientLogin]
+    """Begins an attempt at a host."""
 
 
 class LinkSecurity:
@@ -81,15 +81,14 @@ class LinkSecurity:
         return context
 
     def _login(self, listener: ListenerConfig) -> LinkLogin:
-        from kafkapy.security.sasl.client_login import client_login
-        from kafkapy.security.sasl.mechanisms import JAAS, login_module
+        from kafkapy.security.sasl.jaas import JAAS
+        from kafkapy.security.sasl.mechanisms import login_module
 
         mechanism: str = self._config[MECHANISM]
-        begin = client_login(mechanism)
-        if begin is None:
+        if mechanism not in _MECHANISMS:
             raise ConfigError(
-                f"{MECHANISM}={mechanism}: brokers log in at each other by PLAIN, SCRAM-SHA-256 or"
-                " SCRAM-SHA-512; name one"
+                f"{MECHANISM}={mechanism}: brokers log in at each other by PLAIN, SCRAM-SHA-256,"
+                " SCRAM-SHA-512 or GSSAPI; name one"
             )
         if mechanism not in listener["sasl.enabled.mechanisms"]:
             raise ConfigError(
@@ -97,8 +96,18 @@ class LinkSecurity:
                 " sasl.enabled.mechanisms"
             )
         config = listener.of_mechanism(mechanism)
-        options = login_module(mechanism, config).options
+        module = login_module(mechanism, config)
+        if mechanism == "GSSAPI":
+            from kafkapy.security.sasl.kerberos.client import KerberosLogin
+            from kafkapy.security.sasl.kerberos.library import Key
+
+            key = Key(config, module)
+            return LinkLogin(mechanism, lambda host: KerberosLogin(key.reach(host)))
+        from kafkapy.security.sasl.client_login import password_login
+
+        options = module.options
         missing = [name for name in ("username", "password") if not options.get(name)]
         if missing:
             raise config.wrong(JAAS, f"other brokers are asked to let this one in: add {missing[0]}=…")
-        return LinkLogin(mechanism, partial(begin, options["username"], options["password"]))
+        begin = password_login(mechanism, options["username"], options["password"])
+        return LinkLogin(mechanism, lambda _host: begin())

@@ -16,10 +16,10 @@ from kafkapy.broker.core import BrokerCore
 from kafkapy.configs.security_protocol import SecurityProtocol
 from kafkapy.logins import PasswordChecker
 from kafkapy.protocol.errors import ErrorCode
-from kafkapy.protocol.frames import encode_request
+from kafkapy.protocol.frames import decode_response, encode_request
 from kafkapy.protocol.messages import request_class
 from kafkapy.protocol.messages.api_versions import ApiVersionsRequest
-from kafkapy.protocol.messages.metadata import MetadataRequest
+from kafkapy.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkapy.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kafkapy.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kafkapy.protocol.types import ApiKey
@@ -182,11 +182,15 @@ def test_a_wrong_token_without_a_header_ends_the_connection(listeners: Listeners
         assert client.is_closed()
 
 
-def test_tokens_without_a_header_wait_for_the_answer(listeners: Listeners) -> None:
+def test_requests_wait_for_the_answer_to_a_token_without_a_header(listeners: Listeners) -> None:
     with listeners.connect(SASL) as client:
         client.ask(SaslHandshakeRequest(mechanism="PLAIN"), 0)
-        client.send(2 * (struct.pack(">i", 4) + b"\0a\0b"))
-        assert client.is_closed()
+        request = encode_request(MetadataRequest(topics=[]), 12, 7, "raw")
+        client.send(struct.pack(">i", len(ALICE)) + ALICE + request)
+        assert client.receive_frame() == b""
+        _, answer = decode_response(ApiKey.METADATA, 12, client.receive_frame())
+        assert isinstance(answer, MetadataResponse)
+        assert answer.brokers
 
 
 @pytest.mark.parametrize("protocol", [SecurityProtocol.PLAINTEXT, SecurityProtocol.SASL_PLAINTEXT])

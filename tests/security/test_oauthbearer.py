@@ -224,9 +224,10 @@ def step(message: bytes, *more: bytes) -> tuple[bytes, str | None]:
 
     async def run() -> tuple[bytes, str | None]:
         exchange = OAuthBearer(owner_of).begin()
-        answer = b""
+        answer: bytes | None = None
         for each in (message, *more):
             answer = await exchange.step(each)
+        assert answer is not None
         return answer, exchange.name
 
     return asyncio.run(run())

@@ -27,7 +27,9 @@ def find(mechanism: ScramMechanism, name: str) -> ScramCredential | None:
 
 
 def step(exchange: Exchange, token: bytes) -> bytes:
-    return asyncio.run(exchange.step(token))
+    answer = asyncio.run(exchange.step(token))
+    assert answer is not None
+    return answer
 
 
 def log_in(client: ScramClient) -> Exchange:

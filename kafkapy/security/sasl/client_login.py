@@ -35,15 +35,19 @@ _SERVER_FIRST: Final = re.compile(
 
 
 class ClientLoginError(Exception):
-    """The other broker's answer is no part of the login; the message says why."""
+    """A login at another broker cannot begin or continue; the message says why."""
 
 
 class ClientLogin(ABC):
     """One attempt to log in."""
 
     @abstractmethod
-    def first(self) -> bytes:
-        """The first token."""
+    async def first(self) -> bytes:
+        """The first token.
+
+        Raises:
+            ClientLoginError: this broker has nothing to show.
+        """
 
     @abstractmethod
     async def answer(self, token: bytes) -> bytes | None:
@@ -60,7 +64,7 @@ class PlainLogin(ClientLogin):
     def __init__(self, username: str, password: str) -> None:
         self._token = f"\0{username}\0{password}".encode()
 
-    def first(self) -> bytes:
+    async def first(self) -> bytes:
         return self._token
 
     async def answer(self, token: bytes) -> None:
@@ -80,7 +84,7 @@ class ScramLogin(ClientLogin):
         self._expected: str | None = None
         """The last message of a server that knows the password; None before it has sent its first."""
 
-    def first(self) -> bytes:
+    async def first(self) -> bytes:
         return f"n,,{self._first_bare}".encode()
 
     async def answer(self, token: bytes) -> bytes | None:
@@ -118,10 +122,8 @@ class ScramLogin(ClientLogin):
         return f"{unsigned},p={base64.b64encode(proof).decode()}".encode()
 
 
-def client_login(mechanism: str) -> Callable[[str, str], ClientLogin] | None:
-    """What makes a login with a name and a password; None if the mechanism is not supported."""
+def password_login(mechanism: str, username: str, password: str) -> Callable[[], ClientLogin]:
+    """What begins a login with a name and a password, by PLAIN or SCRAM."""
     if mechanism == "PLAIN":
-        return PlainLogin
-    if mechanism in MECHANISMS:
-        return partial(ScramLogin, MECHANISMS[mechanism])
-    return None
+        return partial(PlainLogin, username, password)
+    return partial(ScramLogin, MECHANISMS[mechanism], username, password)

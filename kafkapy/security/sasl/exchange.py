@@ -7,22 +7,26 @@ from typing import Protocol
 
 
 class LoginError(Exception):
-    """A client may not come in.
+    """A client may not come in."""
 
-    `message` is shown to the client, so it tells nothing about users; it is None for the usual one, about
-    invalid credentials.
-    """
+    def __init__(
+        self, message: str | None = None, *, reason: str | None = None, is_passing: bool = False
+    ) -> None:
+        """Make one.
 
-    def __init__(self, message: str | None = None) -> None:
+        Args:
+            message: for the client, so it tells nothing about users; None: the usual one, about credentials.
+            reason: for the log; None: the message.
+            is_passing: the client may come in a moment later, so it is not told that it may not.
+        """
         super().__init__(message)
         self.message = message
+        self.reason = reason
+        self.is_passing = is_passing
 
 
 class Exchange(ABC):
-    """One attempt to log in.
-
-    Nothing in it blocks, except where the operator's own class checks a password.
-    """
+    """One attempt to log in; its steps do not block."""
 
     name: str | None = None
     """The name of the client; None until it has proved it."""
@@ -34,8 +38,10 @@ class Exchange(ABC):
     """When what the client has shown no longer counts, in milliseconds since the epoch; None: never."""
 
     @abstractmethod
-    async def step(self, token: bytes) -> bytes:
-        """The answer to a token.
+    async def step(self, token: bytes) -> bytes | None:
+        """The answer to a token; None if the client expects none.
+
+        After SaslAuthenticate it gets an empty one, since each request has an answer.
 
         Raises:
             LoginError: the client may not come in.

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+JAAS: Final = "sasl.jaas.config"
+
 _COMMENTS: Final = r"\s*(?://[^\n]*\n\s*|/\*.*?\*/\s*)*"
 _TOKEN: Final = re.compile(
     _COMMENTS + r"""(?:"((?:\\.|[^"\\])*)"|'((?:\\.|[^'\\])*)'|([=;])|([^\s=;"']+))""", re.DOTALL

@@ -116,7 +116,7 @@ class SaslLogin:
                 return SaslAnswer(token=answer)
             return SaslAnswer(token=answer, lifetime_ms=self._come_in(exchange.name, exchange))
         except LoginError as error:
-            return await self._fail(error.message, exchange.claimed)
+            return await self._fail(error, exchange.claimed)
 
     def _come_in(self, name: str, exchange: Exchange) -> int:
         """The client has proved who it is; return for how many milliseconds that counts.
@@ -158,8 +158,9 @@ class SaslLogin:
             "result": result,
         }
 
-    async def _fail(self, message: str | None, claimed: str | None) -> SaslAnswer:
+    async def _fail(self, error: LoginError, claimed: str | None) -> SaslAnswer:
         self._exchange, self._is_in = None, False
+        message = error.message
         if message is None:
             message = (
                 "Authentication failed during authentication due to invalid credentials with SASL mechanism"
@@ -172,9 +173,12 @@ class SaslLogin:
             self._connection,
             self._mechanism,
             as_whom,
-            message,
+            error.reason or message,
             extra={"fields": self._fields("failed", claimed)},
         )
+        if error.is_passing:
+            # Without an answer, the client connects again. Source: Kafka's SaslServerAuthenticator.
+            self._connection.close()
         await asyncio.sleep(self._limits.failure_seconds)
         self._connection.finish()
         return SaslAnswer(ErrorCode.SASL_AUTHENTICATION_FAILED, message)
@@ -182,8 +186,8 @@ class SaslLogin:
     # --- tokens without a header --------------------------------------------------------------------------
 
     def _take_token(self, frame: memoryview) -> None:
-        """A frame is a token; the next one must wait for the answer."""
-        self._connection.take_frames(self._refuse_frame)
+        """A frame is a token; the next one waits for the answer."""
+        self._connection.mute()
         answering = asyncio.ensure_future(self._answer_token(bytes(frame)))
         self._connection.when_closed(answering.cancel)
 
@@ -192,8 +196,8 @@ class SaslLogin:
         if answer.error_code:
             self._connection.close()
             return
-        self._connection.take_frames(None if self._is_in else self._take_token)
-        self._connection.send([_SIZE.pack(len(answer.token)) + answer.token])
-
-    def _refuse_frame(self, _frame: memoryview) -> None:
-        self._connection.close("it sent a token before the answer to the last one")
+        if self._is_in:
+            self._connection.take_frames(None)
+        if answer.token is not None:
+            self._connection.send([_SIZE.pack(len(answer.token)) + answer.token])
+        self._connection.unmute()

@@ -16,7 +16,7 @@ from kafkapy.configs.unsupported import TOKEN_VALIDATORS
 from kafkapy.logins import PasswordChecker
 from kafkapy.operator_class import UnusableClassError, find_class, one_line
 from kafkapy.security.sasl.exchange import Mechanism
-from kafkapy.security.sasl.jaas import JaasError, LoginModule, parse_jaas
+from kafkapy.security.sasl.jaas import JAAS, JaasError, LoginModule, parse_jaas
 from kafkapy.security.sasl.plain import Check, ListedUsers, PlainMechanism
 from kafkapy.security.sasl.scram import Find, Scram
 from kafkapy.security.sasl.scram_credential import MECHANISMS
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-JAAS: Final = "sasl.jaas.config"
 HANDLER: Final = "sasl.server.callback.handler.class"
 
 LOGIN_MODULES: Final = {
     "PLAIN": "PlainLoginModule",
     **dict.fromkeys(MECHANISMS, "ScramLoginModule"),
     "OAUTHBEARER": "OAuthBearerLoginModule",
+    "GSSAPI": "Krb5LoginModule",
 }
 """The class in the JAAS line of each mechanism that is supported."""
 
@@ -77,6 +77,11 @@ def _mechanism(
         return PlainMechanism(_password_check(config, settings, module, parts))
     if name in MECHANISMS:
         return Scram(MECHANISMS[name], parts.find_credential, parts.tokens)
+    if name == "GSSAPI":
+        from kafkapy.security.sasl.kerberos.exchange import Kerberos
+        from kafkapy.security.sasl.kerberos.library import Key, short_names
+
+        return Kerberos(Key(config, module).accept, short_names(config), parts.in_thread)
     from kafkapy.security.sasl.oauthbearer import OAuthBearer
 
     return OAuthBearer(_token_check(config, settings, module, parts))

@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from kafkapy.security.java_replacement import Replacement, parse_replacement, replaced
+
 _RULE: Final = re.compile(r"\s*(?:(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?))\s*(?:,|$)")
-_PART: Final = re.compile(r"\\(.)|\$(\d)|([^\\$]+)")
-"""A part of a replacement, as Java has it: an escaped character, a group, or text."""
 
 
 class PrincipalMappingError(ValueError):
@@ -24,8 +24,7 @@ class PrincipalMappingError(ValueError):
 class _Rule(NamedTuple):
     pattern: re.Pattern[str] | None
     """None: it matches everything."""
-    replacement: tuple[str | int, ...] = ()
-    """Texts, and the groups of the pattern by number."""
+    replacement: Replacement = ()
     case: str = ""
 
 
@@ -47,8 +46,7 @@ class PrincipalMapping:
                 return subject
             match = rule.pattern.fullmatch(subject)
             if match is not None:
-                parts = (part if isinstance(part, str) else match[part] for part in rule.replacement)
-                name = "".join(filter(None, parts))
+                name = replaced(match, rule.replacement)
                 return name.lower() if rule.case == "L" else name.upper() if rule.case == "U" else name
         raise PrincipalMappingError(f"no rule of ssl.principal.mapping.rules matches {subject}")
 
@@ -66,11 +64,7 @@ def _parse(text: str) -> Iterable[_Rule]:
             continue
         try:
             compiled = re.compile(pattern)
-        except re.error as error:
-            raise PrincipalMappingError(f"{pattern}: {error}") from None
-        parts = tuple(
-            int(group) if group else escaped or text for escaped, group, text in _PART.findall(replacement)
-        )
-        if any(isinstance(part, int) and part > compiled.groups for part in parts):
-            raise PrincipalMappingError(f"{replacement}: {pattern} has {compiled.groups} groups")
+            parts = parse_replacement(replacement, compiled)
+        except (ValueError, re.error) as error:
+            raise PrincipalMappingError(f"RULE:{pattern}/{replacement}/: {error}") from None
         yield _Rule(compiled, parts, case)

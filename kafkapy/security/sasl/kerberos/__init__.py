@@ -1,0 +1,1 @@
+"""SASL GSSAPI: clients and brokers prove who they are by Kerberos."""
