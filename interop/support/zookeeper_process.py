@@ -48,13 +48,14 @@ class ZooKeeperProcess(ServerProcess):
         tick_ms: int = 3000,
         host: Host = LOCAL,
         more: str = "",
+        jvm_flags: tuple[str, ...] = (),
     ) -> None:
         """Prepare the ZooKeeper that comes with the release `release` of Kafka.
 
         `more` are further settings. A session's timeout is at least two ticks.
         """
         self._release, self._tick_ms = release, tick_ms
-        self._host, self._more = host, more
+        self._host, self._more, self._jvm_flags = host, more, jvm_flags
         self.folder = folder
         self.log_path = folder / "server.out"
         self.bootstrap_servers = f"{host.address}:{free_ports(1)[0]}"
@@ -81,7 +82,13 @@ class ZooKeeperProcess(ServerProcess):
             self.process = subprocess.Popen(
                 [
                     *self._host.enter,
-                    *java_command(self._release, *TOOL_FLAGS, *shared_classes(self._release), "-Xmx256m"),
+                    *java_command(
+                        self._release,
+                        *TOOL_FLAGS,
+                        *shared_classes(self._release),
+                        "-Xmx256m",
+                        *self._jvm_flags,
+                    ),
                     _MAIN,
                     str(settings),
                 ],

@@ -32,11 +32,9 @@ async def zookeeper_of(config: BrokerConfig) -> MetadataStore:
     """A session with ZooKeeper.
 
     Raises:
-        ConfigError: the broker's key cannot be used.
+        ConfigError: the broker's key or its login cannot be used.
         MetadataStoreError: no usable ZooKeeper answers.
     """
-    if not config["zookeeper.ssl.client.enable"]:
-        return await open_zookeeper(config)
-    from kafkapy.security.tls.zookeeper_tls import zookeeper_context
+    from kafkapy.security.zookeeper import zookeeper_access
 
-    return await open_zookeeper(config, zookeeper_context(config))
+    return await open_zookeeper(config, zookeeper_access(config))

@@ -114,6 +114,7 @@ _BROKER: Final = {
     "socket.request.max.bytes": "The largest request.",
     "ssl.allow.dn.changes": "Whether a new certificate may have another subject than the one in use.",
     "ssl.allow.san.changes": "Whether a new certificate may lack alternative names of the one in use.",
+    "zookeeper.sasl.jaas.config": "The login at ZooKeeper, as the section Client of a JAAS file has it.",
 }
 
 

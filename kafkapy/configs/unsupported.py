@@ -82,7 +82,6 @@ REFUSED: Final = {
 REFUSED_IN_A_CLUSTER: Final = {
     "zookeeper.ssl.crl.enable": "lists of revoked certificates are not read; remove the setting",
     "zookeeper.ssl.ocsp.enable": "whether certificates are revoked is not asked; remove the setting",
-    "zookeeper.set.acl": "the nodes in ZooKeeper are open to all of its clients; remove the setting",
     "zookeeper.clientCnxnSocket": _NO_CLASSES,
     "zookeeper.metadata.migration.enable": "there is no KRaft to migrate to; remove the setting",
 }

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import ssl
 from collections.abc import Mapping
 from typing import Any, Final
 
 from kafkapy.metadata import znodes
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.metadata.store import MetadataStore, MetadataStoreError, OutcomeUnknownError
+from kafkapy.metadata.zookeeper_access import EVERYBODY, ZooKeeperAccess
 from kafkapy.protocol.types import TopicPartition
 
 NAMED: Final = 3
@@ -18,19 +18,25 @@ NAMED: Final = 3
 logger = logging.getLogger(__name__)
 
 
-async def open_zookeeper(
-    settings: Mapping[str, Any], encryption: ssl.SSLContext | None = None
-) -> MetadataStore:
+async def open_zookeeper(settings: Mapping[str, Any], access: ZooKeeperAccess = EVERYBODY) -> MetadataStore:
     """A session with the ZooKeeper that the settings `zookeeper.*` name.
 
-    `encryption` is for its connections; None: they have none.
+    `access` says how the broker comes in there.
 
     Raises:
-        MetadataStoreError: kazoo is not installed, or no usable ZooKeeper answers.
+        MetadataStoreError: kazoo is not installed, or no usable ZooKeeper answers, or it refuses the login.
     """
     try:
         from kafkapy.metadata.zookeeper import ZooKeeperStore
+
+        if access.login is not None:
+            import puresasl  # noqa: F401  # kazoo would end its thread without it
     except ModuleNotFoundError as error:
+        if error.name == "puresasl":
+            raise MetadataStoreError(
+                "zookeeper.sasl.jaas.config is set, and pure-sasl is not installed:"
+                " pip install '.[zookeeper]' in a checkout."
+            ) from None
         if error.name != "kazoo":
             raise
         raise MetadataStoreError(
@@ -44,7 +50,7 @@ async def open_zookeeper(
         session_timeout=session_ms / 1000,
         connection_timeout=(session_ms if connection_ms is None else connection_ms) / 1000,
         requests_at_once=settings["zookeeper.max.in.flight.requests"],
-        encryption=encryption,
+        access=access,
     )
 
 

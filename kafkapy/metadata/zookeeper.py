@@ -32,8 +32,10 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from kazoo import exceptions
 from kazoo.client import KazooClient
+from kazoo.exceptions import ConnectionDropped
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.serialization import (
+    SASL,
     GetChildren,
     GetData,
     MultiHeader,
@@ -44,8 +46,9 @@ from kazoo.protocol.serialization import (
     stat_struct,
     write_string,
 )
-from kazoo.protocol.states import Callback, KazooState, WatchedEvent, ZnodeStat
+from kazoo.protocol.states import Callback, KazooState, KeeperState, WatchedEvent, ZnodeStat
 from kazoo.protocol.states import EventType as KazooEvent
+from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from kafkapy.metadata.store import (
     BadVersionError,
@@ -69,6 +72,7 @@ from kafkapy.metadata.store import (
     WatchEvent,
     split_path,
 )
+from kafkapy.metadata.zookeeper_access import EVERYBODY, ZooKeeperAccess, ZooKeeperLogin
 
 READS_AT_ONCE: Final = 500
 """How many nodes one request reads."""
@@ -81,7 +85,7 @@ MAX_CHANGE_BYTES: Final = 1_000_000
 
 ZooKeeper closes the connection at a larger one (jute.maxbuffer, 1,048,575 bytes).
 """
-_OPERATION_BYTES: Final = 48
+_OPERATION_BYTES: Final = 64
 """The bytes of the largest operation, a Create, in a request beside its path and data."""
 
 PROBE_SECONDS: Final = 1.0
@@ -95,6 +99,9 @@ SILENT_SECONDS: Final = 30.0
 
 CLOSE_SECONDS: Final = 3.0
 """How long ZooKeeper may take to answer that a session ends."""
+
+MAX_TOKENS: Final = 3
+"""How many tokens a login by DIGEST-MD5 sends at most."""
 
 RETRY_SECONDS: Final = 0.1
 """After which a read that met a lost connection is sent again."""
@@ -121,6 +128,8 @@ _GONE: Final = (
     exceptions.OperationTimeoutError,
 )
 
+_CONNECTED: Final = (KeeperState.CONNECTED, KeeperState.CONNECTED_RO)
+
 _ROLLED_BACK: Final = (exceptions.RolledBackError, exceptions.RuntimeInconsistency)
 """The errors in a multi of operations that did not fail themselves."""
 
@@ -132,8 +141,8 @@ _REFUSALS: Final = {
 }
 
 _NOT_ALLOWED: Final = (
-    "its access control list allows that to others only, and this broker does not authenticate. Open it"
-    " (setAcl -R), or choose another chroot."
+    "its access control list allows that to others only. Log in as they do (zookeeper.sasl.jaas.config), open"
+    " it (setAcl -R), or choose another chroot."
 )
 
 _Heard = Callable[[WatchedEvent], object]
@@ -254,24 +263,62 @@ class _DataWatchers(defaultdict[str, set[_Heard]]):
 
 
 class _Client(KazooClient):  # type: ignore[misc]
-    """kazoo's client, with watches of complete trees."""
+    """kazoo's client, with watches of complete trees, and logins that are tried again."""
 
-    def __init__(self, hosts: str, timeout: float, encryption: ssl.SSLContext | None) -> None:
+    def __init__(
+        self, hosts: str, timeout: float, access: ZooKeeperAccess, on_refusal: Callable[[str], None]
+    ) -> None:
+        """`on_refusal` is called in kazoo's thread with the reason of a failed login."""
         self.trees: dict[str, _TreeWatch] = {}
         """By the absolute paths that ZooKeeper knows."""
+        self._login = access.login
+        self._on_refusal = on_refusal
+        self._tokens = 0
+        """How many tokens the present login has sent."""
         super().__init__(
             hosts,
             timeout=timeout,
-            handler=_InOrder() if encryption is None else _Encrypted(encryption),
+            handler=_InOrder() if access.encryption is None else _Encrypted(access.encryption),
             connection_retry={"max_tries": -1, "delay": 0.1, "max_delay": 1.0},
             logger=_kazoo_logger,
+            sasl_options=None if access.login is None else _sasl_options(access.login),
         )
+        if access.login is not None:
+            connection = self._connection
+            connection._authenticate_with_sasl = partial(self._log_in, connection._authenticate_with_sasl)
+            connection._submit = partial(self._submit, connection._submit)
         self._data_watchers = _DataWatchers(self.trees)
         # kazoo would give each server its share of the session's timeout.
         invoke = self._connection._invoke
         self._connection._invoke = lambda seconds, *what, **more: invoke(
             min(seconds, ATTEMPT_SECONDS), *what, **more
         )
+
+    def _session_callback(self, state: str) -> None:
+        # kazoo is connected before it has logged in.
+        if self._login is None or state not in _CONNECTED:
+            super()._session_callback(state)
+
+    def _submit(self, submit: Callable[..., None], request: Any, *arguments: Any) -> None:
+        """Send a request, and bound the tokens of a login."""
+        if isinstance(request, SASL):  # kazoo would never stop sending them to a ZooKeeper without users
+            self._tokens += 1
+            if self._tokens > MAX_TOKENS:
+                raise exceptions.AuthFailedError("it has no users")
+        submit(request, *arguments)
+
+    def _log_in(self, log_in: Callable[[str, float], None], host: str, seconds: float) -> None:
+        """Log in; after a failure, kazoo tries again instead of ending its thread."""
+        self._tokens = 0
+        try:
+            log_in(host, seconds)
+        except (ConnectionDropped, self.handler.timeout_exception):
+            raise
+        except Exception as error:
+            if not isinstance(error.__cause__, ConnectionDropped):  # ZooKeeper is stopping
+                self._on_refusal(str(error) or type(error).__name__)
+            raise ConnectionDropped(f"the login failed: {error!r}") from None
+        super()._session_callback(KeeperState.CONNECTED)
 
     def _reset_watchers(self) -> None:
         super()._reset_watchers()
@@ -287,11 +334,17 @@ class _Client(KazooClient):  # type: ignore[misc]
 class ZooKeeperStore(MetadataStore):
     """One session with ZooKeeper; made by `open`."""
 
-    def __init__(self, client: _Client, chroot: str, requests_at_once: int) -> None:
-        self._client = client
+    def __init__(
+        self, hosts: str, chroot: str, timeout: float, requests_at_once: int, access: ZooKeeperAccess
+    ) -> None:
+        self._client = _Client(hosts, timeout, access, partial(self._on_loop, self._note_refusal))
         self._chroot = chroot
+        self._access = access
         self._loop = asyncio.get_running_loop()
         self._connected = asyncio.Event()
+        """Set once ZooKeeper has let this broker in, or has not."""
+        self._refusal: str | None = None
+        """Why ZooKeeper has refused the last login; None if it has not."""
         self._turns = asyncio.Semaphore(requests_at_once)
         """Requests wait here in order: kazoo blocks the loop when some hundreds wait inside it."""
         self._session = 0
@@ -307,7 +360,7 @@ class ZooKeeperStore(MetadataStore):
         session_timeout: float,
         connection_timeout: float,
         requests_at_once: int = REQUESTS_AT_ONCE,
-        encryption: ssl.SSLContext | None = None,
+        access: ZooKeeperAccess = EVERYBODY,
     ) -> ZooKeeperStore:
         """Connect to ZooKeeper; nothing is written.
 
@@ -316,18 +369,20 @@ class ZooKeeperStore(MetadataStore):
             session_timeout: seconds that the session outlives its connection.
             connection_timeout: seconds to wait for the first connection.
             requests_at_once: how many requests may wait for an answer.
-            encryption: for its connections; None: they have none.
+            access: how the broker comes in.
 
         Raises:
-            MetadataStoreError: no server answers, or it is too old.
+            MetadataStoreError: no server answers, or it is too old, or it refuses the login.
         """
         hosts, separator, chroot = connect.partition("/")
-        client = _Client(hosts, session_timeout, encryption)
-        store = cls(client, (separator + chroot).rstrip("/"), requests_at_once)
+        store = cls(hosts, (separator + chroot).rstrip("/"), session_timeout, requests_at_once, access)
+        client = store._client
         client.add_listener(store._state_changed)
         client.start_async()
         try:
             await asyncio.wait_for(store._connected.wait(), connection_timeout)
+            if store._refusal is not None:
+                raise MetadataStoreError(store._refusal)
             await asyncio.wait_for(store._require_release(connect), connection_timeout)
         except TimeoutError:
             await store.close()
@@ -360,7 +415,8 @@ class ZooKeeperStore(MetadataStore):
         for operation in operations:
             path = self._chroot + operation.path
             if isinstance(operation, Create):
-                transaction.create(path, operation.data, None, operation.ephemeral, operation.sequence)
+                acl = self._acl(operation.path)
+                transaction.create(path, operation.data, acl, operation.ephemeral, operation.sequence)
                 if not operation.data:
                     # None, not b"": Kafka's ProducerIdBlockZNode and others take empty data for damage.
                     transaction.operations[-1] = transaction.operations[-1]._replace(data=None)
@@ -477,6 +533,15 @@ class ZooKeeperStore(MetadataStore):
         session, _ = self._client.client_id or (0, b"")
         self._on_loop(self._note_state, state, session)
 
+    def _note_refusal(self, reason: str) -> None:
+        assert self._access.login is not None
+        user = self._access.login.username
+        self._refusal = (
+            f"ZooKeeper does not let this broker in as {user} ({reason}). Correct zookeeper.sasl.jaas.config,"
+            " or the section Server of ZooKeeper's JAAS file."
+        )
+        self._connected.set()
+
     def _note_state(self, state: str, session: int) -> None:
         if self._closed:
             return
@@ -491,6 +556,7 @@ class ZooKeeperStore(MetadataStore):
             self._explaining.cancel()
             self._explaining = None
         before, self._session = self._session, session
+        self._refusal = None
         self._connected.set()
         if before:
             logger.info(
@@ -503,7 +569,7 @@ class ZooKeeperStore(MetadataStore):
     async def _explain(self) -> None:
         """Say what may be wrong, if ZooKeeper stays away."""
         await asyncio.sleep(SILENT_SECONDS)
-        reason = await self._loop.run_in_executor(None, _why_silent, self._client.hosts)
+        reason = self._refusal or await self._loop.run_in_executor(None, _why_silent, self._client.hosts)
         logger.error(
             "ZooKeeper has not answered for %g s. %s If its data were lost, restore them: it refuses whoever"
             " has seen more than it has.",
@@ -537,7 +603,12 @@ class ZooKeeperStore(MetadataStore):
         async with self._turns:
             future: asyncio.Future[Any] = self._loop.create_future()
             start().rawlink(lambda result: self._on_loop(_settle, future, result))
-            return await future
+            try:
+                return await future
+            except exceptions.SessionClosedRequireSaslError:
+                raise MetadataStoreError(
+                    "ZooKeeper lets nobody in without a login. Set zookeeper.sasl.jaas.config."
+                ) from None
 
     async def _read_many(
         self, paths: Sequence[str], kind: type[GetData | GetChildren]
@@ -566,7 +637,13 @@ class ZooKeeperStore(MetadataStore):
         for count in range(1, len(names) + 1):
             path = "/" + "/".join(names[:count])
             with contextlib.suppress(exceptions.NodeExistsError):
-                await self._read(partial(self._client.create_async, path))
+                await self._read(partial(self._client.create_async, path, acl=self._acl(path)))
+
+    def _acl(self, path: str) -> list[Any]:
+        """Who may use a node that this broker makes, as Apache Kafka's."""
+        if not self._access.is_owned(path):
+            return [*OPEN_ACL_UNSAFE]
+        return [*CREATOR_ALL_ACL, *(() if self._access.is_secret(path) else READ_ACL_UNSAFE)]
 
     async def _require_release(self, connect: str) -> None:
         """Raise MetadataStoreError if ZooKeeper does not know the requests that this store needs."""
@@ -614,6 +691,10 @@ class ZooKeeperStore(MetadataStore):
     def _on_loop(self, call: Callable[..., None], *arguments: Any) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(call, *arguments)
+
+
+def _sasl_options(login: ZooKeeperLogin) -> dict[str, str]:
+    return {"mechanism": "DIGEST-MD5", "username": login.username, "password": login.password}
 
 
 def _settle(future: asyncio.Future[Any], result: Any) -> None:

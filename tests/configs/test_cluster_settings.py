@@ -58,7 +58,6 @@ def test_a_malformed_address_is_refused(connect: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"zookeeper.set.acl": "true"}, "zookeeper.set.acl=true: the nodes in ZooKeeper are open"),
         (
             {"zookeeper.ssl.crl.enable": "true"},
             "zookeeper.ssl.crl.enable=true: lists of revoked certificates",

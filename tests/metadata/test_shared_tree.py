@@ -14,6 +14,7 @@ from kafkapy.metadata.cache import open_cluster
 from kafkapy.metadata.image import Broker, MetadataImage, PartitionState, Topic
 from kafkapy.metadata.shared_tree import choose_broker_id, open_zookeeper, require_others_in_sync
 from kafkapy.metadata.store import Create, MetadataStore, MetadataStoreError, Operation, OutcomeUnknownError
+from kafkapy.metadata.zookeeper_access import ZooKeeperAccess, ZooKeeperLogin
 from tests.metadata.intercepted_store import InterceptedStore, Multi
 from tests.metadata.test_metadata_store import OpenSession, connect_store, open_session, store
 
@@ -174,3 +175,11 @@ async def test_a_missing_client_of_zookeeper_is_one_line(monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "kazoo", None)
     with pytest.raises(MetadataStoreError, match=r"kazoo is not installed: pip .*zookeeper.connect=$"):
         await open_zookeeper(BrokerConfig({"zookeeper.connect": "localhost:2181"}))
+
+
+async def test_a_missing_library_for_logins_at_zookeeper_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "puresasl", None)
+    monkeypatch.delitem(sys.modules, "puresasl.client", raising=False)
+    access = ZooKeeperAccess(login=ZooKeeperLogin("kafka", "secret"))
+    with pytest.raises(MetadataStoreError, match="pure-sasl is not installed: pip install"):
+        await open_zookeeper(BrokerConfig({"zookeeper.connect": "localhost:2181"}), access)

@@ -1,0 +1,48 @@
+"""How a broker comes in at ZooKeeper, and who may use the nodes that it makes there."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from kafkapy.metadata import znodes
+
+_SENSITIVE: Final = (f"{znodes.CONFIG}/users", f"{znodes.CONFIG}/brokers", "/delegation_token/tokens")
+"""The nodes below these hold what passwords and keys are made of. Source: ZkData.SensitiveRootPaths."""
+_OPEN: Final = "/consumers"
+"""Old consumers write below it. Source: ZkData.defaultAcls."""
+
+
+class ZooKeeperLogin(NamedTuple):
+    """A user of ZooKeeper, by SASL DIGEST-MD5."""
+
+    username: str
+    password: str
+
+    def __repr__(self) -> str:
+        return f"ZooKeeperLogin({self.username!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class ZooKeeperAccess:
+    """How a broker comes in at ZooKeeper; by default, as everybody does."""
+
+    encryption: ssl.SSLContext | None = None
+    """For connections; None: they have none."""
+    login: ZooKeeperLogin | None = None
+    """None: there is no login."""
+    own_nodes: bool = False
+    """Whether nobody else may change the nodes that it makes (zookeeper.set.acl)."""
+
+    def is_owned(self, path: str) -> bool:
+        """Whether only the one that makes a node may change it."""
+        return self.own_nodes and path != _OPEN
+
+    def is_secret(self, path: str) -> bool:
+        """Whether only the one that makes a node may read it."""
+        return self.is_owned(path) and path.startswith(_SENSITIVE)
+
+
+EVERYBODY: Final = ZooKeeperAccess()
+"""Comes in without a name, and makes nodes that everybody may change."""
