@@ -141,14 +141,15 @@ def test_invented_names_of_keys_do_not_cause_reads(tmp_path: Path) -> None:
     assert keys.find("old") is not None
 
 
+@pytest.mark.parametrize("content", ["{", "[]", "1", '{"keys": 5}', '{"keys": [1]}', "[" * 5_000])
 def test_keys_that_cannot_be_read_leave_the_known_ones(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, content: str
 ) -> None:
     path = tmp_path / "keys.json"
     path.write_text(json.dumps(KEYS))
     keys = JsonWebKeys(path.as_uri(), 0, 0)
     assert keys.find("r") is not None
-    path.write_text("{")
+    path.write_text(content)
     assert keys.find("r") is not None
     assert "cannot be read" in caplog.text
 
@@ -191,6 +192,9 @@ class TestAddresses:
                     self.send_header("Location", "/keys")
                     self.end_headers()
                     return
+                if self.path == "/no-http":
+                    self.wfile.write(b"220 mail.example ESMTP\r\n")
+                    return
                 self.send_response(200)
                 self.end_headers()
                 size = json_web_keys.MOST_BYTES + 1 if self.path == "/large" else 0
@@ -209,7 +213,7 @@ class TestAddresses:
     def test_keys_are_read(self, address: str) -> None:
         assert JsonWebKeys(f"{address}/keys", 3600, 10).find("e") is not None
 
-    @pytest.mark.parametrize("path", ["/moved", "/large"])
+    @pytest.mark.parametrize("path", ["/moved", "/large", "/no-http"])
     def test_keys_come_from_the_address_itself_and_have_a_bound(self, address: str, path: str) -> None:
         with pytest.raises(KeysError):
             JsonWebKeys(f"{address}{path}", 3600, 10).read()

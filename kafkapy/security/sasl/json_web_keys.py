@@ -13,6 +13,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -58,8 +59,8 @@ class JsonWebKeys:
             KeysError: they cannot be read; those that are known stay.
         """
         try:
-            found = PyJWKSet.from_dict(json.loads(self._content()))
-        except (OSError, ValueError, PyJWTError) as error:
+            found = PyJWKSet.from_dict(_checked(json.loads(self._content())))
+        except (OSError, ValueError, HTTPException, RecursionError, PyJWTError) as error:
             raise KeysError(f"the keys at {self._url} cannot be read: {error}") from None
         finally:
             self._read_at = time.monotonic()
@@ -105,3 +106,11 @@ class JsonWebKeys:
         if len(content) > MOST_BYTES:
             raise ValueError(f"they have more than {MOST_BYTES} bytes")
         return content
+
+
+def _checked(content: Any) -> dict[str, Any]:
+    """An object with a list of objects under "keys"; raises ValueError for anything else."""
+    keys = content.get("keys") if isinstance(content, dict) else None
+    if not isinstance(keys, list) or not all(isinstance(key, dict) for key in keys):
+        raise ValueError('expected an object with a list of "keys"')
+    return {"keys": keys}
