@@ -30,7 +30,7 @@ from kafkapy.handlers import rebalance_protocols
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.topic_rights import client_of, with_rights
 from kafkapy.loop.turns import Steps
-from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.errors import KafkaError
 from kafkapy.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -45,10 +45,9 @@ def handle(
     | Steps[ConsumerGroupHeartbeatResponse | Awaitable[ConsumerGroupHeartbeatResponse]]
 ):
     """Note the heartbeat, and answer what has changed."""
-    if request.subscribed_topic_names and not context.unrestricted:
-        refusal = ConsumerGroupHeartbeatResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        return with_rights(context, request.subscribed_topic_names, refusal, lambda: _beat(context, request))
-    return _beat(context, request)
+    return with_rights(
+        context, request, request.subscribed_topic_names, _beat, ConsumerGroupHeartbeatResponse
+    )
 
 
 def _beat(

@@ -20,7 +20,7 @@ from collections.abc import Awaitable
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.topic_rights import client_of, with_rights
 from kafkapy.loop.turns import Steps
-from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.errors import KafkaError
 from kafkapy.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
@@ -35,10 +35,7 @@ def handle(
     | Steps[ShareGroupHeartbeatResponse | Awaitable[ShareGroupHeartbeatResponse]]
 ):
     """Note the heartbeat, and answer what has changed."""
-    if request.subscribed_topic_names and not context.unrestricted:
-        refusal = ShareGroupHeartbeatResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        return with_rights(context, request.subscribed_topic_names, refusal, lambda: _beat(context, request))
-    return _beat(context, request)
+    return with_rights(context, request, request.subscribed_topic_names, _beat, ShareGroupHeartbeatResponse)
 
 
 def _beat(

@@ -24,7 +24,7 @@ from kafkapy.handlers import rebalance_protocols
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.topic_rights import client_of, with_rights
 from kafkapy.loop.turns import Steps
-from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.errors import KafkaError
 from kafkapy.protocol.messages.streams_group_heartbeat import Status as StatusMessage
 from kafkapy.protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
@@ -48,10 +48,8 @@ def handle(
     | Steps[StreamsGroupHeartbeatResponse | Awaitable[StreamsGroupHeartbeatResponse]]
 ):
     """Note the heartbeat, and answer what has changed."""
-    if request.topology is not None and not context.unrestricted:
-        refusal = StreamsGroupHeartbeatResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        return with_rights(context, _topics_of(request.topology), refusal, lambda: _beat(context, request))
-    return _beat(context, request)
+    names = None if request.topology is None else _topics_of(request.topology)
+    return with_rights(context, request, names, _beat, StreamsGroupHeartbeatResponse)
 
 
 def _topics_of(topology: Topology) -> Iterator[str]:

@@ -7,15 +7,13 @@ refused, whether the topic exists or not.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from kafkapy.groups.modern.heartbeats import Client
 from kafkapy.handlers.context import RequestContext
 from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.security.acls.model import Operation, ResourceType
-
-R = TypeVar("R")
 
 
 def client_of(context: RequestContext) -> Client:
@@ -46,15 +44,40 @@ def require_shown(
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, message)
 
 
+class HeartbeatResponse(Protocol):
+    """The response to a heartbeat, of any kind of group."""
+
+    error_code: int
+
+
+Q = TypeVar("Q")
+R = TypeVar("R", bound=HeartbeatResponse)
+
+
 def with_rights(
     context: RequestContext,
+    request: Q,
+    names: Iterable[str] | None,
+    answer: Callable[[RequestContext, Q], R | Awaitable[R]],
+    response_class: Callable[[], R],
+) -> R | Awaitable[R] | Steps[R | Awaitable[R]]:
+    """The answer to a heartbeat, if the client may describe the topics that it names; else a refusal."""
+    if not names or context.unrestricted:
+        return answer(context, request)
+    return _with_rights(context, request, names, answer, response_class)
+
+
+def _with_rights(
+    context: RequestContext,
+    request: Q,
     names: Iterable[str],
-    refusal: R,
-    answer: Callable[[], R | Awaitable[R]],
+    answer: Callable[[RequestContext, Q], R | Awaitable[R]],
+    response_class: Callable[[], R],
 ) -> Steps[R | Awaitable[R]]:
-    """The answer if the client may describe these topics; otherwise the refusal."""
     for name in names:
         yield
         if not context.may(Operation.DESCRIBE, ResourceType.TOPIC, name):
-            return refusal
-    return answer()
+            refused = response_class()
+            refused.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            return refused
+    return answer(context, request)
