@@ -5,19 +5,15 @@ They start clients, and mostly wait for them: all runs are at work at the same t
 
 from __future__ import annotations
 
-import json
-import os
-import re
-import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from interop.librdkafka.program import built_tests
+from interop.librdkafka.run import Process, Run
 from interop.support.jars_or_skip import skipped_without_jars
 from interop.support.kafka_process import KafkaProcess
 from interop.support.waiting import wait_until
@@ -26,16 +22,6 @@ from tests.servers.server_process import ServerProcess
 
 _SETTINGS: Final = {"num.partitions": "4", "group.initial.rebalance.delay.ms": "1000"}
 """Some tests let members join together, and expect that one rebalance gives all of them their partitions."""
-
-
-class Run(NamedTuple):
-    tests: str
-    """Their numbers."""
-    parts: int
-    """How many parts of them have to pass."""
-    subtests: str = ""
-    """What the names of the parts contain."""
-    protocol: str = "classic"
 
 
 TRANSACTIONS: Final = {
@@ -90,7 +76,9 @@ def processes(
     program = built_tests(number for run in RUNS.values() for number in run.tests.split())
     with ExitStack() as stack:
         yield {
-            name: stack.enter_context(Process(program, broker, run, tmp_path_factory.mktemp("run")))
+            name: stack.enter_context(
+                Process(program, broker.bootstrap_servers, run, tmp_path_factory.mktemp("run"))
+            )
             for name, run in RUNS.items()
         }
 
@@ -107,51 +95,3 @@ def test_librdkafkas_own_tests_of_transactions_pass(processes: dict[str, Process
 @pytest.mark.parametrize("name", GROUPS)
 def test_librdkafkas_own_tests_of_groups_pass(processes: dict[str, Process], name: str) -> None:
     processes[name].require_passed()
-
-
-class Process:
-    """A run of the tests, as a process in a folder of its own."""
-
-    def __init__(self, program: Path, broker: ServerProcess, run: Run, folder: Path) -> None:
-        self._run, self._report, self._log = run, folder / "report.json", folder / "output"
-        configuration = folder / "test.conf"
-        configuration.write_text(f"bootstrap.servers={broker.bootstrap_servers}\ntest.timeout.multiplier=4\n")
-        environment = {
-            **os.environ,
-            "RDKAFKA_TEST_CONF": str(configuration),
-            "TEST_REPORT": str(self._report),
-            "TEST_KAFKA_VERSION": "4.3.0",
-            "TEST_CONSUMER_GROUP_PROTOCOL": run.protocol,
-            "TESTS": run.tests.replace(" ", ","),
-        }
-        if run.subtests:
-            environment["SUBTESTS"] = run.subtests
-        # Without those that need no broker, and as many at a time as there are.
-        command = [str(program), "-L", f"-p{len(run.tests.split())}"]
-        with self._log.open("wb") as output:
-            self._process = subprocess.Popen(
-                command,
-                cwd=folder,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
-
-    def __enter__(self) -> Process:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.wait()
-
-    def require_passed(self) -> None:
-        """Wait for its end: each test has passed, and not because its parts were left out."""
-        status = self._process.wait(300)
-        output = re.sub(r"\x1b\S*?m", "", self._log.read_text(errors="replace"))
-        failures = re.findall(r"^### Test .*\n.*", output, re.MULTILINE)
-        assert status == 0, "\n".join(failures)
-        tests = json.loads(self._report.read_text())["tests"].values()
-        passed = {each["name"][:4] for each in tests if each["state"] == "PASSED"}
-        assert passed >= {*self._run.tests.split()}
-        assert output.count(": PASS (") >= self._run.parts

@@ -25,6 +25,7 @@ final class ControllerOutside {
         RaftLog log = Outside.of(RaftLog.class, Map.of("endOffset", call -> new LogOffsetMetadata(0)));
         KafkaRaftManager<?> manager = Outside.of(KafkaRaftManager.class, Map.of("raftLog", call -> log));
         Controller controller = Outside.of(Controller.class, Map.of(
+            "isActive", call -> true,
             "findAllTopicIds", call -> CompletableFuture.completedFuture(first(brokers).topicIds())
         ));
         return Outside.of(ControllerServer.class, Map.of(
