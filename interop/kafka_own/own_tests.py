@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -100,11 +100,13 @@ def own_test_jars() -> Path:
 def classes_with_tests(artifact: str) -> list[str]:
     """The classes of an artifact whose tests start a cluster."""
     contents = _class_files(artifact)
+    known = {**_class_files(_SCALA_TESTS), **contents}
     return sorted(
         name.replace("/", ".")
         for name, content in contents.items()
         if name.endswith("Test")
-        and (any(mark in content for mark in _MARKS) or _is_of_harness(name, contents))
+        and not (header := ClassHeader.of(content)).is_abstract
+        and (any(mark in content for mark in _MARKS) or _is_of_harness(header, known))
     )
 
 
@@ -116,12 +118,8 @@ def _class_files(artifact: str) -> dict[str, bytes]:
         return {name.removesuffix(".class"): archive.read(name) for name in names}
 
 
-def _is_of_harness(name: str, contents: dict[str, bytes]) -> bool:
-    """Whether a class is a subclass of the harness, and has tests of its own: is not abstract."""
-    header = ClassHeader.of(contents[name])
-    if header.is_abstract:
-        return False
-    known = contents | _class_files(_SCALA_TESTS)
+def _is_of_harness(header: ClassHeader, known: Mapping[str, bytes]) -> bool:
+    """Whether a class is a subclass of the harness."""
     while header.superclass in known:
         if header.superclass == _HARNESS:
             return True
