@@ -33,6 +33,8 @@ class CredentialChange(NamedTuple):
     """None: the credential is deleted."""
     salt: bytes = b""
     salted_password: bytes = b""
+    is_first_of_several: bool = False
+    """The same request has other changes of the user, of which nothing else counts."""
 
 
 class UserCredentialAdmin:
@@ -41,8 +43,8 @@ class UserCredentialAdmin:
     def __init__(self, nodes: EntityNodes) -> None:
         self._nodes = nodes
 
-    async def alter(self, by_user: Mapping[str, CredentialChange | None]) -> dict[str, KafkaError | None]:
-        """Change one credential of each user; None stands for several changes, which are refused.
+    async def alter(self, by_user: Mapping[str, CredentialChange]) -> dict[str, KafkaError | None]:
+        """Change one credential of each user; several changes of one are refused.
 
         Returns the error of each user, or None, in the same order.
 
@@ -56,24 +58,28 @@ class UserCredentialAdmin:
     async def _commit(
         self,
         errors: dict[str, KafkaError | None],
-        changes: Sequence[tuple[str, CredentialChange | None]],
+        changes: Sequence[tuple[str, CredentialChange]],
     ) -> None:
         wanted = {}
         for user, change in changes:
             errors[user] = self._error(user, change)
-            if change is not None and errors[user] is None:
+            if errors[user] is None:
                 name, text = _entry(change)
                 texts = dict(self._nodes.content(_node(user)))
                 texts.pop(name, None)
                 wanted[_node(user)] = texts if text is None else {**texts, name: text}
         await self._nodes.commit(wanted)
 
-    def _error(self, user: str, change: CredentialChange | None) -> KafkaError | None:
-        """The error of a user's change, or None."""
-        if change is None:
+    def _error(self, user: str, change: CredentialChange) -> KafkaError | None:
+        """The error of a user, or None: that of the first change comes before that of several."""
+        if (error := self._error_of_one(user, change)) is None and change.is_first_of_several:
             return KafkaError(
                 ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
             )
+        return error
+
+    def _error_of_one(self, user: str, change: CredentialChange) -> KafkaError | None:
+        """The error of one change, or None."""
         if not user:
             return KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
         if change.mechanism not in list(ScramMechanism):

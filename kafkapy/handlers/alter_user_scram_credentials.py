@@ -8,11 +8,13 @@ Behaviour:
 - Clients send no passwords, but what a password gives with a salt after so many iterations, from 4,096 to
   16,384; otherwise UNACCEPTABLE_CREDENTIAL.
 - Users are answered once, in the order asked, those of deletions first.
-- A user that is named twice, even with different mechanisms, is DUPLICATE_RESOURCE; a deletion of a
-  credential that does not exist is RESOURCE_NOT_FOUND.
+- A user that is named twice, even with different mechanisms, is DUPLICATE_RESOURCE, unless the first change
+  has an error of its own; a deletion of a credential that does not exist is RESOURCE_NOT_FOUND.
 """
 
 from __future__ import annotations
+
+from itertools import chain
 
 from kafkapy.controller.user_credentials import CredentialChange
 from kafkapy.handlers.context import RequestContext
@@ -23,6 +25,7 @@ from kafkapy.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
+    ScramCredentialDeletion,
 )
 
 
@@ -41,19 +44,19 @@ async def handle(
     return AlterUserScramCredentialsResponse(results=results)
 
 
-def _by_user(request: AlterUserScramCredentialsRequest) -> Steps[dict[str, CredentialChange | None]]:
-    """The change of each user; None if the user is named several times."""
-    changes: dict[str, CredentialChange | None] = {}
-    for deleted in request.deletions:
+def _by_user(request: AlterUserScramCredentialsRequest) -> Steps[dict[str, CredentialChange]]:
+    """The first change of each user."""
+    changes: dict[str, CredentialChange] = {}
+    for asked in chain(request.deletions, request.upsertions):
         yield
-        change = CredentialChange(deleted.mechanism, None)
-        changes[deleted.name] = None if deleted.name in changes else change
-    for asked in request.upsertions:
-        yield
-        change = CredentialChange(
-            asked.mechanism, asked.iterations, bytes(asked.salt), bytes(asked.salted_password)
-        )
-        changes[asked.name] = None if asked.name in changes else change
+        if (first := changes.get(asked.name)) is not None:
+            changes[asked.name] = first._replace(is_first_of_several=True)
+        elif isinstance(asked, ScramCredentialDeletion):
+            changes[asked.name] = CredentialChange(asked.mechanism, None)
+        else:
+            changes[asked.name] = CredentialChange(
+                asked.mechanism, asked.iterations, bytes(asked.salt), bytes(asked.salted_password)
+            )
     return changes
 
 

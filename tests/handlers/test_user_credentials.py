@@ -74,6 +74,19 @@ def test_wrong_changes_are_refused_each_with_its_error(client: RawClient) -> Non
 
 
 def test_a_user_is_named_once(client: RawClient) -> None:
-    twice = alter(client, upsertion("twice", SHA_512), deletions=[deletion("twice")])
+    twice = alter(client, upsertion("twice"), upsertion("twice", SHA_512))
     assert twice == [("twice", ErrorCode.DUPLICATE_RESOURCE)]
     assert "twice" not in described(client)
+
+
+def test_of_a_user_that_is_named_twice_the_first_mistake_is_answered(client: RawClient) -> None:
+    unknown, missing = (
+        alter(client, upsertion("twice", 10), upsertion("twice")),
+        alter(client, upsertion("twice"), deletions=[deletion("twice")]),
+    )
+    assert unknown == [("twice", ErrorCode.UNSUPPORTED_SASL_MECHANISM)]
+    assert missing == [("twice", ErrorCode.RESOURCE_NOT_FOUND)]
+    assert alter(client, upsertion(""), upsertion("")) == [("", ErrorCode.UNACCEPTABLE_CREDENTIAL)]
+    assert alter(client, upsertion("twice"), upsertion("twice", 10)) == [
+        ("twice", ErrorCode.DUPLICATE_RESOURCE)
+    ]
