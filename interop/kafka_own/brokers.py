@@ -86,7 +86,7 @@ _usual_entrance: Final = listeners._entrance
 
 
 class NamedClients(OpenEntrance):
-    """A PLAINTEXT listener whose clients have a principal: Apache Kafka's tests name it in Java."""
+    """A PLAINTEXT listener whose clients have a principal, which the tests name in Java."""
 
     def __init__(self, principal: str) -> None:
         self._principal = principal

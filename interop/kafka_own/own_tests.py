@@ -112,7 +112,7 @@ def classes_with_tests(artifact: str) -> list[str]:
 
 @cache
 def _class_files(artifact: str) -> dict[str, bytes]:
-    """The class files of an artifact's tests by the names of the classes, with slashes for dots."""
+    """The class files of an artifact's tests, by their names with slashes for dots."""
     with zipfile.ZipFile(own_test_jars() / f"{artifact}-{RELEASE}-test.jar") as archive:
         names = [name for name in archive.namelist() if name.endswith(".class")]
         return {name.removesuffix(".class"): archive.read(name) for name in names}

@@ -40,7 +40,7 @@ class Output:
 
 
 class OwnFixture(KafkaFixture):  # type: ignore[misc]
-    """Stands for a broker of Apache Kafka: it has a listener of the protocol that the test wants."""
+    """Stands for a broker of Apache Kafka, with a listener of the protocol wanted."""
 
     @classmethod
     def instance(cls, broker_id: int, **options: Any) -> OwnFixture:

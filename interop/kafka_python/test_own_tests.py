@@ -1,4 +1,4 @@
-"""kafka-python's own tests pass: producers, consumers, groups, administration, logins and TLS."""
+"""kafka-python's own tests of clients, administration, logins and TLS pass."""
 
 from __future__ import annotations
 
