@@ -11,6 +11,7 @@ import pytest
 from interop.support.jars_or_skip import skipped_without_jars
 from interop.support.kafka_jars import program_command
 from kafkapy.security.acls.model import Acl, AclFilter
+from tests.crash.results import note
 from tests.security.random_acls import World
 from tests.security.test_acl_index import authorizer
 
@@ -39,8 +40,15 @@ def test_no_decision_differs_from_kafkas() -> None:
         for question, our, their in zip(questions, ours, theirs, strict=True)
         if our != their
     ]
-    assert not differences
     decisions = [answer for answer in theirs if answer in ("true", "false")]
+    note(
+        "R13",
+        "decisions, which Apache Kafka's StandardAuthorizer judges too",
+        tried=len(decisions),
+        allowed=decisions.count("true"),
+        differences=len(differences),
+    )
+    assert not differences
     assert len(decisions) >= DECISIONS
     assert 0.2 < decisions.count("true") / len(decisions) < 0.8
 

@@ -7,6 +7,7 @@ checks passwords (`kafkapy.logins`). Source: RFC 4616, Kafka's PlainSaslServer, 
 from __future__ import annotations
 
 import hmac
+import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
@@ -23,17 +24,23 @@ class ListedUsers:
     """The users that a JAAS line lists."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        self._passwords = {
-            name.removeprefix(_USER): password.encode()
+        self._key = secrets.token_bytes(32)
+        self._digests = {
+            name.removeprefix(_USER): self._digest(password)
             for name, password in options.items()
             if name.startswith(_USER)
         }
+        self._of_nobody = secrets.token_bytes(32)
+        """What no password has."""
 
     async def check(self, username: str, password: str) -> bool:
         """Whether the password is the user's; it takes as long for an unknown user."""
-        known = self._passwords.get(username)
-        is_right = hmac.compare_digest(known if known is not None else b"-", password.encode())
-        return is_right and known is not None
+        known = self._digests.get(username, self._of_nobody)
+        return hmac.compare_digest(known, self._digest(password))
+
+    def _digest(self, password: str) -> bytes:
+        """As long as any other, so that no time depends on the length of a password."""
+        return hmac.digest(self._key, password.encode(), "sha256")
 
 
 class PlainMechanism:
