@@ -17,6 +17,7 @@ COMPARISONS = {
     "groups": "Groups",
     "transactions": "Transactions",
     "quotas": "Quotas",
+    "security": "Encryption and logins",
     "cluster": "A cluster",
     "pipeline": "The pipeline on Spark",
     "compaction": "Compaction",
