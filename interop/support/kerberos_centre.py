@@ -65,15 +65,23 @@ class KerberosCentre:
             ["krb5kdc", "-n"], env=os.environ | self.environment, stdout=log, stderr=log
         )
         log.close()
-        wait_until(self._answers)
+        try:
+            wait_until(self._answers)
+        except BaseException:
+            self.stop()
+            raise
         return self
+
+    def stop(self) -> None:
+        """Kill it."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
 
     def __exit__(
         self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+        self.stop()
 
     def add(self, name: str, *, keytab: str | None = None) -> Path:
         """Make a principal with a new random key; return the keytab that has it."""

@@ -27,6 +27,7 @@ from kafkapy.security.sasl.scram_credential import (
     MIN_ITERATIONS,
     ScramMechanism,
     credential_of,
+    xor,
 )
 
 _SERVER_FIRST: Final = re.compile(
@@ -116,7 +117,7 @@ class ScramLogin(ClientLogin):
         message = f"{self._first_bare},{server_first},{unsigned}".encode()
         signature = mechanism.hmac(credential.stored_key, message)
         client_key = mechanism.hmac(salted, b"Client Key")
-        proof = bytes(one ^ other for one, other in zip(client_key, signature, strict=True))
+        proof = xor(client_key, signature)
         verifier = mechanism.hmac(credential.server_key, message)
         self._expected = f"v={base64.b64encode(verifier).decode()}"
         return f"{unsigned},p={base64.b64encode(proof).decode()}".encode()

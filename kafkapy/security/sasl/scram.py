@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from kafkapy.security.sasl.exchange import Exchange, LoginError
-from kafkapy.security.sasl.scram_credential import MIN_ITERATIONS, ScramCredential, ScramMechanism
+from kafkapy.security.sasl.scram_credential import MIN_ITERATIONS, ScramCredential, ScramMechanism, xor
 
 if TYPE_CHECKING:
     from kafkapy.security.token_cache import TokenCache
@@ -124,7 +124,7 @@ class _ScramExchange(Exchange):
         message = f"{self._first_bare},{self._server_first},{match['unsigned']}".encode()
         signature = mechanism.hmac(credential.stored_key, message)
         is_right = len(proof) == len(signature)
-        client_key = bytes(one ^ other for one, other in zip(proof, signature, strict=False))
+        client_key = xor(proof, signature)
         is_right &= hmac.compare_digest(mechanism.digest(client_key), credential.stored_key)
         is_right &= hmac.compare_digest(match["nonce"].encode(), self._nonce.encode())
         is_right &= header == self._header.encode()

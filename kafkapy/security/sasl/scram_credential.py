@@ -66,6 +66,11 @@ class ScramCredential:
     iterations: int
 
 
+def xor(one: bytes, other: bytes) -> bytes:
+    """The client's key from its proof and the signature, or the proof from the other two."""
+    return bytes(left ^ right for left, right in zip(one, other, strict=False))
+
+
 def credential_of(
     mechanism: ScramMechanism, salt: bytes, salted_password: bytes, iterations: int
 ) -> ScramCredential:
