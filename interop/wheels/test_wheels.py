@@ -1,4 +1,4 @@
-"""The wheel of a release: its tags, its parts, and a broker from it with each Python of this machine."""
+"""The wheel of a release: its tags and parts, and a broker from it with each Python."""
 
 from __future__ import annotations
 

@@ -120,7 +120,10 @@ def delete(session: Session, names: tuple[str, ...], dry_run: bool, yes: bool) -
 @yes
 @connected
 def delete_offsets(session: Session, name: str, topics: tuple[str, ...], yes: bool) -> None:
-    """Delete offsets that a group has committed for topics; those of a share group for whole topics."""
+    """Delete offsets that a group has committed for topics.
+
+    Those of a share group are deleted for whole topics.
+    """
     from kafkapy.commands.group_state import known
 
     if known(session.admin, [name])[name] == "share":

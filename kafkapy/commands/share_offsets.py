@@ -1,4 +1,4 @@
-"""Offsets of share groups: where the records of a partition begin that the group has not done with.
+"""Offsets of share groups: where the records begin that a group has not done with.
 
 Admin APIs of KIP-932, which the client library does not have.
 """
