@@ -169,6 +169,8 @@ class SimulatedChannel:
             received.appendleft(data[count:])
         return count
 
+    fill = receive_into
+
     def send(self, data: bytes) -> int:
         self._end.send(bytes(data))
         return len(data)
