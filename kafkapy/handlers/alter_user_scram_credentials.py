@@ -14,8 +14,6 @@ Behaviour:
 
 from __future__ import annotations
 
-from itertools import chain
-
 from kafkapy.controller.user_credentials import CredentialChange
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.per_partition import answer_each
@@ -25,7 +23,6 @@ from kafkapy.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
-    ScramCredentialDeletion,
 )
 
 
@@ -47,16 +44,18 @@ async def handle(
 def _by_user(request: AlterUserScramCredentialsRequest) -> Steps[dict[str, CredentialChange]]:
     """The first change of each user."""
     changes: dict[str, CredentialChange] = {}
-    for asked in chain(request.deletions, request.upsertions):
+
+    def add(user: str, change: CredentialChange) -> None:
+        first = changes.get(user)
+        changes[user] = change if first is None else first._replace(is_first_of_several=True)
+
+    for deleted in request.deletions:
         yield
-        if (first := changes.get(asked.name)) is not None:
-            changes[asked.name] = first._replace(is_first_of_several=True)
-        elif isinstance(asked, ScramCredentialDeletion):
-            changes[asked.name] = CredentialChange(asked.mechanism, None)
-        else:
-            changes[asked.name] = CredentialChange(
-                asked.mechanism, asked.iterations, bytes(asked.salt), bytes(asked.salted_password)
-            )
+        add(deleted.name, CredentialChange(deleted.mechanism, None))
+    for asked in request.upsertions:
+        yield
+        salt, salted_password = bytes(asked.salt), bytes(asked.salted_password)
+        add(asked.name, CredentialChange(asked.mechanism, asked.iterations, salt, salted_password))
     return changes
 
 
