@@ -69,8 +69,8 @@ def test_trickling_connections_are_held_cheaply_and_closed_in_time(broker: Attac
                     send_all(client, b"\0")
         watch.check()
         held = open_connections(broker)
-        # A busy machine may take longer than their time to send so much. Where they must log in, it has begun when
-        # they connect.
+        # A busy machine may take longer than their time to send so much. The time to log in begins when they
+        # connect.
         since = started if broker.kind in OPEN else began
         assert held == len(clients) or time.monotonic() - since > 3
         eventually(lambda: open_connections(broker) == 0, "all of them are closed")

@@ -40,7 +40,7 @@ class Holdings(NamedTuple):
                 continue
             logs += path.startswith(str(broker.data))
             others += not path.startswith(str(broker.data))
-            if path.endswith(" (deleted)"):
+            if path.startswith(str(broker.data)) and path.endswith(" (deleted)"):
                 deleted.append(path)
         connections = psutil.Process(broker.pid).net_connections("tcp")
         others -= sum(each.status == psutil.CONN_ESTABLISHED for each in connections)
