@@ -48,7 +48,7 @@ def diagnose(
 ) -> None:
     """Collect what a maintainer asks for: no records, and no secrets.
 
-    The broker may be running or not. First it says what the archive contains: look into it before you send it,
+    The broker may run or not. First it says what the archive contains: look into it before you send it,
     since names of topics, groups and hosts are in it.
     """
     from kafkapy.configs.config import BrokerConfig
