@@ -61,7 +61,7 @@ def with_rights(
     answer: Callable[[RequestContext, Q], R | Awaitable[R]],
     response_class: Callable[[], R],
 ) -> R | Awaitable[R] | Steps[R | Awaitable[R]]:
-    """The answer to a heartbeat, if the client may describe the topics that it names; else a refusal."""
+    """The answer to a heartbeat; a refusal if it names topics that the client may not see."""
     if not names or context.unrestricted:
         return answer(context, request)
     return _with_rights(context, request, names, answer, response_class)

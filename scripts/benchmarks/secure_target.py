@@ -1,4 +1,4 @@
-"""A server whose clients come in by TLS or a login, with the same certificates for every server."""
+"""A server with TLS and logins, and the same certificates as every other."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class SecureTarget(Target):
 
 @contextmanager
 def secure_server(name: str, folder: Path) -> Iterator[SecureTarget]:
-    """Run the server of a column with a listener of each security protocol, and a user of PLAIN and SCRAM."""
+    """Run the server of a column with a listener of each security protocol."""
     folder.mkdir(parents=True, exist_ok=True)
     certificates = make_certificates(folder)
     *ports, controller = free_ports(len(PROTOCOLS) + 1)

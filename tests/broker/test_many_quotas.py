@@ -1,4 +1,4 @@
-"""Thousands of quotas that change at once are taken in turns, between which others are served."""
+"""Thousands of quotas that change at once are taken in turns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker whose listener of one kind is attacked: without encryption, with TLS, with logins over TLS."""
+"""A broker that is attacked on one listener: plain, with TLS, or with logins."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ OPEN: Final = tuple(kind for kind in ALL if kind != Kind("SASL_SSL"))
 
 
 class AttackedBroker(KafkapyProcess):
-    """kafkapy with a listener of one kind, and one without encryption by which it is seen to start."""
+    """kafkapy with a listener of one kind, and a plain one that shows its start."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The time of a failed login tells nothing of the password, nor whether the user exists (R12)."""
+"""The time of a failed login shows neither the password nor whether the user exists."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Call = Callable[[], object]
 
 
 def signal(one: Call, other: Call, samples: int) -> float:
-    """The t of Welch's test on the times of two calls, in random order, without the slowest tenth."""
+    """Welch's t of the times of two calls, in random order, without the slowest tenth."""
     times: tuple[list[int], list[int]] = ([], [])
     calls = (one, other)
     for which in random.choices((0, 1), k=samples):

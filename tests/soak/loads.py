@@ -1,4 +1,4 @@
-"""What clients do to a broker for an hour: each load is a step that is repeated at its pace.
+"""The loads of a broker for an hour, each a step that is repeated at its pace.
 
 Between two periods all clients are closed, so that what the broker still holds is its own.
 """

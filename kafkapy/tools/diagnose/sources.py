@@ -1,4 +1,4 @@
-"""The parts of a diagnosis: the name of each in the archive, and how it is made.
+"""The parts of a diagnosis, each with its name in the archive.
 
 A part that cannot be made says why, and the others are made all the same. Each takes seconds, and has a bound
 in bytes.

@@ -1,4 +1,4 @@
-"""Encryption and logins on kafkapy and Apache Kafka, which run at once and are measured in turn.
+"""Encryption and logins on kafkapy and Apache Kafka, measured in turn.
 
 scripts/bench security --warm-up 45                    all loads, kafkapy (durability=os) and Apache Kafka
 scripts/bench security --load ssl-1k --repeat 5 --scale 0.3                            one load, smaller
