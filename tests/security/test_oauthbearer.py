@@ -72,6 +72,11 @@ def test_a_signed_token_lets_its_owner_in(
     assert owner == TokenOwner("alice", body["exp"] * 1000)
 
 
+def test_the_end_may_be_written_as_text(settings: dict[str, str]) -> None:
+    exp = int(time.time()) + 600
+    assert tokens(settings).owner(signed(claims(exp=str(exp)))) == TokenOwner("alice", exp * 1000)
+
+
 def test_the_name_may_be_in_another_claim(settings: dict[str, str]) -> None:
     settings["sasl.oauthbearer.sub.claim.name"] = "client_id"
     owner = tokens(settings).owner(signed(claims(client_id="app")))
@@ -86,6 +91,9 @@ REFUSED: dict[str, Callable[[], str]] = {
     "for another audience": lambda: signed(claims(aud="somebody")),
     "without an end": lambda: signed({k: v for k, v in claims().items() if k != "exp"}),
     "without an owner": lambda: signed({k: v for k, v in claims().items() if k != "sub"}),
+    "without an end that counts": lambda: signed(claims(exp=float("inf"))),
+    "with an end too far off": lambda: signed(claims(exp=1e308)),
+    "with a word as its end": lambda: signed(claims(exp="soon")),
     "of an empty owner": lambda: signed(claims(sub=" ")),
     "with the signature of another key": lambda: signed(claims(), OTHER_RSA),
     "with the name of no key": lambda: signed(claims(), key_id="x"),

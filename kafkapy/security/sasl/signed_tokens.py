@@ -77,14 +77,16 @@ class SignedTokens:
                 leeway=self._leeway,
                 options={"require": ["exp", "iat", self._name_claim]},
             )
-        except jwt.PyJWTError as error:
+            # It may be text, and beyond what counts.
+            expires_at_ms = int(float(claims["exp"]) * 1000)
+        except (jwt.PyJWTError, ValueError, OverflowError) as error:
             logger.info("A token was refused: %s", error)
             return None
         name = claims[self._name_claim]
         if not isinstance(name, str) or not name.strip():
             logger.info("A token was refused: its claim %s is no name", self._name_claim)
             return None
-        return TokenOwner(name, int(claims["exp"] * 1000))
+        return TokenOwner(name, expires_at_ms)
 
     @staticmethod
     def _required(config: ListenerConfig, name: str) -> Any:
