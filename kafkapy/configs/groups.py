@@ -12,7 +12,6 @@ from abc import abstractmethod
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from kafkapy.configs.client_match import ClientMatch
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.configs.keys import ConfigKey, broker_keys, client_metrics_keys, group_keys
 from kafkapy.configs.kind import ConfigKind
@@ -145,6 +144,8 @@ class ClientMetricsConfigs(_KeptConfigs):
                 f"Invalid value {values['interval.ms']} for interval.ms, "
                 f"interval must be between {low} and {high} (1 hour)",
             )
+        from kafkapy.configs.client_match import ClientMatch  # and the library of expressions
+
         ClientMatch(values.get("match", ()))
 
     def path(self, name: str) -> str:

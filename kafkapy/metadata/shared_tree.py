@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkapy.metadata import znodes
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.metadata.store import MetadataStore, MetadataStoreError, OutcomeUnknownError
-from kafkapy.metadata.zookeeper_access import EVERYBODY, ZooKeeperAccess
 from kafkapy.protocol.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkapy.metadata.zookeeper_access import ZooKeeperAccess
 
 NAMED: Final = 3
 """How many lost replicas a message names."""
@@ -18,17 +20,19 @@ NAMED: Final = 3
 logger = logging.getLogger(__name__)
 
 
-async def open_zookeeper(settings: Mapping[str, Any], access: ZooKeeperAccess = EVERYBODY) -> MetadataStore:
+async def open_zookeeper(settings: Mapping[str, Any], access: ZooKeeperAccess | None = None) -> MetadataStore:
     """A session with the ZooKeeper that the settings `zookeeper.*` name.
 
-    `access` says how the broker comes in there.
+    `access` says how the broker comes in there; None: as everybody does.
 
     Raises:
         MetadataStoreError: kazoo is not installed, or no usable ZooKeeper answers, or it refuses the login.
     """
     try:
         from kafkapy.metadata.zookeeper import ZooKeeperStore
+        from kafkapy.metadata.zookeeper_access import EVERYBODY
 
+        access = access or EVERYBODY
         if access.login is not None:
             import puresasl  # noqa: F401  # kazoo would end its thread without it
     except ModuleNotFoundError as error:

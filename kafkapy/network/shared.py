@@ -16,11 +16,11 @@ from kafkapy.network.answer_budget import AnswerBudget
 from kafkapy.network.dispatcher import Dispatcher
 from kafkapy.network.freeing import Freeing
 from kafkapy.network.handshakes import Handshakes
-from kafkapy.network.request_metrics import RequestMetrics
 from kafkapy.network.rounds import Rounds
 from kafkapy.network.unknown_protocols import Complaints
 
 if TYPE_CHECKING:
+    from kafkapy.network.request_metrics import RequestMetrics
     from kafkapy.quotas.managers import QuotaManagers
 
 SHARED_BUFFER: Final = 256 << 10

@@ -121,6 +121,7 @@ class AdminWorld:
         self.encoded_metadata = EncodedAnswers()
         self.node_id = NODE_ID
         self.clustered = False
+        self.telemetry = None
         self.quotas: QuotaManagers | None = None
         self.offline_replicas: dict[tuple[str, int], tuple[int, ...]] = {}
         self.new_topics: list[Topic] = []

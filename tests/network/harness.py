@@ -85,6 +85,7 @@ def serving(
                 node_id=1,
                 clustered=False,
                 authorizer=None,
+                telemetry=None,
                 has_coordinators=True,
                 **parts,
             ),

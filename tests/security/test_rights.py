@@ -47,6 +47,7 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": 0,
     "auto.create.topics.enable": False,
     "delegation.token.secret.key": "secret",
+    "metrics.port": 0,  # client telemetry is served while metrics are on
 }
 
 AUTHORIZATION = set(REFUSALS.values())
@@ -58,11 +59,16 @@ OPEN = {
     ApiKey.API_VERSIONS,
     ApiKey.DESCRIBE_CLUSTER,
     ApiKey.EXPIRE_DELEGATION_TOKEN,
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
+    ApiKey.PUSH_TELEMETRY,
     ApiKey.RENEW_DELEGATION_TOKEN,
     ApiKey.SASL_AUTHENTICATE,
     ApiKey.SASL_HANDSHAKE,
 }
 """Everyone may ask these."""
+
+CREATES = {ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.GET_TELEMETRY_SUBSCRIPTIONS}
+"""Each of their answers has a new id."""
 
 EVERY_API = pytest.mark.parametrize("api", handlers.APIS, ids=lambda api: ApiKey(api.key).name)
 
@@ -221,7 +227,7 @@ def test_without_rights_an_api_refuses_and_tells_nothing(
                 mallory.ask(sample(api.key, version, each, **variant), version) for each in (made, absent)
             ]
             of_made, of_absent = (encode(answer, version) for answer in answers)
-            creates_its_own = api.key == ApiKey.CREATE_DELEGATION_TOKEN and not needs_a_right(api, version)
+            creates_its_own = api.key in CREATES and not needs_a_right(api, version)
             by_id = made.topic_id in encode(sample(api.key, version, made, **variant), version)
             if not by_id and not creates_its_own:
                 # That there is a topic of an id is no secret, nor is it in Apache Kafka.
