@@ -50,7 +50,7 @@ async def test_the_largest_change_is_made_and_a_larger_one_is_refused(
     store = patient_store
     await store.create("/a")
     session = store.session_id
-    overhead = 48 + len("/a") + len(connect) - connect.index("/")
+    overhead = 64 + len("/a") + len(connect) - connect.index("/")
     await store.set("/a", bytes(MAX_CHANGE_BYTES - overhead))
     with pytest.raises(MetadataStoreError, match="A change of 1 nodes takes 1,000,001 bytes, and ZooKeeper"):
         await store.set("/a", bytes(MAX_CHANGE_BYTES - overhead + 1))

@@ -354,6 +354,15 @@ class Connection:
         if self._channel.has_pending and self._reading:
             self._loop.call_soon(self._read_pending)
 
+    def look_again(self) -> None:
+        """Receive again, to notice a client that has gone.
+
+        If a reset comes with bytes, uvloop's reader is called once, for the bytes: libuv no longer watches a
+        socket that has an error.
+        """
+        if self._reading:
+            self._on_readable()
+
     def _read_pending(self) -> None:
         """Receive what the channel holds already."""
         if self._reading and self._channel.has_pending:

@@ -279,6 +279,10 @@ class Server:
             quiet = now - connection.last_active
             if quiet >= SWEEP_SECONDS:
                 connection.release_idle_buffer()
+                if before - connection.last_active < SWEEP_SECONDS:
+                    connection.look_again()
+                    if connection.closed:
+                        continue
                 if quiet > self._idle_seconds > 0 and not connection.waits_for_answer:
                     connection.close("idle", level=logging.DEBUG)
         if starved:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.crash.results import note
-from tests.network.attacked_broker import ALL, OPEN, AttackedBroker
+from tests.network.attacked_broker import ALL, OPEN, AttackedBroker, Kind
 from tests.network.raw_client import api_versions, correlation_ids, eventually
 from tests.network.test_attacks import Watch, send_all
 from tests.security.certificates import Certificates
@@ -24,11 +24,26 @@ from tests.security.certificates import Certificates
 def broker(
     request: pytest.FixtureRequest, tmp_path: Path, certificates: Certificates
 ) -> Iterator[AttackedBroker]:
-    settings = {
-        "request.receive.timeout.ms": "3000",
-        "max.connection.creation.rate": "100000",
-    }
-    with AttackedBroker(tmp_path, certificates, request.param, settings) as process:
+    with _attacked(tmp_path, certificates, request.param) as process:
+        yield process
+
+
+@pytest.fixture(params=ALL, ids=str)
+def impatient(
+    request: pytest.FixtureRequest, tmp_path: Path, certificates: Certificates
+) -> Iterator[AttackedBroker]:
+    """A broker that gives a request, and a login, three seconds."""
+    with _attacked(tmp_path, certificates, request.param, {"request.receive.timeout.ms": "3000"}) as process:
+        yield process
+
+
+@contextlib.contextmanager
+def _attacked(
+    tmp_path: Path, certificates: Certificates, kind: Kind, settings: Mapping[str, str] | None = None
+) -> Iterator[AttackedBroker]:
+    patient = {"max.connection.creation.rate": "100000", "request.receive.timeout.ms": "120000"}
+    settings = {**patient, **(settings or {})}
+    with AttackedBroker(tmp_path, certificates, kind, settings) as process:
         with process.client() as client:
             client.send(api_versions())
             correlation_ids(client, 1)
@@ -56,11 +71,11 @@ def test_two_thousand_idle_connections_take_little_memory_and_time(broker: Attac
         assert each < (10_000 if broker.kind.protocol == "PLAINTEXT" else 20_000)
 
 
-def test_trickling_connections_are_held_cheaply_and_closed_in_time(broker: AttackedBroker) -> None:
+def test_trickling_connections_are_held_cheaply_and_closed_in_time(impatient: AttackedBroker) -> None:
     with contextlib.ExitStack() as stack:
-        with Watch(broker) as watch:
+        with Watch(impatient) as watch:
             began = time.monotonic()
-            clients = broker.clients(stack, 2000)
+            clients = impatient.clients(stack, 2000)
             started = time.monotonic()
             for client in clients:
                 client.send((256 << 10).to_bytes(4, "big"))  # as much as is allowed before a login
@@ -68,12 +83,12 @@ def test_trickling_connections_are_held_cheaply_and_closed_in_time(broker: Attac
                 for client in clients:
                     send_all(client, b"\0")
         watch.check()
-        held = open_connections(broker)
+        held = open_connections(impatient)
         # A busy machine may take longer than their time to send so much. The time to log in begins when they
         # connect.
-        since = started if broker.kind in OPEN else began
+        since = started if impatient.kind in OPEN else began
         assert held == len(clients) or time.monotonic() - since > 3
-        eventually(lambda: open_connections(broker) == 0, "all of them are closed")
+        eventually(lambda: open_connections(impatient) == 0, "all of them are closed")
         took = time.monotonic() - started
         print(f"closed after {took:.1f} s")
         assert took >= 2.9  # connections know the time of the last sweep, which may be a moment ago
