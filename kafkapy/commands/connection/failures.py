@@ -24,7 +24,10 @@ class ConnectionLog(logging.Handler):
         if isinstance(record.args, tuple) and record.msg.endswith(
             ("Connection failed: %s", "Connection lost: %s")
         ):
-            self.reason = str(record.args[-1]).removeprefix("KafkaConnectionError: ")
+            reason = str(record.args[-1]).removeprefix("KafkaConnectionError: ")
+            # The last attempt may be cut off by the time of the command, which says nothing.
+            if self.reason is None or "RequestTimedOutError" not in reason:
+                self.reason = reason
 
 
 CONNECTION_LOG = ConnectionLog()
