@@ -23,31 +23,14 @@ import asyncio
 import contextlib
 import logging
 import socket
-import ssl
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, Final
 
 from kazoo import exceptions
-from kazoo.client import KazooClient
-from kazoo.exceptions import ConnectionDropped
-from kazoo.handlers.threading import SequentialThreadingHandler
-from kazoo.protocol.serialization import (
-    SASL,
-    GetChildren,
-    GetData,
-    MultiHeader,
-    int_struct,
-    multiheader_struct,
-    read_buffer,
-    read_string,
-    stat_struct,
-    write_string,
-)
-from kazoo.protocol.states import Callback, KazooState, KeeperState, WatchedEvent, ZnodeStat
+from kazoo.protocol.serialization import GetChildren, GetData
 from kazoo.protocol.states import EventType as KazooEvent
+from kazoo.protocol.states import KazooState, WatchedEvent, ZnodeStat
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from kafkapy.metadata.store import (
@@ -72,7 +55,8 @@ from kafkapy.metadata.store import (
     WatchEvent,
     split_path,
 )
-from kafkapy.metadata.zookeeper_access import EVERYBODY, ZooKeeperAccess, ZooKeeperLogin
+from kafkapy.metadata.zookeeper_access import EVERYBODY, ZooKeeperAccess
+from kafkapy.metadata.zookeeper_client import AddWatch, Heard, MultiRead, TreeWatch, ZooKeeperClient
 
 READS_AT_ONCE: Final = 500
 """How many nodes one request reads."""
@@ -91,28 +75,17 @@ _OPERATION_BYTES: Final = 64
 PROBE_SECONDS: Final = 1.0
 """How long an address that no ZooKeeper has answered at may take to accept a connection."""
 
-ATTEMPT_SECONDS: Final = 3.0
-"""How long a server may take to answer an attempt to connect: one that is starting may never do."""
-
 SILENT_SECONDS: Final = 30.0
 """How long ZooKeeper may be away before the log says what may be wrong."""
 
 CLOSE_SECONDS: Final = 3.0
 """How long ZooKeeper may take to answer that a session ends."""
 
-MAX_TOKENS: Final = 3
-"""How many tokens a login by DIGEST-MD5 sends at most."""
-
 RETRY_SECONDS: Final = 0.1
 """After which a read that met a lost connection is sent again."""
 
 _OWN_NODE: Final = "zookeeper"
 """The nodes that ZooKeeper keeps for itself below its root."""
-
-_PERSISTENT_RECURSIVE: Final = 1
-
-_ERROR: Final = -1
-"""The type of a result that is an error."""
 
 _EVENTS: Final = {
     KazooEvent.CREATED: EventType.CREATED,
@@ -127,8 +100,6 @@ _GONE: Final = (
     exceptions.SessionExpiredError,
     exceptions.OperationTimeoutError,
 )
-
-_CONNECTED: Final = (KeeperState.CONNECTED, KeeperState.CONNECTED_RO)
 
 _ROLLED_BACK: Final = (exceptions.RolledBackError, exceptions.RuntimeInconsistency)
 """The errors in a multi of operations that did not fail themselves."""
@@ -145,190 +116,7 @@ _NOT_ALLOWED: Final = (
     " it (setAcl -R), or choose another chroot."
 )
 
-_Heard = Callable[[WatchedEvent], object]
-
 logger = logging.getLogger(__name__)
-
-_kazoo_logger = logging.getLogger("kafkapy.metadata.kazoo")
-_kazoo_logger.setLevel(logging.ERROR)  # it warns at each attempt to connect
-
-
-class _InOrder(SequentialThreadingHandler):  # type: ignore[misc]
-    """Calls watchers and completes requests in one thread, in ZooKeeper's order."""
-
-    def dispatch_callback(self, callback: Callback) -> None:
-        self.completion_queue.put(lambda: callback.func(*callback.args))
-
-
-class _Encrypted(_InOrder):
-    """Connects by TLS; kazoo would trust all authorities of the machine, too."""
-
-    def __init__(self, encryption: ssl.SSLContext) -> None:
-        super().__init__()
-        self._encryption = encryption
-
-    def create_connection(
-        self, address: tuple[str, int], hostname: str, timeout: float, **_: Any
-    ) -> ssl.SSLSocket:
-        sock = socket.create_connection(address, timeout)
-        try:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return self._encryption.wrap_socket(sock, server_hostname=hostname)
-        except BaseException:
-            sock.close()
-            raise
-
-
-@dataclass(frozen=True, slots=True)
-class _AddWatch:
-    """The request for a persistent recursive watch, which kazoo 2.11 does not know."""
-
-    type: ClassVar[int] = 106
-    """OpCode.addWatch of ZooKeeper 3.6 and later."""
-    path: str
-
-    def serialize(self) -> bytearray:
-        return bytearray(write_string(self.path)) + _PERSISTENT_RECURSIVE.to_bytes(4, "big")
-
-    @classmethod
-    def deserialize(cls, _data: bytes, _offset: int) -> bool:
-        return True
-
-
-@dataclass(frozen=True, slots=True)
-class _MultiRead:
-    """The request to read several nodes, which kazoo 2.11 does not know.
-
-    Its results are pairs of data and stat, lists of names, or errors.
-    """
-
-    type: ClassVar[int] = 22
-    """OpCode.multiRead of ZooKeeper 3.6 and later."""
-    reads: Sequence[GetData | GetChildren]
-
-    def serialize(self) -> bytearray:
-        request = bytearray()
-        for read in self.reads:
-            request += MultiHeader(read.type, False, _ERROR).serialize() + read.serialize()
-        request += multiheader_struct.pack(_ERROR, True, _ERROR)
-        return request
-
-    @classmethod
-    def deserialize(cls, data: bytes, offset: int) -> list[Any]:
-        results: list[Any] = []
-        while True:
-            kind, done, _ = multiheader_struct.unpack_from(data, offset)
-            offset += multiheader_struct.size
-            if done:
-                return results
-            if kind == GetData.type:
-                content, offset = read_buffer(data, offset)
-                results.append((content, ZnodeStat._make(stat_struct.unpack_from(data, offset))))
-                offset += stat_struct.size
-                continue
-            (number,) = int_struct.unpack_from(data, offset)
-            offset += int_struct.size
-            if kind == _ERROR:
-                results.append(exceptions.EXCEPTIONS[number]())
-                continue
-            names = []
-            for _ in range(number):
-                name, offset = read_string(data, offset)
-                names.append(name)
-            results.append(names)
-
-
-class _TreeWatch(NamedTuple):
-    """A tree watcher, and what it watches."""
-
-    path: str
-    watcher: TreeWatcher
-    heard: _Heard
-
-
-class _DataWatchers(defaultdict[str, set[_Heard]]):
-    """kazoo's watchers: those of nodes are called once, those of complete trees stay."""
-
-    def __init__(self, trees: Mapping[str, _TreeWatch]) -> None:
-        super().__init__(set)
-        self._trees = trees
-
-    def pop(self, path: str, *_default: Any) -> Any:
-        """The watchers of a node that has changed."""
-        found = [*super().pop(path, ())]
-        for root, tree in self._trees.items():
-            if path == root or path.startswith(root.rstrip("/") + "/"):
-                found.append(tree.heard)
-        return found
-
-
-class _Client(KazooClient):  # type: ignore[misc]
-    """kazoo's client, with watches of complete trees, and logins that are tried again."""
-
-    def __init__(
-        self, hosts: str, timeout: float, access: ZooKeeperAccess, on_refusal: Callable[[str], None]
-    ) -> None:
-        """`on_refusal` is called in kazoo's thread with the reason of a failed login."""
-        self.trees: dict[str, _TreeWatch] = {}
-        """By the absolute paths that ZooKeeper knows."""
-        self._login = access.login
-        self._on_refusal = on_refusal
-        self._tokens = 0
-        """How many tokens the present login has sent."""
-        super().__init__(
-            hosts,
-            timeout=timeout,
-            handler=_InOrder() if access.encryption is None else _Encrypted(access.encryption),
-            connection_retry={"max_tries": -1, "delay": 0.1, "max_delay": 1.0},
-            logger=_kazoo_logger,
-            sasl_options=None if access.login is None else _sasl_options(access.login),
-        )
-        if access.login is not None:
-            connection = self._connection
-            connection._authenticate_with_sasl = partial(self._log_in, connection._authenticate_with_sasl)
-            connection._submit = partial(self._submit, connection._submit)
-        self._data_watchers = _DataWatchers(self.trees)
-        # kazoo would give each server its share of the session's timeout.
-        invoke = self._connection._invoke
-        self._connection._invoke = lambda seconds, *what, **more: invoke(
-            min(seconds, ATTEMPT_SECONDS), *what, **more
-        )
-
-    def _session_callback(self, state: str) -> None:
-        # kazoo is connected before it has logged in.
-        if self._login is None or state not in _CONNECTED:
-            super()._session_callback(state)
-
-    def _submit(self, submit: Callable[..., None], request: Any, *arguments: Any) -> None:
-        """Send a request, and bound the tokens of a login."""
-        if isinstance(request, SASL):  # kazoo would never stop sending them to a ZooKeeper without users
-            self._tokens += 1
-            if self._tokens > MAX_TOKENS:
-                raise exceptions.AuthFailedError("it has no users")
-        submit(request, *arguments)
-
-    def _log_in(self, log_in: Callable[[str, float], None], host: str, seconds: float) -> None:
-        """Log in; after a failure, kazoo tries again instead of ending its thread."""
-        self._tokens = 0
-        try:
-            log_in(host, seconds)
-        except (ConnectionDropped, self.handler.timeout_exception):
-            raise
-        except Exception as error:
-            if not isinstance(error.__cause__, ConnectionDropped):  # ZooKeeper is stopping
-                self._on_refusal(str(error) or type(error).__name__)
-            raise ConnectionDropped(f"the login failed: {error!r}") from None
-        super()._session_callback(KeeperState.CONNECTED)
-
-    def _reset_watchers(self) -> None:
-        super()._reset_watchers()
-        self._data_watchers = _DataWatchers(self.trees)
-
-    def send_async(self, request: _AddWatch | _MultiRead) -> Any:
-        """Send a request that kazoo does not know; its paths are absolute."""
-        result = self.handler.async_result()
-        self._call(request, result)
-        return result
 
 
 class ZooKeeperStore(MetadataStore):
@@ -337,7 +125,7 @@ class ZooKeeperStore(MetadataStore):
     def __init__(
         self, hosts: str, chroot: str, timeout: float, requests_at_once: int, access: ZooKeeperAccess
     ) -> None:
-        self._client = _Client(hosts, timeout, access, partial(self._on_loop, self._note_refusal))
+        self._client = ZooKeeperClient(hosts, timeout, access, partial(self._on_loop, self._note_refusal))
         self._chroot = chroot
         self._access = access
         self._loop = asyncio.get_running_loop()
@@ -494,8 +282,8 @@ class ZooKeeperStore(MetadataStore):
                 self._tell(watcher, [WatchEvent(_EVENTS[event.type], changed)])
 
         root = self._absolute(path)
-        self._client.trees[root] = _TreeWatch(path, watcher, heard)
-        await self._read(partial(self._client.send_async, _AddWatch(root)))
+        self._client.trees[root] = TreeWatch(path, watcher, heard)
+        await self._read(partial(self._client.send_async, AddWatch(root)))
 
     async def close(self) -> None:
         if self._closed:
@@ -581,7 +369,7 @@ class ZooKeeperStore(MetadataStore):
         """Watch the trees by the new connection, then say that anything in them may have changed."""
         trees = dict(self._client.trees)
         for root in trees:
-            await self._read(partial(self._client.send_async, _AddWatch(root)))
+            await self._read(partial(self._client.send_async, AddWatch(root)))
         for tree in trees.values():
             self._tell(tree.watcher, [WatchEvent(EventType.UNKNOWN, tree.path)])
 
@@ -615,7 +403,7 @@ class ZooKeeperStore(MetadataStore):
     ) -> list[tuple[str, Any]]:
         """The nodes of ZooKeeper at `paths`; those that do not exist are left out."""
         requests = [
-            _MultiRead([kind(self._absolute(path), None) for path in paths[start : start + READS_AT_ONCE]])
+            MultiRead([kind(self._absolute(path), None) for path in paths[start : start + READS_AT_ONCE]])
             for start in range(0, len(paths), READS_AT_ONCE)
         ]
         answers = await asyncio.gather(
@@ -648,7 +436,7 @@ class ZooKeeperStore(MetadataStore):
     async def _require_release(self, connect: str) -> None:
         """Raise MetadataStoreError if ZooKeeper does not know the requests that this store needs."""
         try:
-            await self._read(partial(self._client.send_async, _MultiRead([])))
+            await self._read(partial(self._client.send_async, MultiRead([])))
         except exceptions.UnimplementedError:
             raise MetadataStoreError(
                 f"The ZooKeeper at {connect} is older than 3.6 and lacks watches of complete trees."
@@ -671,7 +459,7 @@ class ZooKeeperStore(MetadataStore):
 
     # --- watchers -----------------------------------------------------------------------------------------
 
-    def _hears(self, path: str, watcher: Watcher | None, unknown: EventType) -> _Heard | None:
+    def _hears(self, path: str, watcher: Watcher | None, unknown: EventType) -> Heard | None:
         """Make a callback for kazoo, which calls it once, with `unknown` after a lost connection."""
         if watcher is None:
             return None
@@ -691,10 +479,6 @@ class ZooKeeperStore(MetadataStore):
     def _on_loop(self, call: Callable[..., None], *arguments: Any) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(call, *arguments)
-
-
-def _sasl_options(login: ZooKeeperLogin) -> dict[str, str]:
-    return {"mechanism": "DIGEST-MD5", "username": login.username, "password": login.password}
 
 
 def _settle(future: asyncio.Future[Any], result: Any) -> None:
