@@ -122,12 +122,7 @@ class LogLoading:
         if jobs:
             how = "after a clean stop" if clean else "after an unclean stop: recovering"
             logger.info("Loading %s logs from %s %s", f"{len(jobs):,}", directory.path, how)
-            directory.syncs_at_once = (
-                directory.durable
-                and not clean
-                and len(jobs) >= files.logs_synced_at_once
-                and files.can_sync_file_system
-            )
+            directory.syncs_at_once = directory.durable and not clean and files.is_synced_at_once(len(jobs))
             self._jobs[directory] = jobs
             if directory.durable and not clean:
                 self._recovered.append(directory)

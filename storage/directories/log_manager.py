@@ -609,11 +609,7 @@ class LogManager:
     def _close_logs(self, broker_epoch: int) -> None:
         failed: set[str] = set()
         for directory in self.directories:
-            directory.syncs_at_once = (
-                directory.durable
-                and directory.log_count >= self.files.logs_synced_at_once
-                and self.files.can_sync_file_system
-            )
+            directory.syncs_at_once = directory.durable and self.files.is_synced_at_once(directory.log_count)
         make_files(list(self._without_files.values()))
         self.checkpoints.save_leader_epochs()
         for log in self.all_logs():

@@ -390,6 +390,10 @@ class FileSystem:
     logs_synced_at_once = 200
     """The least number of logs for which that costs less than to sync the files of each."""
 
+    def is_synced_at_once(self, logs: int) -> bool:
+        """Whether one sync of the file system costs less than to sync the files of so many logs."""
+        return self.can_sync_file_system and logs >= self.logs_synced_at_once
+
     def sync_file_system(self, path: str) -> None:
         """Sync everything in the file system of the directory `path`, by whomever it was written."""
         with self._opened(path, os.O_RDONLY | os.O_DIRECTORY) as fd:
