@@ -20,7 +20,7 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from kafkapy.loop.latency_sample import LatencySample
-from kafkapy.network.client_traffic import TrafficOfClients
+from kafkapy.network.client_traffic import ClientTraffic, TrafficOfClients
 from kafkapy.network.slow_requests import Sender, SlowRequests
 from kafkapy.protocol.codec import schema_of
 from kafkapy.protocol.errors import ErrorCode
@@ -88,6 +88,10 @@ class RequestMetrics:
         header.handled_at = time.monotonic()
         if header.api_key == _FETCH:
             header.is_of_follower = request.replica_id >= 0 or request.replica_state.replica_id >= 0
+
+    def traffic(self, connection: Sender, header: RequestHeader) -> ClientTraffic:
+        """The numbers of the client that has sent a request."""
+        return self.clients.of(connection.principal, header.client_id)
 
     def ended(self, connection: Sender, header: RequestHeader, response: Any, sending_at: float) -> None:
         """Count a request whose answer is sent, or that has none.
