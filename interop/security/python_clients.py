@@ -101,8 +101,12 @@ def with_kafka_python(server: SecureServer, certificates: Certificates, way: Way
     config = {**_options(server, way), "ssl_context": _context(certificates, way)}
     if way.mechanism == "OAUTHBEARER":
         config["sasl_oauth_token_provider"] = _KafkaPythonTokens(way.token(server.issuer))
-    timeout = 3000 if way.is_wrong else SECONDS * 1000
-    producer = KafkaProducer(**config, max_block_ms=timeout, bootstrap_timeout_ms=timeout)
+    return kafka_python_round_trip(config, topic, 3 if way.is_wrong else SECONDS)
+
+
+def kafka_python_round_trip(config: dict[str, Any], topic: str, seconds: float = SECONDS) -> bytes:
+    """What kafka-python reads after it has written; `seconds` is its time to come in."""
+    producer = KafkaProducer(**config, max_block_ms=seconds * 1000, bootstrap_timeout_ms=seconds * 1000)
     try:
         producer.send(topic, b"kafka-python").get(SECONDS)
     finally:

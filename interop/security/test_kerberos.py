@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
+from interop.security.python_clients import SECONDS, kafka_python_round_trip
 from interop.security.secure_server import FromFile
 from interop.support.debian import installed
 from interop.support.jars_or_skip import skipped_without_jars
@@ -27,7 +27,6 @@ from kafkapy.security.links import MECHANISM, LinkSecurity
 from tests.inter_broker.test_secure_peers import brokers_seen, peer
 from tests.ports import free_ports
 
-SECONDS = 20.0
 MODULE = "com.sun.security.auth.module.Krb5LoginModule required"
 SERVICE = "kafka/localhost"
 RULES = r"RULE:[2:$1.$2](reports\..*)s/\..*//U,DEFAULT"
@@ -123,20 +122,7 @@ def options(address: str, service: str = "kafka") -> dict[str, Any]:
 
 def round_trip(address: str, topic: str, service: str = "kafka", seconds: float = SECONDS) -> bytes:
     """What kafka-python reads after it has written."""
-    config = options(address, service)
-    producer = KafkaProducer(**config, max_block_ms=seconds * 1000, bootstrap_timeout_ms=seconds * 1000)
-    try:
-        producer.send(topic, b"kafka-python").get(seconds)
-    finally:
-        producer.close(timeout=5)
-    consumer = KafkaConsumer(**config, auto_offset_reset="earliest", consumer_timeout_ms=SECONDS * 1000)
-    try:
-        consumer.assign([TopicPartition(topic, 0)])
-        value = next(consumer).value
-        assert isinstance(value, bytes)
-        return value
-    finally:
-        consumer.close()
+    return kafka_python_round_trip(options(address, service), topic, seconds)
 
 
 @pytest.mark.parametrize("principal", ["alice", "reports/west.example"])
