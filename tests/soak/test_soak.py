@@ -3,7 +3,7 @@
 It has logins over TLS, an authorizer, quotas and metrics, and is restarted now and then. What its clients
 saw is judged by the checker of histories.
 
-    KAFKAPY_SOAK_MINUTES=60 pytest tests/soak -o faulthandler_timeout=0
+    KAFKAPY_SOAK_MINUTES=60 pytest tests/soak --timeout 0 -o faulthandler_timeout=0
 """
 
 from __future__ import annotations
