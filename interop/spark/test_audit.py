@@ -382,6 +382,7 @@ def test_the_command_says_by_its_exit_status_what_it_found(
     assert code == 1
     assert json.loads(printed) == json.loads((tmp_path / "report").read_text())
     assert json.loads(printed)["findings"][0]["examples"][0]["first"] == 4
+    assert json.loads(printed)["files_to_rewrite"]  # Spark wrote them with its own defaults
 
 
 def test_a_pipeline_that_has_not_run_cannot_be_audited(

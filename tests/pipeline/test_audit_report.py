@@ -140,3 +140,14 @@ def test_what_expired_unread_was_skipped_since_or_is_next_to_be_read() -> None:
 
 def test_comparing_begins_where_both_the_pipeline_and_the_topic_begin() -> None:
     assert BOUNDS[0].first == 5
+
+
+def test_files_that_readers_misread_are_named_and_no_finding() -> None:
+    files = tuple(f"/lake/orders/part-{number}.parquet" for number in range(12))
+    old = dataclasses.replace(report(matching=10), files_to_rewrite=files)
+    text = str(old)
+    assert old.ok
+    assert "12 files have timestamps of the type INT96" in text
+    assert f"  {files[9]}\n  … only the first 10 are shown\n" in text
+    assert text.endswith("\nClean: table and topic agree.")
+    assert json.loads(old.to_json())["files_to_rewrite"] == list(files)

@@ -124,6 +124,7 @@ def _audit(
         bounds=bounds,
         notes=notes,
         findings=findings,
+        files_to_rewrite=sides.files_to_rewrite(),
     )
 
 

@@ -4,7 +4,8 @@ A finding has a kind, a count and its first examples. For an append table, an ex
 consecutive offsets of one partition. For an upsert table, it is one key with the offset of its row and the
 offset of the record that should have produced the row. Everything else (rows whose records have expired, were
 compacted away or sent to the dead-letter topic, …) is only counted, as notes. One note is a loss, though the
-table is correct: offsets that expired before they were read. The report begins with it.
+table is correct: offsets that expired before they were read. The report begins with it. Files whose
+timestamps many readers misread (INT96) are named, and are no finding: Spark reads them as they were meant.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ NOTES = {
 }
 
 _MOST_LOST: Final = 10
+_MOST_FILES: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,7 @@ class AuditReport:
     bounds: tuple[Bounds, ...]
     notes: Mapping[str, int]
     findings: tuple[Finding, ...]
+    files_to_rewrite: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -160,6 +163,7 @@ class AuditReport:
             "partitions": [asdict(each) for each in self.bounds],
             "notes": dict(self.notes),
             "findings": [asdict(each) for each in self.findings],
+            "files_to_rewrite": list(self.files_to_rewrite),
         }
 
     def to_json(self) -> str:
@@ -180,7 +184,7 @@ class AuditReport:
             lines += [f"  {example}" for example in finding.examples]
             if (shown := len(finding.examples)) and finding.count > sum(map(_offsets, finding.examples)):
                 lines.append(f"  … only the first {shown} are shown")
-        lines += ["", self._verdict()]
+        lines += [*self._to_rewrite(), "", self._verdict()]
         return "\n".join(lines)
 
     def _lost(self) -> list[str]:
@@ -194,6 +198,17 @@ class AuditReport:
         if len(ranges) > _MOST_LOST:
             lines.append(f"  … only the first {_MOST_LOST} are shown")
         return [*lines, ""]
+
+    def _to_rewrite(self) -> list[str]:
+        if not (files := self.files_to_rewrite):
+            return []
+        lines = [
+            "",
+            f"{len(files):,} files have timestamps of the type INT96, which many readers misread; "
+            "kafkapy pipeline maintain rewrites them:",
+        ]
+        lines += [f"  {file}" for file in files[:_MOST_FILES]]
+        return lines if len(files) <= _MOST_FILES else [*lines, f"  … only the first {_MOST_FILES} are shown"]
 
     def _verdict(self) -> str:
         lost, not_read = self.count("lost"), self.count("not_read")

@@ -26,7 +26,7 @@ from kafkapy.pipeline.formats.json_parsing import parse_json
 from kafkapy.pipeline.formats.spark_types import struct_of
 from kafkapy.pipeline.state import Incarnation, State
 from kafkapy.pipeline.tables import open_table
-from kafkapy.pipeline.tables.table import RECORD_COLUMNS
+from kafkapy.pipeline.tables.table import RECORD_COLUMNS, Table
 from kafkapy.pipeline.topics import Topics
 from kafkapy.spark import read_topic
 
@@ -47,8 +47,13 @@ class AuditSides:
         self._definition, self._spark, self._topics = definition, spark, topics
         self._upsert, self._deep = upsert, deep
 
+    def files_to_rewrite(self) -> tuple[str, ...]:
+        """The table's files whose timestamps many readers misread."""
+        table = self._table()
+        return tuple(table.files_to_rewrite()) if table.exists() else ()
+
     def rows(self) -> DataFrame:
-        table = open_table(self._spark, self._definition.table, partition_by=self._definition.partition_by)
+        table = self._table()
         if not table.exists():
             # The first valid record creates the table. Until then: the same columns and types, and no rows.
             return self.records((), {}).limit(0).withColumn("topic", f.lit(None).cast("string"))
@@ -131,6 +136,9 @@ class AuditSides:
                 f.regexp_extract(source, place, 3).cast("bigint").alias("offset"),
             )
         )
+
+    def _table(self) -> Table:
+        return open_table(self._spark, self._definition.table, partition_by=self._definition.partition_by)
 
     def _read(
         self,

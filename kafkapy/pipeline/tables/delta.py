@@ -48,15 +48,15 @@ class DeltaTable(Table):
         tables = java_class(self.spark, "io.delta.tables.DeltaTable")
         return bool(tables.isDeltaTable(self.spark._jsparkSession, self.location))
 
-    def upsert(self, rows: DataFrame, keys: Sequence[str]) -> None:
-        with settings(rows.sparkSession, self.session_settings):
-            Upsert(self._sql, keys).run(self._prepare(rows, marked=True))
+    def _upsert(self, rows: DataFrame, keys: Sequence[str]) -> None:
+        Upsert(self._sql, keys).run(self._prepare(rows, marked=True))
 
-    def trim(self, positions: Mapping[int, int]) -> None:
+    def _trim(self, positions: Mapping[int, int]) -> None:
         if condition := at_or_after(positions):
             self.spark.sql(f"DELETE FROM {self._sql} WHERE {condition}")
 
-    def maintain(self, retain: timedelta) -> list[str]:
+    def _maintain(self, retain: timedelta) -> list[str]:
+        rewritten = self._rewrite_timestamps()
         optimized = self.spark.sql(f"OPTIMIZE {self._sql}").head().metrics
         hours = retain / timedelta(hours=1)
         options = {
@@ -74,12 +74,25 @@ class DeltaTable(Table):
         ended = self.spark.sql(f"DESCRIBE HISTORY {self._sql} LIMIT 1").head()
         deleted = ended.operationMetrics["numDeletedFiles"]
         return [
+            *rewritten,
             f"merged {optimized.numFilesRemoved} files into {optimized.numFilesAdded} (OPTIMIZE)",
             f"deleted {deleted} files that no version of the last {spoken(retain)} needs (VACUUM)",
         ]
 
+    def _rewrite_timestamps(self) -> list[str]:
+        """Rewrites the table, in one commit, if some of its files have timestamps of the old type."""
+        old = self.files_to_rewrite()
+        if old:
+            rows = self._read(self.spark)
+            writer = rows.write.format("delta").mode("overwrite").option("dataChange", "false")
+            writer.partitionBy(*self.partitioning.names).save(self.location)
+        return [f"rewrote the table, since {len(old)} of its files had INT96 timestamps"] if old else []
+
     def _read(self, session: SparkSession) -> DataFrame:
         return session.read.format("delta").load(self.location)
+
+    def _files_of_sparks_writer(self) -> list[str]:
+        return list(self._read(self.spark).inputFiles())
 
     def _present_partitioning(self) -> list[str]:
         return list(self.spark.sql(f"DESCRIBE DETAIL {self._sql}").head().partitionColumns)

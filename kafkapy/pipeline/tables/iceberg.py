@@ -35,7 +35,7 @@ from kafkapy.pipeline.tables.batch import Batch
 from kafkapy.pipeline.tables.evolution import AddedColumn
 from kafkapy.pipeline.tables.files import Files
 from kafkapy.pipeline.tables.partitioning import PartitionField
-from kafkapy.pipeline.tables.sql import ddl, dotted, quoted, settings, text
+from kafkapy.pipeline.tables.sql import ddl, dotted, quoted, text
 from kafkapy.pipeline.tables.table import Table, spoken
 from kafkapy.pipeline.tables.trimming import at_or_after
 from kafkapy.pipeline.tables.upserts import Upsert
@@ -63,16 +63,15 @@ class IcebergTable(Table):
             name.endswith(".metadata.json") for name in files.names("metadata")
         )
 
-    def upsert(self, rows: DataFrame, keys: Sequence[str]) -> None:
-        with settings(rows.sparkSession, self.session_settings):
-            prepared = _stored_names(self._prepare(rows, marked=True))
-            Upsert(self._in_catalog(rows.sparkSession), keys, _PARTITION).run(prepared)
+    def _upsert(self, rows: DataFrame, keys: Sequence[str]) -> None:
+        prepared = _stored_names(self._prepare(rows, marked=True))
+        Upsert(self._in_catalog(rows.sparkSession), keys, _PARTITION).run(prepared)
 
-    def trim(self, positions: Mapping[int, int]) -> None:
+    def _trim(self, positions: Mapping[int, int]) -> None:
         if condition := at_or_after(positions, _PARTITION):
             self.spark.sql(f"DELETE FROM {self._in_catalog(self.spark)} WHERE {condition}")
 
-    def maintain(self, retain: timedelta) -> list[str]:
+    def _maintain(self, retain: timedelta) -> list[str]:
         table = self._in_catalog(self.spark)
         catalog = table.partition(".")[0]
         now = datetime.now(UTC)
@@ -177,6 +176,9 @@ class IcebergTable(Table):
     def _add_columns(self, session: SparkSession, added: Sequence[AddedColumn]) -> None:
         columns = ", ".join(f"{dotted(one.path)} {ddl(one.kind)}" for one in added)
         session.sql(f"ALTER TABLE {self._in_catalog(session)} ADD COLUMNS ({columns})")
+
+    def _files_of_sparks_writer(self) -> list[str]:
+        return []  # Iceberg has a writer of its own
 
     def _present_partitioning(self) -> list[str]:
         table = self._loaded(self.spark)

@@ -32,6 +32,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
 from typing import Any, Final
+from urllib.parse import unquote
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
@@ -66,13 +67,13 @@ class ParquetTable(Table):
         self._restore_replaced()
         super().append(rows, batch)
 
-    def upsert(self, rows: DataFrame, keys: Sequence[str]) -> None:
+    def _upsert(self, rows: DataFrame, keys: Sequence[str]) -> None:
         raise PipelineError(
             f"{self.name}: Parquet files cannot be updated by key; write delta:PATH or iceberg:PATH, "
             "or append every record with mode: append"
         )
 
-    def trim(self, positions: Mapping[int, int]) -> None:
+    def _trim(self, positions: Mapping[int, int]) -> None:
         condition = at_or_after(positions)
         self._restore_replaced()
         if not condition or not self._folders():
@@ -83,7 +84,7 @@ class ParquetTable(Table):
         )
         before: dict[str, list[int]] = {}
         for row in counted.collect():
-            (folder,) = (part for part in row.path.split("/") if part.startswith(f"{_BATCH}="))
+            folder = _folder_of(row.path)
             so_far = before.setdefault(folder, [0, 0])
             before[folder] = [so_far[0] + row.after, so_far[1] + row["all"]]
         for folder, (after, everything) in sorted(before.items()):
@@ -92,11 +93,15 @@ class ParquetTable(Table):
             elif after:
                 self._rewrite(folder, f"NOT ({condition})")
 
-    def maintain(self, retain: timedelta) -> list[str]:
+    def _maintain(self, retain: timedelta) -> list[str]:
         leftovers = self._files.names(_STAGING)
         self._files.delete(_STAGING)
         self._restore_replaced()
+        old = {_folder_of(file) for file in self.files_to_rewrite()}
+        for folder in sorted(old):
+            self._rewrite(folder)
         return [
+            *([f"rewrote {len(old)} batches, which had INT96 timestamps"] if old else []),
             f"deleted {len(leftovers)} unfinished batches",
             f"kept {len(self._folders())} batches as they are: merging Parquet files would show readers "
             "rows twice or not at all; Delta and Iceberg tables can be merged",
@@ -130,7 +135,7 @@ class ParquetTable(Table):
         writer.parquet(self._files.uri(f"{_STAGING}/{name}"))
         self._files.write_text(f"{_STAGING}/{name}/{_MARKER}", json.dumps(marker))
 
-    def _rewrite(self, folder: str, condition: str) -> None:
+    def _rewrite(self, folder: str, condition: str = "true") -> None:
         files = self._files
         marker = self._marker(folder)
         schema = StructType.fromJson(marker["schema"])
@@ -166,6 +171,9 @@ class ParquetTable(Table):
                 f"{self.name}: {folder} was not written by a pipeline; name an empty or a new folder"
             ) from None
 
+    def _files_of_sparks_writer(self) -> list[str]:
+        return [unquote(uri) for uri in self._read(self.spark).inputFiles()]
+
     def _present_partitioning(self) -> list[str]:
         names, folder = [], self._folders()[-1]
         while inner := [name for name in self._files.names(folder) if "=" in name]:
@@ -193,3 +201,9 @@ class ParquetTable(Table):
                     "partition by another column, or write delta:PATH"
                 )
         return None
+
+
+def _folder_of(file: str) -> str:
+    """The folder of the batch that a file belongs to."""
+    (folder,) = (part for part in file.split("/") if part.startswith(f"{_BATCH}="))
+    return folder

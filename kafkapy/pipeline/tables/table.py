@@ -41,6 +41,7 @@ from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.table_target import TableTarget
 from kafkapy.pipeline.tables.batch import Batch, differences
 from kafkapy.pipeline.tables.evolution import AddedColumn, Evolution, fitted
+from kafkapy.pipeline.tables.old_timestamps import MICROS, files_with_int96
 from kafkapy.pipeline.tables.partitioning import PartitionField, Partitioning
 from kafkapy.pipeline.tables.sql import ddl, quoted, settings
 
@@ -66,7 +67,7 @@ class Table(ABC):
     format: ClassVar[str]
     # A stream's session has adaptive execution off, so a MERGE would write one file per shuffle partition. It
     # is safe to switch it on: a batch is a separate query, and the stream does not depend on its plan.
-    session_settings: ClassVar[Mapping[str, str]] = {"spark.sql.adaptive.enabled": "true"}
+    session_settings: ClassVar[Mapping[str, str]] = {"spark.sql.adaptive.enabled": "true", **MICROS}
     derives_columns: ClassVar[bool] = True
     """Whether a partition transform needs a column of its own."""
 
@@ -131,33 +132,53 @@ class Table(ABC):
             if not self._has(rows, batch):
                 self._append(self._in_few_files(self._prepare(rows)), batch)
 
-    @abstractmethod
     def upsert(self, rows: DataFrame, keys: Sequence[str]) -> None:
         """Updates the table to the last record of each key.
 
         `keys` are columns, or empty for the record's key. The last column of `rows` is `_deleted BOOLEAN`,
         which is true for a tombstone, whose parsed columns are null.
         """
+        with settings(rows.sparkSession, self.session_settings):
+            self._upsert(rows, keys)
 
-    @abstractmethod
     def trim(self, positions: Mapping[int, int]) -> None:
         """Deletes the rows at or after the given offsets.
 
         Other partitions are not changed.
         """
+        with settings(self.spark, self.session_settings):
+            self._trim(positions)
 
-    @abstractmethod
     def maintain(self, retain: timedelta) -> list[str]:
         """Merges small files, deletes old ones, and returns lines that say what was done.
 
         A file is deleted if no version of the table that is younger than `retain` needs it. No batch may be
         written meanwhile.
         """
+        with settings(self.spark, self.session_settings):
+            return self._maintain(retain)
+
+    def files_to_rewrite(self) -> list[str]:
+        """The files whose timestamps many readers misread, until `maintain` rewrites them."""
+        return files_with_int96(self.spark, self._files_of_sparks_writer())
 
     # -- implemented by each format
 
     @abstractmethod
+    def _upsert(self, rows: DataFrame, keys: Sequence[str]) -> None: ...
+
+    @abstractmethod
+    def _trim(self, positions: Mapping[int, int]) -> None: ...
+
+    @abstractmethod
+    def _maintain(self, retain: timedelta) -> list[str]: ...
+
+    @abstractmethod
     def _read(self, session: SparkSession) -> DataFrame: ...
+
+    @abstractmethod
+    def _files_of_sparks_writer(self) -> list[str]:
+        """The paths of the table's files that Spark's own writer of Parquet has written."""
 
     @abstractmethod
     def _present_partitioning(self) -> list[str]: ...

@@ -1,0 +1,80 @@
+"""Tables as others read them: pyarrow, DuckDB, deltalake, pyiceberg."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.dataset
+
+from interop.spark.table_batches import files_below
+from kafkapy.pipeline.table_target import TableTarget
+
+Reader = Callable[[TableTarget, str], dict[int, int]]
+
+
+def readers(target: TableTarget) -> Iterator[tuple[str, Reader]]:
+    """All that read a table of this format."""
+    yield "pyarrow", by_pyarrow
+    yield "DuckDB", by_duckdb
+    if target.format == "delta":
+        yield "deltalake", by_deltalake
+    if target.format == "iceberg":
+        yield "pyiceberg", by_pyiceberg
+
+
+def by_pyarrow(target: TableTarget, column: str) -> dict[int, int]:
+    files = [str(path) for path in live_files(target)]
+    return _instants(pa.dataset.dataset(files, format="parquet").to_table(["id", column]), column)
+
+
+def by_duckdb(target: TableTarget, column: str) -> dict[int, int]:
+    import duckdb
+
+    files = [str(path) for path in live_files(target)]
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'America/New_York'")  # an instant does not depend on it
+        source = connection.read_parquet(files)
+        kind = dict(zip(source.columns, source.types, strict=True))[column]
+        assert str(kind) == "TIMESTAMP WITH TIME ZONE"
+        found = source.project(f"id, epoch_us({column})").fetchall()
+    return dict(found)
+
+
+def by_deltalake(target: TableTarget, column: str) -> dict[int, int]:
+    import deltalake
+
+    table = deltalake.DeltaTable(target.location)
+    return _instants(table.to_pyarrow_table(columns=["id", column]), column)
+
+
+def by_pyiceberg(target: TableTarget, column: str) -> dict[int, int]:
+    from pyiceberg.table import StaticTable
+
+    (_, newest) = max(
+        (int(path.name.removeprefix("v").partition(".")[0]), path)
+        for path in Path(target.location, "metadata").glob("v*.metadata.json")
+    )
+    table = StaticTable.from_metadata(str(newest))
+    return _instants(table.scan(selected_fields=("id", column)).to_arrow(), column)
+
+
+def live_files(target: TableTarget) -> list[Path]:
+    """The data files of the table's last version."""
+    if target.format == "delta":
+        import deltalake
+
+        return [Path(unquote(name)) for name in deltalake.DeltaTable(target.location).file_uris()]
+    return files_below(target.location)
+
+
+def _instants(table: pa.Table, column: str) -> dict[int, int]:
+    """Microseconds since 1970 by id."""
+    kind = table.schema.field(column).type
+    assert pa.types.is_timestamp(kind)
+    assert kind.unit == "us"
+    assert kind.tz is not None
+    micros = table.column(column).cast(pa.int64()).to_pylist()
+    return dict(zip(table.column("id").to_pylist(), micros, strict=True))
