@@ -13,7 +13,7 @@ release defines any.
 """
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kafkapy.protocol import codec
 from kafkapy.protocol.errors import DecodeError, EncodeError
@@ -74,6 +74,8 @@ class RequestHeader:
     handled_at: float = 0.0
     ready_at: float = 0.0
     is_of_follower: bool = False
+    shown: str = field(init=False, repr=False, compare=False)
+    """The request as the log shows it; set only while all requests are logged (network/request_log.py)."""
 
     def busy_seconds(self, now: float) -> float:
         """The seconds of the event loop that it has taken."""

@@ -9,7 +9,8 @@ that maps the name of each message to
     flexible    the versions with compact types and tagged fields: "12+" or "none"
     fields      in wire order. Each has name, type ("[]X" is an array of X) and versions. It may have
                 nullable, tag and tagged (the versions in which it is a tagged field), default, ignorable (an
-                older version may omit the value), key, entity, flexible, and fields for a struct
+                older version may omit the value), key, entity, flexible, fields for a struct, and secret:
+                "yes", or "by name" for the value of the setting that the field `name` beside it names
 
 Names in the schemas are Kafka's; `Field.name` is the Python name. A struct that occurs twice in one message
 is one class with the fields and the versions of both. If two messages of a module use a name for different
@@ -21,6 +22,7 @@ Source: Kafka's `clients/src/main/resources/common/message`, in the versions of 
 import json
 import re
 from collections.abc import Iterator
+from enum import Enum
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -71,6 +73,14 @@ FIXED = {
 SIZES = {"?": 1, "b": 1, "h": 2, "H": 2, "i": 4, "I": 4, "q": 8, "d": 8, "16s": 16, "B": 1, "x": 1}
 
 
+class Secret(Enum):
+    """Whether the log may show a field."""
+
+    YES = "yes"
+    BY_NAME = "by name"
+    """It is the value of a setting, and a secret if the setting is."""
+
+
 class Versions(NamedTuple):
     first: int
     last: int
@@ -110,6 +120,7 @@ class Field(NamedTuple):
     default_is_null: bool
     ignorable: bool
     never_flexible: bool
+    secret: "Secret | None"  # None: it may be logged
 
     @property
     def is_struct(self) -> bool:
@@ -220,6 +231,7 @@ def _message(name: str, spec: dict[str, Any], class_names: dict[tuple[str, str],
             default_is_null=default_is_null,
             ignorable=spec.get("ignorable", False),
             never_flexible=spec.get("flexible") == "none",
+            secret=Secret(spec["secret"]) if "secret" in spec else None,
         )
 
     return MessageSchema(

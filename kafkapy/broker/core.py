@@ -48,6 +48,7 @@ from kafkapy.fetch.sessions import FetchSessionCache
 from kafkapy.handlers.context import BrokerParts
 from kafkapy.handlers.dispatch import Dispatcher
 from kafkapy.inter_broker.loopback import LoopbackPeer
+from kafkapy.logs import REQUESTS
 from kafkapy.metadata.cache import MetadataCache
 from kafkapy.metadata.encoded_answers import EncodedAnswers
 from kafkapy.metadata.image import MetadataImage
@@ -281,7 +282,7 @@ class BrokerCore(BrokerParts):
         self._started.push_async_callback(coordination.stop)
         coordination.start()
         self.log_cleaner = start_upkeep(start, workers, data, replication)
-        self._measure_requests()
+        self.measure_requests()
         if self.metrics is not None:
             self.metrics.serve(self)
         self.server.accept(dispatcher)
@@ -307,17 +308,27 @@ class BrokerCore(BrokerParts):
     def _offer_coordinators(self, made: Coordinators) -> None:
         self.groups, self.shares, self.transactions = made.groups, made.shares, made.transactions
 
-    def _measure_requests(self) -> None:
-        """Count and time requests, if metrics or the log of slow requests want it."""
-        slow_ms = self.config["slow.request.log.ms"]
-        if self.metrics is None and slow_ms is None:
+    def measure_requests(self) -> None:
+        """Count and time requests from now on, if metrics or the logs of requests want it."""
+        slow_ms, shared = self.config["slow.request.log.ms"], self.server.shared
+        logs_all = REQUESTS.isEnabledFor(logging.DEBUG)
+        if self.metrics is None and slow_ms is None and not logs_all:
+            shared.metrics = None
             return
         from kafkapy.network.request_metrics import RequestMetrics
-        from kafkapy.network.slow_requests import SlowRequests
 
-        measured = self.server.shared.metrics = RequestMetrics()
-        if slow_ms is not None:
-            measured.slow = SlowRequests(slow_ms / 1000)
+        if shared.metrics is None:
+            shared.metrics = RequestMetrics()
+            if slow_ms is not None:
+                from kafkapy.network.slow_requests import SlowRequests
+
+                shared.metrics.slow = SlowRequests(slow_ms / 1000)
+        if logs_all:
+            from kafkapy.network.request_log import RequestLog
+
+            shared.metrics.log = RequestLog()
+        else:
+            shared.metrics.log = None
 
     def _new_telemetry(self) -> ClientTelemetry:
         from kafkapy.telemetry.telemetry import ClientTelemetry

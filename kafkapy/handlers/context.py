@@ -128,6 +128,9 @@ class BrokerParts(FetchParts, Protocol):
     async def costly(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `call`, whose cost clients choose, in one of the threads for such work."""
 
+    def measure_requests(self) -> None:
+        """Log all requests, or cease to: the level of their logger may have changed."""
+
     @property
     def has_coordinators(self) -> bool:
         """Whether the coordinators are made."""

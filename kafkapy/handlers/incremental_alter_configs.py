@@ -75,6 +75,7 @@ async def _alter(context: RequestContext, resource: AlterConfigsResource, valida
     if resource.resource_type == ResourceType.BROKER_LOGGER:
         check_broker_id(resource.resource_name, context.broker.node_id)
         broker_loggers.alter(changes, validate_only=validate_only)
+        context.broker.measure_requests()
         return
     await context.broker.admin.configs.alter(
         resource.resource_type, resource.resource_name, changes, validate_only=validate_only

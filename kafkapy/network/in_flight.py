@@ -40,6 +40,7 @@ from kafkapy.protocol.frames import RequestHeader, parse_request_header, respons
 from kafkapy.protocol.types import ApiKey, Part
 
 if TYPE_CHECKING:
+    from kafkapy.configs.listeners import Listener
     from kafkapy.quotas.managers import QuotaManagers
 
 MAX_PIPELINED: Final = 256
@@ -86,6 +87,18 @@ class Client(Payer, Protocol):
     @property
     def peer_host(self) -> str:
         """Its client's address."""
+
+    @property
+    def peer_port(self) -> int:
+        """Its client's port."""
+
+    @property
+    def local_host(self) -> str:
+        """The address by which its client came in."""
+
+    @property
+    def listener(self) -> Listener:
+        """The listener by which its client came in."""
 
     def release_read(self) -> None:
         """Give back the memory that answers were charged, once all are made and read."""

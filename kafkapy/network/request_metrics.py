@@ -1,4 +1,6 @@
-"""Counts requests and their errors, and measures their times, where metrics are on.
+"""Counts requests and their errors, and measures their times, where that is wanted.
+
+Metrics want it, and the logs of slow requests and of all requests.
 
     read_at      the connection had received the request
     arrived_at   it was handled; before, it waited for a turn
@@ -17,17 +19,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from operator import attrgetter
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from kafkapy.loop.latency_sample import LatencySample
 from kafkapy.network.client_traffic import ClientTraffic, TrafficOfClients
-from kafkapy.network.slow_requests import Sender, SlowRequests
+from kafkapy.network.slow_requests import SlowRequests
 from kafkapy.protocol.codec import schema_of
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import RequestHeader
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.schema import Struct
 from kafkapy.protocol.types import ApiKey
+
+if TYPE_CHECKING:
+    from kafkapy.network.request_log import RequestLog, Sender
 
 FOLLOWER: Final = 0x8000
 """Is added to the key of Fetch for the requests of followers, whose times differ."""
@@ -82,12 +87,16 @@ class RequestMetrics:
         self.clients = TrafficOfClients()
         self.slow: SlowRequests | None = None
         """Logs slow requests, if that is set."""
+        self.log: RequestLog | None = None
+        """Logs all requests, while its logger has the level."""
 
     def handled(self, header: RequestHeader, request: Any) -> None:
         """Note that the handler of a request has returned."""
         header.handled_at = time.monotonic()
         if header.api_key == _FETCH:
             header.is_of_follower = request.replica_id >= 0 or request.replica_state.replica_id >= 0
+        if self.log is not None:
+            self.log.handled(header, request)
 
     def traffic(self, connection: Sender, header: RequestHeader) -> ClientTraffic:
         """The numbers of the client that has sent a request."""
@@ -117,6 +126,8 @@ class RequestMetrics:
         if slow is not None and sending_at - header.read_at >= slow.seconds:
             now = time.monotonic()
             slow.ended(connection, header, _durations(header, sending_at, now), now)
+        if self.log is not None:
+            self.log.ended(connection, header, response, _durations(header, sending_at, time.monotonic()))
 
     def apis(self) -> Iterator[tuple[str, ApiMetrics]]:
         """The numbers of each API that was used, by the name that Kafka's metrics give it."""

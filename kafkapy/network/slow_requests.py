@@ -1,6 +1,6 @@
 """Logs the requests that take long, with where the time went.
 
-The logger is `kafkapy.request`, as Apache Kafka's is `kafka.request.logger`. A line in JSON has these fields
+The logger is that of all requests (kafkapy/logs). A line in JSON has these fields
 besides `message`: api, version, principal, host, client_id, bytes, total_ms, and the milliseconds of each
 phase (request_metrics.py). At most MOST lines come in a minute; the first one after it says how many are
 missing.
@@ -11,9 +11,9 @@ make it slow.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
+from kafkapy.logs import REQUESTS
 from kafkapy.logs.text import quoted
 from kafkapy.protocol.frames import RequestHeader
 from kafkapy.protocol.types import ApiKey
@@ -30,8 +30,6 @@ WAIT_AS_ASKED: Final = frozenset(
     {ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.SHARE_ACKNOWLEDGE}
 )
 """The APIs of which a request may wait for long because it asks to."""
-
-logger = logging.getLogger("kafkapy.request")
 
 
 class Sender(Protocol):
@@ -63,7 +61,7 @@ class SlowRequests:
             return
         if now >= self._minute_ends:
             if self._missing:
-                logger.warning("%d other slow requests were not logged", self._missing)
+                REQUESTS.warning("%d other slow requests were not logged", self._missing)
             self._minute_ends, self._logged, self._missing = now + SECONDS, 0, 0
         if self._logged >= MOST:
             self._missing += 1
@@ -81,7 +79,7 @@ class SlowRequests:
             "bytes": header.nbytes,
             **{f"{name}_ms": each for name, each in milliseconds.items()},
         }
-        logger.warning(
+        REQUESTS.warning(
             "%s v%d of %s from %s (client id %s, %d bytes) took %.1f ms: request queue %.1f, local %.1f, "
             "remote %.1f, response queue %.1f, response send %.1f",
             api,

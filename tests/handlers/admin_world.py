@@ -163,6 +163,9 @@ class AdminWorld:
     async def blocking(self, call: Callable[..., Any], *args: Any) -> Any:
         return call(*args)
 
+    def measure_requests(self) -> None:
+        """There are no connections."""
+
     @property
     def shown_image(self) -> MetadataImage:
         return self.metadata.image.with_topics(self.new_topics)

@@ -53,6 +53,7 @@ def test_no_secret_is_logged(
     tmp_path: Path, certificates: Certificates, issuer: Issuer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, logger="kafkapy.request")
     right, wrong = issuer.token("alice"), issuer.token("alice", audience="somebody")
     with Broker(data_dir=tmp_path, config=settings(certificates, issuer)) as broker:
         listeners = Listeners(broker)
@@ -81,6 +82,8 @@ def test_no_secret_is_logged(
             for future in admin.incremental_alter_configs([resource]).values():
                 assert PLANTED not in str(future.exception(60))
     assert sum(record.name == "kafkapy.security.sasl.login" for record in caplog.records) >= 6
+    for api in ("SASL_AUTHENTICATE", "ALTER_USER_SCRAM_CREDENTIALS", "INCREMENTAL_ALTER_CONFIGS"):
+        assert f'"{api}"' in caplog.text
     lines = [f"{record.getMessage()} {vars(record)}" for record in caplog.records]
     for secret in (PLANTED, *PLAIN_USERS.values(), right.rpartition(".")[2], wrong.rpartition(".")[2]):
         assert not [line for line in lines if secret in line], secret
