@@ -1,4 +1,4 @@
-"""Log lines: how they are set up, shortened, and written in a thread; the logger of requests.
+"""Log lines: how they are set up, shortened, written in a thread; the logger of requests.
 
 REQUESTS logs the requests that are slow and, at level DEBUG, all of them. It has a level of its own, so that
 `--log-level debug` does not log every request; so it is with Apache Kafka's `kafka.request.logger`. A client

@@ -7,8 +7,9 @@ of their samples costs no more than a formatted line.
 from __future__ import annotations
 
 import platform
+import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Final
@@ -25,6 +26,7 @@ from kafkapy.metrics.page import Page, Sample, labels
 from kafkapy.metrics.snapshot import ApiFacts, ClientBytes, OffsetFacts, PartitionFacts, Snapshot
 from kafkapy.network.request_metrics import FETCH_OF_CONSUMERS, FETCH_OF_FOLLOWERS, Durations
 from kafkapy.protocol.types import ApiKey
+from kafkapy.quotas import ClientQuotaType
 
 QUANTILES: Final = (0.50, 0.75, 0.95, 0.98, 0.99, 0.999)
 """Those of Kafka's histograms."""
@@ -76,6 +78,14 @@ _OF_CLIENTS: Final = {
     "kafkapy_client_throttle_seconds_total": "throttled_seconds",
 }
 
+_OF_QUOTAS: Final = {
+    ClientQuotaType.PRODUCE: ("Produce.byte-rate", "Produce.throttle-time"),
+    ClientQuotaType.FETCH: ("Fetch.byte-rate", "Fetch.throttle-time"),
+    ClientQuotaType.REQUEST: ("Request.request-time", "Request.throttle-time"),
+}
+
+_NOT_IN_LABELS: Final = re.compile(r"[^a-zA-Z0-9]|^(?=[0-9]|$)")
+
 _STATES: Final = {
     GroupType.CONSUMER: ("consumer-group-count", ConsumerGroupState),
     GroupType.SHARE: ("share-group-count", ShareGroupState),
@@ -92,6 +102,7 @@ def write(page: Page, found: Snapshot) -> None:
     _write_logs(page, found)
     _write_cleaner(page, found)
     _write_clients(page, found)
+    _write_quotas(page, found)
     _write_network(page, found)
     _write_groups(page, found)
     _write_offsets(page, found)
@@ -242,6 +253,19 @@ def _write_clients(page: Page, found: Snapshot) -> None:
     for key, attribute in _OF_CLIENTS.items():
         value: Callable[[ClientBytes], float] = attrgetter(attribute)
         page.add(key, zip(texts, map(value, found.clients), strict=True))
+
+
+def _write_quotas(page: Page, found: Snapshot) -> None:
+    for quota_type, quotas in found.quotas.items():
+        rate, throttle = _OF_QUOTAS[quota_type]
+        texts = [_quota_labels(each.tags) for each in quotas]
+        page.add(rate, zip(texts, [round(each.rate, 3) for each in quotas], strict=True))
+        page.add(throttle, zip(texts, [round(each.throttle_ms, 3) for each in quotas], strict=True))
+
+
+def _quota_labels(tags: Mapping[str, str]) -> str:
+    """The tags as labels; an operator's class chooses their names."""
+    return labels({_NOT_IN_LABELS.sub("_", name): value for name, value in tags.items()})
 
 
 def _write_cleaner(page: Page, found: Snapshot) -> None:

@@ -25,6 +25,8 @@ from kafkapy.network.request_metrics import Durations
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.describe_share_group_offsets import DescribeShareGroupOffsetsResponseTopic
 from kafkapy.protocol.types import TopicPartition
+from kafkapy.quotas import ClientQuotaType
+from kafkapy.quotas.rate_quotas import ShownQuota
 from kafkapy.replicas.leader import Leader
 from kafkapy.replicas.partition import Partition
 from kafkapy.replicas.topic_traffic import TopicTraffic
@@ -150,6 +152,8 @@ class Snapshot:
     """The seconds since the cleaner looked for logs to compact."""
     dead_cleaners: int = 0
     clients: list[ClientBytes] = field(default_factory=list)
+    quotas: dict[ClientQuotaType, list[ShownQuota]] = field(default_factory=dict)
+    """The clients with quotas."""
     uncleanable: list[tuple[str, int]] = field(default_factory=list)
     """The logs that cannot be compacted: the log directory and the bytes of each."""
 
@@ -191,6 +195,8 @@ def take(broker: ServedBroker, ages: RecordAges) -> Steps[Snapshot]:
     found.flushes, found.flush_seconds = commit.flushes, []
     if commit.times is not None:
         found.flush_seconds = commit.times.durations(broker.server.loop.time())
+    if broker.quotas is not None:
+        found.quotas = yield from broker.quotas.shown()
     if broker.telemetry is not None:
         found.telemetry = yield from client_metrics.take(broker.telemetry)
     cleaner = broker.log_cleaner

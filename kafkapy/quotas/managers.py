@@ -31,7 +31,7 @@ from kafkapy.protocol.types import ApiKey
 from kafkapy.quotas import ClientQuotaCallback, ClientQuotaType, Cluster
 from kafkapy.quotas.default_callback import DefaultQuotaCallback
 from kafkapy.quotas.mutation_quotas import MutationQuota, MutationQuotas
-from kafkapy.quotas.rate_quotas import RateQuotas
+from kafkapy.quotas.rate_quotas import RateQuotas, ShownQuota
 from kafkapy.quotas.sensors import Sensors
 from kafkapy.quotas.timed_steps import TimedSteps
 
@@ -138,12 +138,13 @@ class QuotaManagers:
             return throttle_ms  # its time was recorded before it was made
         now = self._now()
         now_ms, client_id = int(now * 1000), header.client_id
+        produced = 0
         if api_key == _PRODUCE:
-            throttle_ms = max(throttle_ms, self.produce.record(principal, client_id, header.nbytes, now_ms))
+            produced = self.produce.record(principal, client_id, header.nbytes, now_ms)
             if response is None:
-                return throttle_ms
+                return self._longest(principal, client_id, now_ms, throttle_ms, self.produce, produced, 0)
         used = self.request.record(principal, client_id, header.busy_seconds(now) * 100, now_ms)
-        return max(throttle_ms, used)
+        return self._longest(principal, client_id, now_ms, throttle_ms, self.produce, produced, used)
 
     def note_time(self, principal: str, header: RequestHeader, seconds: float) -> None:
         """Record the time that the answer to a request took to encode and send."""
@@ -158,10 +159,41 @@ class QuotaManagers:
         now = self._now()
         now_ms, client_id = int(now * 1000), header.client_id
         used = self.request.record(principal, client_id, header.busy_seconds(now) * 100, now_ms)
-        throttle_ms = max(used, self.fetch.record(principal, client_id, nbytes, now_ms))
+        fetched = self.fetch.record(principal, client_id, nbytes, now_ms)
+        throttle_ms = self._longest(principal, client_id, now_ms, 0, self.fetch, fetched, used)
         if throttle_ms > 0:
             self.fetch.note(principal, client_id, -nbytes, now_ms)
         return throttle_ms
+
+    def _longest(
+        self,
+        principal: str,
+        client_id: str,
+        now_ms: int,
+        throttle_ms: int,
+        of_bytes: RateQuotas,
+        by_bytes: int,
+        by_time: int,
+    ) -> int:
+        """The longest of three throttle times.
+
+        If bytes or time throttle the client, the quota whose time is longer counts it, as in Apache Kafka.
+        """
+        if by_bytes or by_time:
+            counts = of_bytes if by_bytes > by_time else self.request
+            counts.throttled(principal, client_id, max(by_bytes, by_time), now_ms)
+        return max(throttle_ms, by_bytes, by_time)
+
+    def shown(self) -> Steps[dict[ClientQuotaType, list[ShownQuota]]]:
+        """What is measured now of the clients that are limited, in steps."""
+        found, now_ms = {}, self._now_ms()
+        for quota_type, quotas in (
+            (ClientQuotaType.PRODUCE, self.produce),
+            (ClientQuotaType.FETCH, self.fetch),
+            (ClientQuotaType.REQUEST, self.request),
+        ):
+            found[quota_type] = yield from quotas.shown(now_ms)
+        return found
 
     def timed(self, coroutine: Coroutine[Any, Any, Any], header: RequestHeader) -> Coroutine[Any, Any, Any]:
         """The coroutine of a request, whose time on the event loop counts."""

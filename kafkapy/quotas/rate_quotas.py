@@ -8,11 +8,25 @@ Source: ClientQuotaManager, ClientRequestQuotaManager.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
+from typing import NamedTuple
 
+from kafkapy.loop.turns import Steps
 from kafkapy.quotas import ClientQuotaCallback, ClientQuotaType
+from kafkapy.quotas.average import Average
 from kafkapy.quotas.rate import Rate
 from kafkapy.quotas.sensors import Sensors
+
+
+class ShownQuota(NamedTuple):
+    """What is measured of the clients that share a quota."""
+
+    tags: Mapping[str, str]
+    rate: float
+    """What they use in a second."""
+    throttle_ms: float
+    """For how long they were throttled, on an average."""
 
 
 class RateQuotas:
@@ -35,6 +49,7 @@ class RateQuotas:
         self.sensors = Sensors(
             quota_type, callback, partial(Rate, windows, seconds * 1000), keeps_tags=keeps_tags
         )
+        self._windows, self._window_ms = windows, seconds * 1000
         self._most_ms = seconds * 1000 if is_bounded else None
         self._most_seconds = (windows - 1) * seconds
 
@@ -53,6 +68,23 @@ class RateQuotas:
         sensor = self.sensors.of(principal, client_id, now_ms)
         if sensor is not None:
             sensor.measured.record(value, now_ms)
+
+    def throttled(self, principal: str, client_id: str, throttle_ms: int, now_ms: int) -> None:
+        """Record for how long a client is throttled by its quota of this type."""
+        sensor = self.sensors.of(principal, client_id, now_ms)
+        if sensor is not None:
+            if sensor.throttled is None:
+                sensor.throttled = Average(self._windows, self._window_ms)
+            sensor.throttled.record(throttle_ms, now_ms)
+
+    def shown(self, now_ms: int) -> Steps[list[ShownQuota]]:
+        """What is measured now of all clients that are limited, in steps."""
+        found = []
+        for tags, sensor in self.sensors.limited():
+            yield
+            throttled = 0.0 if sensor.throttled is None else sensor.throttled.value(now_ms)
+            found.append(ShownQuota(dict(tags), sensor.measured.per_second(now_ms), throttled))
+        return found
 
     def most_at_once(self, principal: str, client_id: str, now_ms: int) -> float | None:
         """The largest value for which a client is not throttled after a pause; None: any."""

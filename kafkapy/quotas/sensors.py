@@ -12,10 +12,11 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Generic, TypeVar
 
 from kafkapy.quotas import ClientQuotaCallback, ClientQuotaType
+from kafkapy.quotas.average import Average
 
 MOST: Final = 10_000
 """The most sensors of one type of quota."""
@@ -42,7 +43,7 @@ logger = logging.getLogger(__name__)
 class Sensor(Generic[S]):
     """What is measured of the clients that share one quota."""
 
-    __slots__ = ("generation", "limit", "measured", "used_ms")
+    __slots__ = ("generation", "limit", "measured", "throttled", "used_ms")
 
     def __init__(self, measured: S) -> None:
         self.measured = measured
@@ -52,6 +53,8 @@ class Sensor(Generic[S]):
         """That of the quotas when the limit was asked for."""
         self.used_ms = 0
         """When it was used last."""
+        self.throttled: Average | None = None
+        """For how many milliseconds they were throttled; None: they never were."""
 
 
 class Sensors(Generic[S]):
@@ -85,6 +88,12 @@ class Sensors(Generic[S]):
 
     def __len__(self) -> int:
         return len(self._sensors)
+
+    def limited(self) -> Iterator[tuple[_Key, Sensor[S]]]:
+        """The tags of the clients that share a quota, and their sensor."""
+        for key, sensor in tuple(self._sensors.items()):
+            if sensor.limit is not None:
+                yield key, sensor
 
     def of(self, principal: str, client_id: str, now_ms: int) -> Sensor[S] | None:
         """The sensor of a client that is limited; None if it is not."""

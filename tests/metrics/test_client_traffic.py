@@ -1,9 +1,14 @@
-"""Bytes by principal and client id, throttle times, lag of share groups, the log cleaner."""
+"""Bytes by principal and client id, quotas, lag of share groups, the log cleaner."""
 
 from __future__ import annotations
 
 from confluent_kafka import Producer
 
+from kafkapy.metadata.image import MetadataImage
+from kafkapy.metrics.families import write
+from kafkapy.metrics.names import Names, Spelling
+from kafkapy.metrics.page import Page
+from kafkapy.metrics.snapshot import Snapshot
 from kafkapy.network import client_traffic
 from kafkapy.network.client_traffic import MOST_CLIENT_IDS, MOST_PRINCIPALS, OTHER, TrafficOfClients
 from kafkapy.protocol.messages.alter_client_quotas import (
@@ -13,6 +18,8 @@ from kafkapy.protocol.messages.alter_client_quotas import (
     OpData,
 )
 from kafkapy.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kafkapy.quotas import ClientQuotaType
+from kafkapy.quotas.rate_quotas import ShownQuota
 from tests.handlers.produce_client import create_topic
 from tests.handlers.share_client import ShareMember
 from tests.metrics.prometheus import serving
@@ -58,7 +65,7 @@ def test_no_client_can_grow_the_labels() -> None:
 def test_throttles_are_counted_by_client() -> None:
     with serving() as served:
         create(served.broker, "orders")
-        set_producer_quota(served.broker.bootstrap_servers, 1_000)
+        set_quotas(served.broker.bootstrap_servers, producer_byte_rate=1_000)
         producer = Producer({"bootstrap.servers": served.broker.bootstrap_servers, "client.id": "greedy"})
         producer.produce("orders", bytes(20_000))
         assert producer.flush(60) == 0
@@ -67,17 +74,43 @@ def test_throttles_are_counted_by_client() -> None:
     assert (found.get("kafkapy_client_throttle_seconds_total", user=USER, client_id="greedy") or 0) > 0
 
 
-def set_producer_quota(bootstrap_servers: str, rate: float) -> None:
-    """Limit every client."""
-    from tests.network.raw_client import RawClient
-
+def set_quotas(bootstrap_servers: str, **quotas: float) -> None:
+    """Limit every client id."""
     entry = AlterClientQuotasRequestEntryData(
         entity=[EntityData(entity_type="client-id", entity_name=None)],
-        ops=[OpData(key="producer_byte_rate", value=rate, remove=False)],
+        ops=[OpData(key=name, value=rate, remove=False) for name, rate in quotas.items()],
     )
     with RawClient(bootstrap_servers) as client:
         (answer,) = client.ask(AlterClientQuotasRequest(entries=[entry], validate_only=False), 1).entries
     assert answer.error_code == 0
+
+
+def test_clients_with_quotas_have_kafkas_gauges() -> None:
+    with serving() as served:
+        create(served.broker, "orders")
+        assert not served.scrape().having("kafka_server_produce_byte_rate")
+        set_quotas(served.broker.bootstrap_servers, producer_byte_rate=1_000, consumer_byte_rate=1e9)
+        producer = Producer({"bootstrap.servers": served.broker.bootstrap_servers, "client.id": "greedy"})
+        producer.produce("orders", bytes(20_000))
+        assert producer.flush(60) == 0
+        consume(served.broker, "readers", "orders", 1)
+        found = served.scrape()
+    greedy, reader = {"user": "", "client_id": "greedy"}, {"user": "", "client_id": "rdkafka"}
+    assert 500 < (found.get("kafka_server_produce_byte_rate", **greedy) or 0) < 2_100
+    assert 5_000 < (found.get("kafka_server_produce_throttle_time", **greedy) or 0) < 20_000
+    assert (found.get("kafka_server_fetch_byte_rate", **reader) or 0) > 500
+    assert found.get("kafka_server_fetch_throttle_time", **reader) == 0
+    assert not found.having("kafka_server_request_request_time")
+
+
+def test_an_operators_tags_become_labels() -> None:
+    tags = {"tenant": "a", "1st": "b", "über-all": "c", "": "d"}
+    found = Snapshot(1, 0, MetadataImage())
+    found.quotas = {ClientQuotaType.PRODUCE: [ShownQuota(tags, 1.5, 0.0)]}
+    page = Page(Names(Spelling.JMX))
+    write(page, found)
+    text = b"".join(page.parts).decode()
+    assert 'kafka_server_produce_byte_rate{tenant="a",_1st="b",_ber_all="c",_="d"} 1.5' in text
 
 
 def test_the_lag_of_a_share_group_is_shown_as_that_of_other_groups() -> None:

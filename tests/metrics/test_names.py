@@ -8,7 +8,8 @@ import pytest
 
 from kafkapy.metrics.names import MBEANS, OTHERS, Kind, Names, Spelling
 from tests.metrics.prometheus import serving
-from tests.metrics.test_scrapes import create, produce
+from tests.metrics.test_client_traffic import set_quotas
+from tests.metrics.test_scrapes import consume, create, produce
 
 QUERIED = {
     Spelling.JMX: """
@@ -60,6 +61,8 @@ kafka_server_replicamanager_isrshrinkspersec kafka_server_replicamanager_isrexpa
 kafka_server_replicamanager_partitioncount kafka_server_replicamanager_underreplicatedpartitions
 kafka_server_socketservermetrics_connection_close_rate kafka_server_socketservermetrics_connection_count
 kafka_server_socketservermetrics_connection_creation_rate process_cpu_seconds_total
+kafka_server_fetch_byte_rate kafka_server_fetch_throttle_time kafka_server_produce_byte_rate
+kafka_server_produce_throttle_time kafka_server_request_request_time kafka_server_request_throttle_time
 """,
     Spelling.STRIMZI: """
 kafka_cluster_partition_atminisr kafka_cluster_partition_replicascount kafka_cluster_partition_underminisr
@@ -103,7 +106,14 @@ BEFORE_THE_FIRST = {
 def test_a_broker_has_the_names_that_dashboards_query(spelling: Spelling) -> None:
     with serving({"metrics.names": spelling.value}) as served:
         create(served.broker, "orders")
+        set_quotas(
+            served.broker.bootstrap_servers,
+            producer_byte_rate=1e9,
+            consumer_byte_rate=1e9,
+            request_percentage=1e6,
+        )
         produce(served.broker, "orders", 1)
+        consume(served.broker, "readers", "orders", 1)
         found = served.scrape().names
     assert set(QUERIED[spelling].split()) - found == set()
     names = Names(spelling)

@@ -75,6 +75,28 @@ def test_a_produce_request_without_an_answer_counts_in_bytes_and_not_in_time() -
     assert world.request(seconds=5, response=None) == 0
 
 
+def test_the_quota_that_throttles_longer_counts_the_throttle_time() -> None:
+    world = World()
+    world.set("producer_byte_rate", 1000, user="alice")
+    world.set("request_percentage", 1, user="bob")
+    assert world.request(nbytes=11_000) == 1000
+    assert world.request(nbytes=1000) == 2000
+    assert world.request(user="User:bob", seconds=5) == 1000
+    found = at_once(world.managers.shown())
+    (alice,) = found[ClientQuotaType.PRODUCE]
+    (bob,) = found[ClientQuotaType.REQUEST]
+    assert (dict(alice.tags), alice.rate, alice.throttle_ms) == (
+        {"user": "alice", "client-id": ""},
+        1200,
+        1500,
+    )
+    assert (dict(bob.tags), bob.throttle_ms) == ({"user": "bob", "client-id": ""}, 1000)
+    assert found[ClientQuotaType.FETCH] == []
+    world.now += 30
+    (alice,) = at_once(world.managers.shown())[ClientQuotaType.PRODUCE]
+    assert (alice.rate, alice.throttle_ms) == (0, 0)
+
+
 def test_the_longest_time_counts_and_that_of_time_is_no_longer_than_a_window() -> None:
     world = World()
     world.set("request_percentage", 1, user="alice")
