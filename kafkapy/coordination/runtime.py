@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -292,6 +293,10 @@ class CoordinatorRuntime(Generic[T]):
     def active_partitions(self) -> list[int]:
         """The partitions that are loaded."""
         return [each.index for each in self._partitions if each.state is PartitionState.ACTIVE]
+
+    def partition_states(self) -> Counter[PartitionState]:
+        """How many partitions of the topic have each state."""
+        return Counter(each.state for each in self._partitions)
 
     def is_active(self, key: str) -> bool:
         """Whether the partition of a key is loaded."""

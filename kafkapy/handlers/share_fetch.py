@@ -26,7 +26,7 @@ Version notes:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kafkapy.handlers.context import RequestContext
@@ -51,6 +51,7 @@ from kafkapy.protocol.messages.share_fetch import (
     ShareFetchResponse,
 )
 from kafkapy.protocol.types import Uuid
+from kafkapy.replicas.topic_traffic import TopicTraffic
 from kafkapy.security.acls.model import Operation, ResourceType
 from kafkapy.share.fetch import ShareFetch, Taken, Wanted
 from kafkapy.share.led_partitions import LedPartition
@@ -167,6 +168,8 @@ async def _fetch(
     """Let the member acquire records; add the answers of partitions to `answers`."""
     broker = context.broker
     found = await broker.turns.finish(_partitions(context, session, request.share_session_epoch, answers))
+    for topic in _traffic_of(found):
+        topic.share_fetches += 1
     max_bytes = min(request.max_bytes, broker.config["fetch.max.bytes"])
     if not found or request.max_records <= 0 or max_bytes <= 0:
         return {}
@@ -196,11 +199,14 @@ async def _fetch(
             if not broker.shares.sessions.is_open(session):
                 break  # the member is gone, and would keep the records from others
             await fetch.take()
+            broker.shares.led.counts.expired_fetches += not in_time
             if fetch.taken or fetch.errors or not in_time:
                 break
     except BaseException:
         fetch.release()
         raise
+    for topic in _traffic_of(fetch.errors):
+        topic.failed_share_fetches += 1
     for led, error in fetch.errors.items():
         answers[led.key] = PartitionData(
             partition_index=led.key.partition,
@@ -209,6 +215,8 @@ async def _fetch(
             records=b"",
         )
     for led, taken in fetch.taken.items():
+        if led.partition.traffic is not None:
+            led.partition.traffic.bytes_out += taken.records.nbytes
         answers[led.key] = PartitionData(
             partition_index=led.key.partition,
             records=taken.records,
@@ -218,6 +226,11 @@ async def _fetch(
             ],
         )
     return fetch.taken
+
+
+def _traffic_of(partitions: Iterable[LedPartition]) -> set[TopicTraffic]:
+    """The numbers of the topics of share partitions, where metrics are on."""
+    return {each.partition.traffic for each in partitions if each.partition.traffic is not None}
 
 
 def _partitions(

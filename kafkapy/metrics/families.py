@@ -21,17 +21,13 @@ from kafkapy.groups.group import GroupType
 from kafkapy.groups.share.group import ShareGroupState
 from kafkapy.groups.streams.group import StreamsGroupState
 from kafkapy.metadata.image import NO_LEADER, MetadataImage
-from kafkapy.metrics import client_metrics
+from kafkapy.metrics import client_metrics, share_metrics
 from kafkapy.metrics.page import Page, Sample, labels
+from kafkapy.metrics.quantiles import quantiles
 from kafkapy.metrics.snapshot import ApiFacts, ClientBytes, OffsetFacts, PartitionFacts, Snapshot
 from kafkapy.network.request_metrics import FETCH_OF_CONSUMERS, FETCH_OF_FOLLOWERS, Durations
 from kafkapy.protocol.types import ApiKey
 from kafkapy.quotas import ClientQuotaType
-
-QUANTILES: Final = (0.50, 0.75, 0.95, 0.98, 0.99, 0.999)
-"""Those of Kafka's histograms."""
-
-_QUANTILE_TEXTS: Final = ("0.50", "0.75", "0.95", "0.98", "0.99", "0.999")
 
 RUNNING: Final = 3
 """Kafka's number of a running broker. Before and after, there are no metrics."""
@@ -45,6 +41,10 @@ _TRAFFIC: Final = {
     "TotalFetchRequestsPerSec": "fetches",
     "FailedProduceRequestsPerSec": "failed_produces",
     "FailedFetchRequestsPerSec": "failed_fetches",
+    "TotalShareFetchRequestsPerSec": "share_fetches",
+    "FailedShareFetchRequestsPerSec": "failed_share_fetches",
+    "TotalShareAcknowledgementRequestsPerSec": "share_acknowledgements",
+    "FailedShareAcknowledgementRequestsPerSec": "failed_share_acknowledgements",
 }
 _REPLICATION: Final = {
     "ReplicationBytesInPerSec": "replication_bytes_in",
@@ -110,6 +110,8 @@ def write(page: Page, found: Snapshot) -> None:
         _write_cluster(page, found.image)
     _write_controller(page, found)
     _write_exporter(page, found)
+    if found.shares is not None:
+        share_metrics.write(page, found.shares)
     if found.telemetry is not None:
         client_metrics.write(page, found.telemetry)
 
@@ -144,12 +146,12 @@ def _write_requests(page: Page, apis: Sequence[ApiFacts]) -> None:
     counts = [(f'request="{api.name}"', api.requests) for api in apis]
     for name, attribute in _PHASES.items():
         phase: Callable[[Durations], float] = attrgetter(attribute)
-        quantiles = [
+        of_phase = [
             (f'request="{api.name}",{label}', value)
             for api in apis
-            for label, value in _quantiles([phase(each) for each in api.durations])
+            for label, value in quantiles([phase(each) for each in api.durations])
         ]
-        page.add_timer(f"RequestMetrics.{name}", counts, quantiles)
+        page.add_timer(f"RequestMetrics.{name}", counts, of_phase)
 
 
 def _all_fetches(apis: Sequence[ApiFacts]) -> list[ApiFacts]:
@@ -164,18 +166,6 @@ def _all_fetches(apis: Sequence[ApiFacts]) -> list[ApiFacts]:
         errors.update(api.errors)
     durations = [each for api in fetches for each in api.durations]
     return [ApiFacts("Fetch", sum(api.requests for api in fetches), versions, errors, durations)]
-
-
-def _quantiles(seconds: list[float]) -> list[Sample]:
-    """The quantiles in milliseconds; none without durations."""
-    if not seconds:
-        return []
-    seconds.sort()
-    last = len(seconds) - 1
-    return [
-        (f'quantile="{text}"', round(seconds[min(int(quantile * len(seconds)), last)] * 1000, 4))
-        for quantile, text in zip(QUANTILES, _QUANTILE_TEXTS, strict=True)
-    ]
 
 
 def _write_replicas(page: Page, found: Snapshot) -> None:
@@ -244,7 +234,7 @@ def _write_logs(page: Page, found: Snapshot) -> None:
     free = [(text, each) for text, each in zip(texts, found.free_bytes, strict=True) if each is not None]
     page.add("kafkapy_log_directory_free_bytes", free)
     page.add_timer(
-        "LogFlushStats.LogFlushRateAndTimeMs", [("", found.flushes)], _quantiles(found.flush_seconds)
+        "LogFlushStats.LogFlushRateAndTimeMs", [("", found.flushes)], quantiles(found.flush_seconds)
     )
 
 

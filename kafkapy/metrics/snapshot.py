@@ -17,10 +17,11 @@ from kafkapy.groups.group import Group, GroupType
 from kafkapy.groups.offsets.committed_offset import decode_offset
 from kafkapy.loop.turns import Steps
 from kafkapy.metadata.image import MetadataImage
-from kafkapy.metrics import client_metrics
+from kafkapy.metrics import client_metrics, share_metrics
 from kafkapy.metrics.client_metrics import TelemetryFacts
 from kafkapy.metrics.record_ages import RecordAges
 from kafkapy.metrics.served_broker import ServedBroker
+from kafkapy.metrics.share_metrics import ShareFacts
 from kafkapy.network.request_metrics import Durations
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.describe_share_group_offsets import DescribeShareGroupOffsetsResponseTopic
@@ -142,6 +143,8 @@ class Snapshot:
     isr_shrinks: int = 0
     isr_expands: int = 0
     telemetry: TelemetryFacts | None = None
+    shares: ShareFacts | None = None
+    """None while there are no coordinators."""
     clean_seconds: float = 0
     """How long the last pass of the log cleaner took."""
     recopied: float = 0
@@ -189,6 +192,8 @@ def take(broker: ServedBroker, ages: RecordAges) -> Steps[Snapshot]:
         for metadata in broker.transactions.listed():
             yield
             found.transactions[metadata.state.label] += 1
+        now = broker.clock.monotonic()
+        found.shares = yield from share_metrics.take(broker.shares, broker.groups.shares.rebalances, now)
     found.fetch_sessions = len(broker.fetch_sessions)
     found.directories = [(each.path, each.error is not None) for each in broker.logs.directories]
     commit = broker.group_commit

@@ -18,11 +18,15 @@ class TopicTraffic:
         "bytes_rejected",
         "failed_fetches",
         "failed_produces",
+        "failed_share_acknowledgements",
+        "failed_share_fetches",
         "fetches",
         "messages_in",
         "produces",
         "replication_bytes_in",
         "replication_bytes_out",
+        "share_acknowledgements",
+        "share_fetches",
     )
 
     def __init__(self) -> None:
@@ -39,6 +43,12 @@ class TopicTraffic:
         self.fetches = 0
         """Reads of partitions for fetches. A fetch that waits reads again when there is more."""
         self.failed_fetches = 0
+        self.share_fetches = 0
+        """Requests of members of share groups that read from the topic."""
+        self.failed_share_fetches = 0
+        self.share_acknowledgements = 0
+        """Requests that say what became of records of the topic."""
+        self.failed_share_acknowledgements = 0
         self.replication_bytes_in = 0
         self.replication_bytes_out = 0
 

@@ -121,6 +121,15 @@ class InFlight:
         """The last run."""
         return self._runs[-1] if self._runs else None
 
+    @property
+    def batches(self) -> int:
+        """How many batches the runs belong to."""
+        count, last = 0, None
+        for run in self._runs:
+            if run.batch is not last:
+                count, last = count + 1, run.batch
+        return count
+
     def between(self, first: int, last: int) -> list[Run]:
         """The runs that have offsets from `first` to `last`, which may also have others."""
         start, stop = self._span(first, last)

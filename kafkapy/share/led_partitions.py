@@ -28,6 +28,8 @@ from kafkapy.metadata.image import MetadataImage
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.replicas.partition import Partition
+from kafkapy.replicas.topic_traffic import TopicTraffic
+from kafkapy.share.counts import ShareCounts
 from kafkapy.share.persister import StoredState
 from kafkapy.share.settings import ShareSettings
 from kafkapy.share.share_partition import Acknowledgement, SharePartition, StateChange, StoredBatch
@@ -113,6 +115,8 @@ class LedPartition:
         self.timer: Cancellable | None = None
         """The timer of the next end of a lock."""
         self.timer_at = 0.0
+        self.lock_timeouts = 0
+        """The records whose locks have ended by themselves."""
         self._term = partition.term
 
     @property
@@ -138,6 +142,7 @@ class LedPartitions:
     ) -> None:
         """`find_partition` returns a partition of this broker, or raises KafkaError."""
         self.settings = settings
+        self.counts = ShareCounts(clock.monotonic())
         self._store = store
         self._clock = clock
         self._timers = timers
@@ -165,6 +170,10 @@ class LedPartitions:
 
     def __len__(self) -> int:
         return len(self._led)
+
+    def partitions(self) -> tuple[LedPartition, ...]:
+        """All share partitions."""
+        return tuple(self._led.values())
 
     def find(self, key: ShareKey) -> LedPartition | None:
         """The share partition, if it is here."""
@@ -229,7 +238,7 @@ class LedPartitions:
 
     async def _load(self, led: LedPartition) -> None:
         """Load the state; what an earlier one of this key is still writing comes first."""
-        key = led.key
+        key, began = led.key, self.now
         try:
             writer = self._writers.get(key)
             if writer is not None:
@@ -250,6 +259,7 @@ class LedPartitions:
             )
             self._fence(led)
             return
+        self.counts.load(self.now - began, self.now)
         if led.state is LedState.LOADING:
             led.state = LedState.ACTIVE
             self._waiters.wake(led)
@@ -279,6 +289,7 @@ class LedPartitions:
         """
         waiting: dict[ShareKey, _Done] = {}
         errors: dict[ShareKey, KafkaError] = {}
+        traffic: dict[ShareKey, TopicTraffic] = {}
         for key, batches in acknowledgements.items():
             if turn.is_over():
                 await turn.end()
@@ -286,13 +297,27 @@ class LedPartitions:
             if led is None:
                 errors[key] = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 continue
+            if led.partition.traffic is not None:
+                traffic[key] = led.partition.traffic
             try:
                 change = led.machine.acknowledge(member_id, batches, now=self.now)
             except KafkaError as error:
                 errors[key] = error
                 continue
             waiting[key] = self._decide(led, change)
-        return await self._outcomes(waiting, errors)
+        for key, outcome in waiting.items():
+            if turn.is_over():
+                await turn.end()
+            refused = await outcome
+            if refused is None:
+                self.counts.acknowledge(acknowledgements[key])
+            else:
+                errors[key] = refused
+        for topic in set(traffic.values()):
+            topic.share_acknowledgements += 1
+        for topic in {traffic[key] for key in errors if key in traffic}:
+            topic.failed_share_acknowledgements += 1
+        return errors
 
     def release(self, member_id: str, keys: Iterable[ShareKey]) -> None:
         """Make what a member has acquired available again; nobody waits until that is stored."""
@@ -300,17 +325,6 @@ class LedPartitions:
             led = self.find(key)
             if led is not None:
                 self._decide(led, led.machine.release(member_id))
-
-    async def _outcomes(
-        self,
-        waiting: Mapping[ShareKey, _Done],
-        errors: dict[ShareKey, KafkaError],
-    ) -> dict[ShareKey, KafkaError]:
-        for key, outcome in waiting.items():
-            error = await outcome
-            if error is not None:
-                errors[key] = error
-        return errors
 
     def _decide(self, led: LedPartition, change: StateChange) -> _Done:
         """Store a change; the future is its error, or None."""
@@ -340,6 +354,7 @@ class LedPartitions:
         led.timer = None
         batches = led.machine.expire(self.now + CLOSE_ENOUGH)
         if batches:
+            led.lock_timeouts += sum(each.last - each.first + 1 for each in batches)
             self._write(led, None, batches, asyncio.get_running_loop().create_future())
             self._waiters.wake(led)
         self._arm(led)

@@ -125,6 +125,10 @@ class ShareSessions:
             raise KafkaError(ErrorCode.SHARE_SESSION_NOT_FOUND)
         return session
 
+    def sessions(self) -> tuple[ShareSession, ...]:
+        """All sessions."""
+        return tuple(self._sessions.values())
+
     def is_open(self, session: ShareSession) -> bool:
         """Whether the session has neither ended nor been replaced."""
         return self._sessions.get((session.group_id, session.member_id)) is session

@@ -26,11 +26,13 @@ from kafkapy.coordination.runtime import CoordinatorRuntime
 from kafkapy.coordination.timers import Cancellable, Timers
 from kafkapy.coordination.topic_log import TopicLog
 from kafkapy.loop.clock import Clock
+from kafkapy.loop.latency_sample import LatencySample
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.initialize_share_group_state import PartitionData as InitialState
 from kafkapy.protocol.messages.write_share_group_state import PartitionData as WrittenState
 from kafkapy.share import states
+from kafkapy.share.counts import count
 from kafkapy.share.state import UNKNOWN, ShareState
 from kafkapy.share.state_records import ShareKey, encode_record
 from kafkapy.share.state_replay import ShareStateReplay
@@ -100,6 +102,10 @@ class ShareCoordinator:
         self._maybe_cold: dict[int, list[ShareKey]] = {}
         """By partition: the states that may need a snapshot, because they were not written for long."""
         self._pruning: Cancellable | None = None
+        self.writes = 0
+        """The states that were written."""
+        self.write_times: LatencySample[float] = LatencySample(clock.monotonic())
+        """How many seconds that took, until they were committed."""
 
     # --- the topic ------------------------------------------------------------------------------------
 
@@ -187,7 +193,11 @@ class ShareCoordinator:
         now, limit = self._clock.now_ms(), self._config.max_updates
         record = states.write(self._state(key), request, now_ms=now, max_updates=limit)
         self._require_partition(key)
+        began = self._clock.monotonic()
         await self._written(key, record)
+        ended = self._clock.monotonic()
+        self.writes += 1
+        count(self.write_times, ended - began, ended)
 
     async def delete(self, key: ShareKey) -> None:
         """Forget the state, if there is one.

@@ -96,6 +96,10 @@ BEFORE_THE_FIRST = {
     "kafka_consumergroup_lag",
     "kafka_consumergroup_lag_sum",
     "kafka_consumergroup_lag_seconds",
+    "ShareGroupMetrics.PartitionLoadTimeMs",
+    "SharePartitionMetrics.AcquisitionLockTimeoutPerSec",
+    "SharePartitionMetrics.InFlightBatchCount",
+    "SharePartitionMetrics.InFlightMessageCount",
     "LogFlushStats.LogFlushRateAndTimeMs",
     "ControllerStats.LeaderElectionRateAndTimeMs",
 }

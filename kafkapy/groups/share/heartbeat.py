@@ -68,6 +68,8 @@ class ShareHeartbeats:
         self._topics = topics
         self._computations = computations
         self._deadlines = deadlines
+        self.rebalances = 0
+        """How often a heartbeat has raised the epoch of a group."""
 
     def require_valid(self, request: ShareGroupHeartbeatRequest) -> None:
         """Raise KafkaError INVALID_REQUEST if the request makes no sense, whatever the group."""
@@ -184,6 +186,7 @@ class ShareHeartbeats:
         bump = bump or found != group.metadata_hash
         if bump:
             transition.apply(records.group_epoch(group.group_id, group.epoch + 1, found))
+            self.rebalances += 1
             logger.info("Group %s has epoch %d", shortened(group.group_id), group.epoch)
         deadline = group.refresh_deadline_ms
         group.refresh_deadline_ms = now + METADATA_REFRESH_MS

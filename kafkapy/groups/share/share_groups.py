@@ -89,6 +89,11 @@ class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey, ShareGroupHeartbeatRes
         )
 
     @property
+    def rebalances(self) -> int:
+        """How often a heartbeat has raised the epoch of a group."""
+        return self._heartbeats.rebalances
+
+    @property
     def state(self) -> StateKeeper:
         """What keeps the states of share partitions.
 
