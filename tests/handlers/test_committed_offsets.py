@@ -193,6 +193,14 @@ def test_metadata_that_is_too_large_is_refused(client: RawClient) -> None:
     assert answer.topics[0].partitions[0].metadata == ""
 
 
+@pytest.mark.parametrize("version", [2, 3, 4])
+def test_an_offset_may_be_kept_for_ever(client: RawClient, version: int) -> None:
+    create_topic(client, "t")
+    kept = commit(client, "g", {("t", 0): 5}, version, retention_time_ms=2**63 - 1)
+    assert kept == {("t", 0): NONE}
+    assert committed(fetch_offsets(client, "g", {"t": [0]})) == {("t", 0): 5}
+
+
 @pytest.mark.parametrize(
     ("version", "error"), [(8, ErrorCode.ILLEGAL_GENERATION), (9, ErrorCode.GROUP_ID_NOT_FOUND)]
 )

@@ -40,6 +40,9 @@ CHECKED_AT_ONCE: Final = 100
 UNSET: Final = -1
 """A time that a request does not give."""
 
+LAST_TIME: Final = 2**63 - 1
+"""The last time that a record can have."""
+
 Offsets: TypeAlias = dict[TopicPartition, EncodedOffset]
 
 
@@ -120,9 +123,9 @@ class Commit(Generic[R]):
     ) -> None:
         """Take what is the same for all offsets of the request.
 
-        `result` makes the result of a partition. Offsets that are kept for `keep_ms` expire then. `time_of`
-        is the time at which the request says that an offset was committed, or UNSET; without it all are
-        committed now.
+        `result` makes the result of a partition. Offsets that are kept for `keep_ms` expire then, at the last
+        time that there is at the latest. `time_of` is the time at which the request says that an offset was
+        committed, or UNSET; without it all are committed now.
         """
         self.offsets: Offsets = {}
         """The acceptable offsets."""
@@ -133,7 +136,7 @@ class Commit(Generic[R]):
         self._result = result
         self._now = now
         self._max_metadata = max_metadata
-        self._expire_timestamp = NO_EXPIRY if keep_ms == UNSET else now + keep_ms
+        self._expire_timestamp = NO_EXPIRY if keep_ms == UNSET else min(now + keep_ms, LAST_TIME)
         self._time_of = time_of
 
     def read(self, topic: Topic | None, unknown: ErrorCode, asked: Sequence[AskedOffset]) -> Steps[list[R]]:
