@@ -25,7 +25,7 @@ RoundTrip = Callable[[SecureServer, Certificates, Way, str], bytes]
 
 def with_librdkafka(server: SecureServer, certificates: Certificates, way: Way, topic: str) -> bytes:
     config: dict[str, Any] = {
-        "bootstrap.servers": server.addresses[way.protocol],
+        "bootstrap.servers": server.addresses[way.listener],
         "security.protocol": way.protocol,
     }
     if way.is_encrypted:
@@ -39,7 +39,7 @@ def with_librdkafka(server: SecureServer, certificates: Certificates, way: Way, 
     elif way.mechanism is not None:
         config["sasl.username"], config["sasl.password"] = way.username, way.password
     refusals: list[Any] = []
-    seconds = 3.0 if way.is_wrong else SECONDS
+    seconds = 3.0 if way.is_refused else SECONDS
     producer = Producer({**config, "message.timeout.ms": int(seconds * 1000), "error_cb": refusals.append})
     producer.produce(topic, b"librdkafka", on_delivery=lambda error, _: refusals.append(error))
     producer.flush(seconds + 1)
@@ -62,7 +62,7 @@ def with_librdkafka(server: SecureServer, certificates: Certificates, way: Way, 
 def _options(server: SecureServer, way: Way) -> dict[str, Any]:
     """The settings that kafka-python and aiokafka share."""
     config: dict[str, Any] = {
-        "bootstrap_servers": server.addresses[way.protocol],
+        "bootstrap_servers": server.addresses[way.listener],
         "security_protocol": way.protocol,
     }
     if way.mechanism is not None:
@@ -78,6 +78,8 @@ def _context(certificates: Certificates, way: Way) -> ssl.SSLContext | None:
     context = ssl.create_default_context(cafile=str(way.authority(certificates)))
     if way.certificate:
         context.load_cert_chain(str(certificates.client))
+    if way.offers is not None:
+        context.minimum_version = context.maximum_version = ssl.TLSVersion[way.offers.replace(".", "_")]
     return context
 
 
@@ -101,7 +103,7 @@ def with_kafka_python(server: SecureServer, certificates: Certificates, way: Way
     config = {**_options(server, way), "ssl_context": _context(certificates, way)}
     if way.mechanism == "OAUTHBEARER":
         config["sasl_oauth_token_provider"] = _KafkaPythonTokens(way.token(server.issuer))
-    return kafka_python_round_trip(config, topic, 3 if way.is_wrong else SECONDS)
+    return kafka_python_round_trip(config, topic, 3 if way.is_refused else SECONDS)
 
 
 def kafka_python_round_trip(config: dict[str, Any], topic: str, seconds: float = SECONDS) -> bytes:

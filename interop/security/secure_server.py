@@ -1,4 +1,4 @@
-"""A server with a listener of each security protocol.
+"""A server with a listener of each security protocol, and of each version of TLS.
 
 kafkapy and Apache Kafka start from the same file.
 """
@@ -26,8 +26,22 @@ from tests.security.listeners import MECHANISMS, PLAIN_USERS, settings
 from tests.servers.kafkapy_process import KafkapyProcess
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+VERSIONS = ("TLSv1.2", "TLSv1.3")
+ENCRYPTED = ("SSL", "SASL_SSL")
 KEYS = "sasl.oauthbearer.jwks.endpoint.url"
 SCRAM_USER, SCRAM_PASSWORD = "carol", "carol's secret"
+
+
+def only(protocol: str, version: str) -> str:
+    """The name of the listener that speaks one version of TLS."""
+    return f"{protocol}_{version.removeprefix('TLSv').replace('.', '_')}"
+
+
+LISTENERS = {
+    **{protocol: protocol for protocol in PROTOCOLS},
+    **{only(protocol, version): protocol for protocol in ENCRYPTED for version in VERSIONS},
+}
+"""The security protocol of each listener."""
 
 
 class FromFile(KafkapyProcess):
@@ -47,15 +61,16 @@ class SecureServer:
     def __init__(
         self, folder: Path, certificates: Certificates, issuer: Issuer, *, apache_kafka: bool
     ) -> None:
-        ports = dict(zip((*PROTOCOLS, "CONTROLLER"), free_ports(5), strict=True))
+        names = (*LISTENERS, "CONTROLLER")
+        ports = dict(zip(names, free_ports(len(names)), strict=True))
         addresses = {name: f"127.0.0.1:{port}" for name, port in ports.items()}
         listed = [f"{name}://{address}" for name, address in addresses.items()]
-        protocols = [f"{name}:{name}" for name in PROTOCOLS]
+        protocols = [f"{name}:{protocol}" for name, protocol in LISTENERS.items()]
         self.addresses = addresses
         self.issuer = issuer
         lines = {
             # A backslash begins an escape in a file.
-            **{name: text.replace("\\", "\\\\") for name, text in settings(certificates, issuer).items()},
+            **{name: text.replace("\\", "\\\\") for name, text in _settings(certificates, issuer).items()},
             "listeners": ",".join(listed),
             "advertised.listeners": ",".join(listed[:-1]),
             "listener.security.protocol.map": ",".join([*protocols, "CONTROLLER:PLAINTEXT"]),
@@ -81,6 +96,18 @@ class SecureServer:
             admin.alter_user_scram_credentials([change])[SCRAM_USER].result()
 
 
+def _settings(certificates: Certificates, issuer: Issuer) -> dict[str, str]:
+    """The settings of all listeners: one of a single version of TLS has those of its protocol, and that."""
+    found = settings(certificates, issuer)
+    for protocol in ENCRYPTED:
+        of_protocol = f"listener.name.{protocol.lower()}."
+        own = {name.removeprefix(of_protocol): found[name] for name in found if name.startswith(of_protocol)}
+        for version in VERSIONS:
+            for name, value in {**own, "ssl.enabled.protocols": version}.items():
+                found[f"listener.name.{only(protocol, version).lower()}.{name}"] = value
+    return found
+
+
 def may_read(url: str) -> list[str]:
     """The flags with which Java reads keys or tokens at this address."""
     return [f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.{kind}={url}" for kind in ("urls", "files")]
@@ -96,9 +123,16 @@ class Way:
         *,
         certificate: bool = False,
         is_wrong: bool = False,
+        version: str | None = None,
+        offers: str | None = None,
     ) -> None:
-        """`is_wrong` says that the password is wrong, or the authority, if there is no password."""
+        """`is_wrong` says that the password is wrong, or the authority, if there is no password.
+
+        The listener speaks any version of TLS or one, and the client offers all or one.
+        """
         self.protocol = protocol
+        self.listener = protocol if version is None else only(protocol, version)
+        self.offers = offers
         self.mechanism = mechanism
         self.certificate = certificate
         self.is_wrong = is_wrong
@@ -109,8 +143,25 @@ class Way:
             self.password = "wrong"
 
     def __str__(self) -> str:
-        parts = [self.protocol, self.mechanism, "certificate" if self.certificate else None]
+        parts = [self.listener, self.mechanism, "certificate" if self.certificate else None, self.offers]
         return "-".join(filter(None, [*parts, "wrong" if self.is_wrong else None]))
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the client does not come in."""
+        return self.is_wrong or self.offers is not None
+
+    @property
+    def refusal(self) -> str:
+        """What a client says that does not come in, in capital letters or not."""
+        if self.offers is not None:
+            return "protocol.version"
+        if self.mechanism is None:
+            return "certificate.verify.failed"
+        if self.mechanism == "OAUTHBEARER":
+            # aiokafka takes the refusal for the end of its login, and its next request closes the connection.
+            return "invalid credentials|closed"
+        return "invalid username or password" if self.mechanism == "PLAIN" else "invalid credentials"
 
     def token(self, issuer: Issuer) -> str:
         """What the client shows where it has no password."""
@@ -130,8 +181,16 @@ WAYS = [
     Way("SSL"),
     Way("SSL", certificate=True),
     *(Way(protocol, mechanism) for protocol in ("SASL_PLAINTEXT", "SASL_SSL") for mechanism in MECHANISMS),
+    *(Way("SSL", certificate=True, version=version) for version in VERSIONS),
+    *(Way("SASL_SSL", mechanism, version=version) for version in VERSIONS for mechanism in MECHANISMS),
 ]
 WRONG_WAYS = [
     Way("SSL", is_wrong=True),
     *(Way("SASL_SSL", mechanism, is_wrong=True) for mechanism in MECHANISMS),
 ]
+OTHER_VERSIONS = [
+    Way(protocol, mechanism, version=version, offers=offered)
+    for protocol, mechanism in (("SSL", None), ("SASL_SSL", "PLAIN"))
+    for version, offered in (VERSIONS, VERSIONS[::-1])
+]
+"""Ways of clients that offer a version of TLS which the listener does not speak."""
