@@ -35,6 +35,8 @@ def why_no_handshake(error: OSError) -> str:
     reason: str = getattr(error, "reason", None) or error.strerror or str(error)
     if reason in _NOT_TLS:
         return "the client does not speak TLS, and this listener nothing else"
+    if reason == "UNSUPPORTED_PROTOCOL":
+        return "the client offers no version of TLS that ssl.enabled.protocols has"
     return f"the TLS handshake failed: {reason.replace('_', ' ').lower()}"
 
 

@@ -5,9 +5,10 @@ import time
 
 import pytest
 
+from kafkapy import Broker
 from kafkapy.configs.security_protocol import SecurityProtocol
 from kafkapy.protocol.messages.metadata import MetadataRequest
-from tests.network.raw_client import RawClient
+from tests.network.raw_client import RawClient, eventually
 from tests.security.certificates import Certificates, trusting
 from tests.security.listeners import Listeners
 
@@ -50,13 +51,36 @@ def test_tls_1_2_and_1_3_are_spoken(
         assert client.ask(MetadataRequest(topics=[]), 12).brokers
 
 
-def test_older_versions_are_refused(listeners: Listeners, certificates: Certificates) -> None:
+@pytest.mark.parametrize(
+    ("enabled", "offered"),
+    [
+        ("TLSv1.2", ssl.TLSVersion.TLSv1_3),
+        ("TLSv1.3", ssl.TLSVersion.TLSv1_2),
+        pytest.param(
+            "TLSv1.2,TLSv1.3",
+            ssl.TLSVersion.TLSv1_1,
+            marks=pytest.mark.filterwarnings("ignore:.*TLSv1_1:DeprecationWarning"),
+        ),
+    ],
+)
+def test_the_log_says_that_a_version_of_tls_is_refused(
+    certificates: Certificates, caplog: pytest.LogCaptureFixture, enabled: str, offered: ssl.TLSVersion
+) -> None:
     context = trusting(certificates)
     context.set_ciphers("ALL:@SECLEVEL=0")
-    with pytest.warns(DeprecationWarning, match="TLSv1_1"):
-        context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
-    with pytest.raises((ssl.SSLError, ConnectionError)):
-        listeners.connect(SSL, context)
+    context.minimum_version = context.maximum_version = offered
+    config = {
+        "listeners": "SSL://127.0.0.1:0",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(certificates.server),
+        "ssl.enabled.protocols": enabled,
+    }
+    with Broker(config=config) as broker:
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            Listeners(broker).connect(SSL, context)
+        eventually(lambda: "no version of TLS that ssl.enabled.protocols has" in caplog.text, "it is logged")
+        with Listeners(broker).connect(SSL, trusting(certificates)) as client:
+            assert client.ask(MetadataRequest(topics=[]), 12).brokers
 
 
 def test_a_client_without_tls_is_closed(listeners: Listeners) -> None:
