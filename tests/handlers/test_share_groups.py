@@ -485,6 +485,14 @@ def test_acknowledgements_that_make_no_sense_are_refused(client: RawClient) -> N
     assert member.acknowledge((0, 3, [ACCEPT])) == ErrorCode.NONE, "they are below the start offset"
 
 
+def alter_start(client: RawClient, offset: int, topic: str = "t", partition: int = 0) -> tuple[int, int]:
+    """AlterShareGroupOffsets; the errors of the group and of the partition."""
+    wanted = AlterShareGroupOffsetsRequestPartition(partition_index=partition, start_offset=offset)
+    topics = [AlterShareGroupOffsetsRequestTopic(topic_name=topic, partitions=[wanted])]
+    answer = client.ask(AlterShareGroupOffsetsRequest(group_id="g", topics=topics), 0)
+    return answer.error_code, answer.responses[0].partitions[0].error_code if answer.responses else 0
+
+
 def test_an_operator_moves_the_start_offset_of_an_empty_group(client: RawClient) -> None:
     topic_id = create_topic(client, "t")
     member = ShareMember(client, "t", topic_id)
@@ -493,21 +501,23 @@ def test_an_operator_moves_the_start_offset_of_an_empty_group(client: RawClient)
     member.fetch()
     member.acknowledge((0, 9, [ACCEPT]), last=True)
 
-    def alter(offset: int, topic: str = "t", partition: int = 0) -> tuple[int, int]:
-        wanted = AlterShareGroupOffsetsRequestPartition(partition_index=partition, start_offset=offset)
-        topics = [AlterShareGroupOffsetsRequestTopic(topic_name=topic, partitions=[wanted])]
-        answer = client.ask(AlterShareGroupOffsetsRequest(group_id="g", topics=topics), 0)
-        return answer.error_code, answer.responses[0].partitions[0].error_code if answer.responses else 0
-
-    assert alter(4) == (ErrorCode.NON_EMPTY_GROUP, 0)
+    assert alter_start(client, 4) == (ErrorCode.NON_EMPTY_GROUP, 0)
     assert member.leave() == ErrorCode.NONE
-    assert alter(4) == (ErrorCode.NONE, ErrorCode.NONE)
-    assert alter(4, topic="unknown") == (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    assert alter(4, partition=3) == (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert alter_start(client, 4) == (ErrorCode.NONE, ErrorCode.NONE)
+    assert alter_start(client, 4, topic="unknown") == (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert alter_start(client, 4, partition=3) == (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     assert start_offset(client) == (4, 6)
     member.epoch = member.session_epoch = 0
     member.join()
     assert member.fetch().ranges == [(4, 9, 1)]
+
+
+@pytest.mark.parametrize("offset", [-(2**63), 2**63 - 1])
+def test_a_lag_that_no_answer_can_hold_is_the_largest(client: RawClient, offset: int) -> None:
+    create_topic(client, "t")
+    produce(client, "t", *numbers(10))
+    assert alter_start(client, offset) == (ErrorCode.NONE, ErrorCode.NONE)
+    assert start_offset(client) == (offset, min(10 - offset, 2**63 - 1))
 
 
 def test_an_operator_deletes_the_offsets_of_a_topic(client: RawClient) -> None:

@@ -9,6 +9,7 @@ Source: Apache Kafka's GroupCoordinatorService and GroupMetadataManager.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
 
 from kafkapy.groups.share.persister import SharePartitionErrors, StateSummary
 from kafkapy.groups.share.share_groups import ShareGroups, topic_names
@@ -32,8 +33,10 @@ from kafkapy.protocol.messages.describe_share_group_offsets import (
 )
 from kafkapy.protocol.types import TopicPartition, Uuid
 
-UNKNOWN = -1
+UNKNOWN: Final = -1
 """A start offset, lag or number of records that is not known."""
+
+_LARGEST_LAG: Final = 2**63 - 1
 
 
 class ShareGroupOffsets:
@@ -275,5 +278,6 @@ def _described(
         return answer
     answer.start_offset, answer.leader_epoch = summary.start_offset, summary.leader_epoch
     if end is not None:
-        answer.lag = end - summary.start_offset - summary.delivery_complete_count
+        # An operator may let a group begin at any negative offset.
+        answer.lag = min(end - summary.start_offset - summary.delivery_complete_count, _LARGEST_LAG)
     return answer
