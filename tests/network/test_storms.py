@@ -109,4 +109,5 @@ def test_connections_that_come_and_go_leave_nothing_behind(broker: AttackedBroke
                 if number % 2:
                     client.send(api_versions()[: number % 20])
     watch.check()
-    eventually(lambda: process.num_fds() == before, "every descriptor is closed")
+    # The broker may still have had the end of a connection that its client had closed.
+    eventually(lambda: process.num_fds() <= before, "every descriptor is closed")
