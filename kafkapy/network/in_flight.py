@@ -21,7 +21,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -170,7 +169,8 @@ class RequestsInFlight:
     def __init__(self, connection: Client, shared: Shared) -> None:
         self._connection = connection
         self._shared = shared
-        self._requests: deque[_Request] = deque()
+        self._requests: list[_Request] = []
+        """At most MAX_PIPELINED. A deque would take 760 bytes while it is empty."""
         self._muting: _Request | _Throttle | object | None = None
         """The request or frame to be answered, or the time to pass, before the next is handled."""
         self._throttle: _Throttle | None = None
@@ -395,7 +395,7 @@ class RequestsInFlight:
         """Send the answers that are ready and next in order."""
         requests, connection = self._requests, self._connection
         while requests and requests[0].ready and not connection.closed:
-            request = requests.popleft()
+            request = requests.pop(0)
             self._end(request.header, request.response)
 
     # --- the end ------------------------------------------------------------------------------------------
