@@ -8,8 +8,10 @@ of `kafkapy cluster` do: a test gets new ones in some hundredths of a second. It
     {"command": "stop", "directory": D, "number": 0}                                          {}
     {"command": "cluster_id", "directory": D}                                             {"cluster_id": "…"}
     {"command": "topics", "directory": D, "number": 0}                                        {"t": {…}}
+    {"command": "log", "directory": D, "number": 0, "topic": "t", "partition": 0}             {"start": 0, …}
     {"command": "alive", "directory": D, "number": 0}                                         {"alive": […]}
     {"command": "users", "directory": D, "number": 0}                        {"users": {"SCRAM-SHA-256": […]}}
+    {"command": "tokens", "directory": D, "number": 0}                                    {"tokens": […]}
     {"command": "acls", "directory": D, "number": 0}                                          {"acls": […]}
     {"command": "create_acls", "directory": D, "number": 0, "acls": […]}                  {}
     {"command": "delete_acls", "directory": D, "number": 0, "acls": […]}                  {}
@@ -44,6 +46,7 @@ from kafkapy.metadata.quotas import USER, quota_entity
 from kafkapy.network.channel import Channel
 from kafkapy.network.connection import Connection
 from kafkapy.network.entrance import Entrance, OpenEntrance
+from kafkapy.protocol.types import TopicPartition
 from kafkapy.security.acls.model import (
     Acl,
     AclFilter,
@@ -185,6 +188,17 @@ class Brokers:
             for topic in topics
         }
 
+    def log(self, directory: str, number: int, topic: str, partition: int) -> dict[str, object]:
+        """The directory, offsets and size of a log."""
+        log = self._running[directory, number].core.logs.logs[TopicPartition(topic, partition)]
+        return {
+            "directory": str(log.directory),
+            "start": log.log_start_offset,
+            "end": log.log_end_offset,
+            "high_watermark": log.high_watermark,
+            "size": log.size,
+        }
+
     def alive(self, directory: str, number: int) -> dict[str, object]:
         """The running brokers that a broker knows."""
         brokers = self._running[directory, number].core.metadata.image.brokers.values()
@@ -201,6 +215,10 @@ class Brokers:
         configs = self._running[directory, number].core.metadata.image.client_quotas.configs
         users = [(entity[0][1], content) for entity, content in configs.items() if entity[0][0] == USER]
         return {"users": {text: [name for name, content in users if text in content] for text in MECHANISMS}}
+
+    def tokens(self, directory: str, number: int) -> dict[str, object]:
+        """The ids of the delegation tokens that a broker knows."""
+        return {"tokens": list(self._running[directory, number].core.metadata.image.delegation_tokens)}
 
     def acls(self, directory: str, number: int) -> dict[str, object]:
         """All ACLs that a broker knows, each as its numbers and texts."""

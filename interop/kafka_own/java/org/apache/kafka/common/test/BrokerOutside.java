@@ -14,6 +14,8 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.metadata.UserScramCredentialRecord;
 import org.apache.kafka.common.network.ListenerName;
+import org.apache.kafka.common.security.token.delegation.TokenInformation;
+import org.apache.kafka.common.security.token.delegation.internals.DelegationTokenCache;
 import org.apache.kafka.coordinator.group.GroupCoordinator;
 import org.apache.kafka.metadata.BrokerState;
 import org.apache.kafka.metadata.KRaftMetadataCache;
@@ -74,6 +76,7 @@ final class BrokerOutside {
         KRaftMetadataCache metadata = Outside.of(KRaftMetadataCache.class, Map.of(
             "numPartitions", call -> Optional.of(partitionsOf(call.getArgument(0))).filter(number -> number > 0),
             "getAliveBrokerNodes", call -> alive(call.getArgument(0)),
+            "hasAliveBroker", call -> isAlive(call.getArgument(0)),
             "contains", call -> partitionsOf(call.getArgument(0)) > 0,
             "getLeaderAndIsr", call -> leaderAndIsr(call.getArgument(0), call.getArgument(1))
         ));
@@ -82,11 +85,13 @@ final class BrokerOutside {
             "groupMetadataTopicConfigs", call -> new Properties()
         ));
         LogManager logs = Outside.of(LogManager.class, Map.of(
-            "getLog", call -> Option.when(hasDirectory(call.getArgument(0)), () -> Outside.of(UnifiedLog.class, Map.of()))
+            "getLog", call -> Option.when(hasDirectory(call.getArgument(0)), () -> log(call.getArgument(0)))
         ));
         ReplicaManager replicas = Outside.of(ReplicaManager.class, Map.of(
-            "onlinePartition", call -> Option.when(
-                running && hasDirectory(call.getArgument(0)), () -> partition(call.getArgument(0)))
+            "onlinePartition", call -> Option.when(isOnline(call.getArgument(0)), () -> partition(call.getArgument(0))),
+            "localLog", call -> Option.when(isOnline(call.getArgument(0)), () -> log(call.getArgument(0))),
+            "localLogOrException", call -> log(call.getArgument(0)),
+            "logManager", call -> logs
         ));
         // Tests wait until its loader has read what a controller wrote; without a loader there is nothing to wait for.
         Map<String, Outside.Answer> noLoader = new HashMap<>();
@@ -103,10 +108,15 @@ final class BrokerOutside {
         answers.put("replicaManager", call -> replicas);
         answers.put("boundPort", call -> port(call.getArgument(0)));
         Outside.Answer acls = call -> Option.when(hasAcls(), () -> new AclsOutside(cluster, id).plugin());
-        KafkaApis apis = Outside.of(KafkaApis.class, Map.of("authorizerPlugin", acls));
+        KafkaApis apis = Outside.of(KafkaApis.class, Map.of(
+            "authorizerPlugin", acls,
+            "metadataCache", call -> metadata
+        ));
+        DelegationTokenCache tokens = Outside.of(DelegationTokenCache.class, Map.of("tokens", call -> tokens()));
         answers.put("authorizerPlugin", acls);
         answers.put("dataPlaneRequestProcessor", call -> apis);
         answers.put("credentialProvider", call -> UsersOutside.provider(cluster, id));
+        answers.put("tokenCache", call -> tokens);
         answers.put("brokerState", call -> running ? BrokerState.RUNNING : BrokerState.NOT_RUNNING);
         answers.put("isShutdown", call -> !running);
         answers.put("clusterId", call ->
@@ -126,8 +136,28 @@ final class BrokerOutside {
     private Partition partition(TopicPartition partition) {
         return Outside.of(Partition.class, Map.of(
             "leaderIdIfLocal", call -> Option.when(leads(partition), () -> id),
-            "leaderLogIfLocal", call -> Option.when(leads(partition), () -> Outside.of(UnifiedLog.class, Map.of()))
+            "leaderLogIfLocal", call -> Option.when(leads(partition), () -> log(partition))
         ));
+    }
+
+    /** Its log: what it answers is asked of the broker each time. */
+    private UnifiedLog log(TopicPartition partition) {
+        return Outside.of(UnifiedLog.class, Map.of(
+            "dir", call -> new File(logState(partition).get("directory").asText()),
+            "logStartOffset", call -> logState(partition).get("start").asLong(),
+            "logEndOffset", call -> logState(partition).get("end").asLong(),
+            "highWatermark", call -> logState(partition).get("high_watermark").asLong(),
+            "size", call -> logState(partition).get("size").asLong()
+        ));
+    }
+
+    private JsonNode logState(TopicPartition partition) {
+        return KafkapyBrokers.ask("log", "directory", cluster, "number", id,
+            "topic", partition.topic(), "partition", partition.partition());
+    }
+
+    private boolean isOnline(TopicPartition partition) {
+        return running && hasDirectory(partition);
     }
 
     private boolean leads(TopicPartition partition) {
@@ -200,11 +230,30 @@ final class BrokerOutside {
     /** The running brokers that this broker knows, by an address of a listener. */
     private List<Node> alive(ListenerName listener) {
         List<Node> nodes = new ArrayList<>();
-        if (running)
-            for (JsonNode each : KafkapyBrokers.ask("alive", "directory", cluster, "number", id).get("alive"))
-                if (each.get("listener").asText().equals(listener.value()))
-                    nodes.add(new Node(each.get("id").asInt(), each.get("host").asText(), each.get("port").asInt()));
+        for (JsonNode each : alive())
+            if (each.get("listener").asText().equals(listener.value()))
+                nodes.add(new Node(each.get("id").asInt(), each.get("host").asText(), each.get("port").asInt()));
         return nodes;
+    }
+
+    private boolean isAlive(int broker) {
+        for (JsonNode each : alive())
+            if (each.get("id").asInt() == broker)
+                return true;
+        return false;
+    }
+
+    /** The addresses of the running brokers that this broker knows. */
+    private Iterable<JsonNode> alive() {
+        return running ? KafkapyBrokers.ask("alive", "directory", cluster, "number", id).get("alive") : List.of();
+    }
+
+    /** The delegation tokens that this broker knows: tests count them. */
+    private List<TokenInformation> tokens() {
+        List<TokenInformation> tokens = new ArrayList<>();
+        for (JsonNode token : KafkapyBrokers.ask("tokens", "directory", cluster, "number", id).get("tokens"))
+            tokens.add(Outside.of(TokenInformation.class, Map.of("tokenId", call -> token.asText())));
+        return tokens;
     }
 
     private JsonNode topics() {
