@@ -78,13 +78,17 @@ final class BrokerOutside {
             "getAliveBrokerNodes", call -> alive(call.getArgument(0)),
             "hasAliveBroker", call -> isAlive(call.getArgument(0)),
             "contains", call -> partitionsOf(call.getArgument(0)) > 0,
-            "getLeaderAndIsr", call -> leaderAndIsr(call.getArgument(0), call.getArgument(1))
+            "getLeaderAndIsr", call -> leaderAndIsr(call.getArgument(0), call.getArgument(1)),
+            "getTopicId", call -> topicIds().getOrDefault(call.<String>getArgument(0), Uuid.ZERO_UUID),
+            "getPartitionLeaderEndpoint", call -> leaderNode(
+                call.getArgument(0), call.getArgument(1), call.getArgument(2))
         ));
         SocketServer socket = Outside.of(SocketServer.class, Map.of("boundPort", call -> port(call.getArgument(0))));
         GroupCoordinator groups = Outside.of(GroupCoordinator.class, Map.of(
             "groupMetadataTopicConfigs", call -> new Properties()
         ));
         LogManager logs = Outside.of(LogManager.class, Map.of(
+            "getLog$default$2", call -> false,  // a future log or not, if the test does not say
             "getLog", call -> Option.when(hasDirectory(call.getArgument(0)), () -> log(call.getArgument(0)))
         ));
         ReplicaManager replicas = Outside.of(ReplicaManager.class, Map.of(
@@ -110,7 +114,8 @@ final class BrokerOutside {
         Outside.Answer acls = call -> Option.when(hasAcls(), () -> new AclsOutside(cluster, id).plugin());
         KafkaApis apis = Outside.of(KafkaApis.class, Map.of(
             "authorizerPlugin", acls,
-            "metadataCache", call -> metadata
+            "metadataCache", call -> metadata,
+            "clusterId", call -> clusterId()
         ));
         DelegationTokenCache tokens = Outside.of(DelegationTokenCache.class, Map.of("tokens", call -> tokens()));
         answers.put("authorizerPlugin", acls);
@@ -119,8 +124,7 @@ final class BrokerOutside {
         answers.put("tokenCache", call -> tokens);
         answers.put("brokerState", call -> running ? BrokerState.RUNNING : BrokerState.NOT_RUNNING);
         answers.put("isShutdown", call -> !running);
-        answers.put("clusterId", call ->
-            KafkapyBrokers.ask("cluster_id", "directory", cluster).get("cluster_id").asText());
+        answers.put("clusterId", call -> clusterId());
         answers.put("startup", call -> {
             start();
             return null;
@@ -131,6 +135,10 @@ final class BrokerOutside {
         });
         answers.put("awaitShutdown", call -> null);
         return Outside.of(BrokerServer.class, answers);
+    }
+
+    private String clusterId() {
+        return KafkapyBrokers.ask("cluster_id", "directory", cluster).get("cluster_id").asText();
     }
 
     private Partition partition(TopicPartition partition) {
@@ -234,6 +242,11 @@ final class BrokerOutside {
             if (each.get("listener").asText().equals(listener.value()))
                 nodes.add(new Node(each.get("id").asInt(), each.get("host").asText(), each.get("port").asInt()));
         return nodes;
+    }
+
+    private Optional<Node> leaderNode(String topic, int partition, ListenerName listener) {
+        return leaderAndIsr(topic, partition).map(state -> alive(listener).stream()
+            .filter(node -> node.id() == state.leader()).findFirst().orElse(Node.noNode()));
     }
 
     private boolean isAlive(int broker) {

@@ -29,6 +29,7 @@ final class ControllerOutside {
             "findAllTopicIds", call -> CompletableFuture.completedFuture(first(brokers).topicIds())
         ));
         return Outside.of(ControllerServer.class, Map.of(
+            "config", call -> first(brokers).server.config(),
             "raftManager", call -> manager,
             "controller", call -> controller,
             "authorizerPlugin", call -> first(brokers).server.authorizerPlugin()
