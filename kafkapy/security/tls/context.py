@@ -137,6 +137,9 @@ def _load_key(context: ssl.SSLContext, config: TlsSettings, store: KeyStore) -> 
 
 
 def _trust(context: ssl.SSLContext, config: TlsSettings) -> None:
+    # Java trusts each certificate of a truststore as it is. Alone, OpenSSL wants the root of each, and knows
+    # only one of several that are their own authorities and have the same subject.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     trusted = trusted_certificates(config)
     if trusted is None:
         context.load_default_certs()
