@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import ssl
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from kafkapy.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from kafkapy.security.tls.key_store import MOST_BYTES
 from tests.security.certificates import Certificates, trusting
 from tests.security.listeners import Listeners
 
@@ -98,6 +100,23 @@ def test_a_changed_file_is_read_when_its_name_is_written_again(
         assert shown(listeners, certificates) == before
         assert alter(listeners, (LOCATION, str(store))) == (ErrorCode.NONE, "")
         assert shown(listeners, certificates) == first_in(name)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "long file"])
+def test_what_is_not_a_short_file_is_refused_and_not_waited_for(
+    listeners: Listeners, certificates: Certificates, tmp_path: Path, kind: str
+) -> None:
+    path = tmp_path / "another.pem"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path = Path("/dev/null")
+    else:
+        path.write_bytes(certificates.renewed.read_bytes() + b"\n" * MOST_BYTES)
+    reason = f"it has more than {MOST_BYTES} bytes" if kind == "long file" else "it is no file"
+    expected = f"{LOCATION}: cannot read {path}: {reason}"
+    assert alter(listeners, (LOCATION, str(path))) == (ErrorCode.INVALID_REQUEST, expected)
+    assert shown(listeners, certificates) == first_in(certificates.server)
 
 
 @pytest.mark.parametrize(

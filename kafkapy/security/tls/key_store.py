@@ -4,11 +4,16 @@ They are PEM: a file, or the value of a setting. A PKCS12 file is converted to P
 cryptography. Java's own format, JKS, is refused with the command that converts it: nothing in Python reads it
 that is still maintained.
 
+A request can name another file while the broker runs, so only a plain file of bounded size is read: a device
+would have no end, and a pipe would keep the event loop waiting.
+
 Source: Kafka's DefaultSslEngineFactory.
 """
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -16,6 +21,8 @@ from kafkapy.security.tls.settings import TlsSettings
 
 PEM: Final = "PEM"
 PKCS12: Final = "PKCS12"
+MOST_BYTES: Final = 1 << 22
+"""How long a store may be; the authorities of a whole system are 200 KB."""
 
 
 class KeyStore(NamedTuple):
@@ -107,9 +114,17 @@ def _require_pem(config: TlsSettings, store: str, setting: str) -> None:
 
 def _read(config: TlsSettings, setting: str, location: str) -> bytes:
     try:
-        return Path(location).read_bytes()
+        # Without O_NONBLOCK, opening a pipe waits for somebody who writes.
+        fd = os.open(location, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(fd, "rb") as file:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise config.wrong(setting, f"cannot read {location}: it is no file")
+            content = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise config.wrong(setting, f"cannot read {location}: {error.strerror}") from None
+    if len(content) > MOST_BYTES:
+        raise config.wrong(setting, f"cannot read {location}: it has more than {MOST_BYTES} bytes")
+    return content
 
 
 def _with_lines(pem: str) -> str:
