@@ -52,7 +52,7 @@ def tls_context(properties: Mapping[str, str]) -> ssl.SSLContext:
             cafile=_pem_file(properties, "ssl.truststore"),
             cadata=properties.get("ssl.truststore.certificates"),
         )
-        # As in Java, each certificate of a truststore is trusted, not only the roots: from Python 3.13 the default.
+        # As in Java, each certificate of a truststore is trusted, not only the roots.
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         context.check_hostname = bool(properties.get("ssl.endpoint.identification.algorithm", "https"))
         password = properties.get("ssl.key.password")
