@@ -97,7 +97,10 @@ class SecureServer:
 
 
 def _settings(certificates: Certificates, issuer: Issuer) -> dict[str, str]:
-    """The settings of all listeners: one of a single version of TLS has those of its protocol, and that."""
+    """The settings of all listeners.
+
+    One of a single version of TLS has the settings of its protocol, and the version.
+    """
     found = settings(certificates, issuer)
     for protocol in ENCRYPTED:
         of_protocol = f"listener.name.{protocol.lower()}."

@@ -1,4 +1,4 @@
-"""Any certificate in a truststore is trusted as it is, as in Java: it need not be an authority's root."""
+"""Any certificate in a truststore is trusted as it is, as in Java, and not only roots."""
 
 from __future__ import annotations
 
