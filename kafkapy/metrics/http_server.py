@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
@@ -23,6 +24,8 @@ ANSWER_SECONDS: Final = 30.0
 
 BYTES_AT_ONCE: Final = 256 << 10
 """The bytes that the loop is given at once to send."""
+
+_WEIGHT: Final = re.compile(rb"0(\.[0-9]{0,3})?|1(\.0{0,3})?")
 
 logger = logging.getLogger(__name__)
 
@@ -139,9 +142,21 @@ class HttpServer:
 
 
 def _takes_gzip(fields: bytes) -> bool:
-    """Whether the header of a request names gzip among the encodings that the client takes."""
-    for line in fields.split(b"\r\n"):
+    """Whether the client takes gzip, as the header of its request says (RFC 9110, 12.5.3)."""
+    weights: dict[bytes, float] = {}
+    for line in fields.lower().split(b"\r\n"):
         name, _, value = line.partition(b":")
-        if name.strip().lower() == b"accept-encoding":
-            return any(each.partition(b";")[0].strip() == b"gzip" for each in value.lower().split(b","))
-    return False
+        if name.strip() == b"accept-encoding":
+            for each in value.split(b","):
+                coding, _, parameter = each.partition(b";")
+                weights[coding.strip()] = _weight(parameter)
+    return weights.get(b"gzip", weights.get(b"*", 0)) > 0
+
+
+def _weight(parameter: bytes) -> float:
+    """The weight `q=0.5` of an encoding: 1 if there is none, 0 if it makes no sense."""
+    if not parameter.strip():
+        return 1
+    name, _, value = parameter.partition(b"=")
+    is_weight = name.strip() == b"q" and _WEIGHT.fullmatch(value.strip()) is not None
+    return float(value) if is_weight else 0

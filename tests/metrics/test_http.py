@@ -61,6 +61,26 @@ def test_metrics_health_and_readiness_are_served(served: Served, path: str) -> N
     assert answer.read()
 
 
+@pytest.mark.parametrize(
+    ("accepted", "encoding"),
+    [
+        ("gzip;q=0", None),
+        ("gzip; q=0.000, deflate", None),
+        ("identity", None),
+        ("x-gzip", None),
+        ("gzip;q=nan", None),
+        ("*;q=0", None),
+        ("gzip;q=0, *", None),
+        ("GZIP ; Q=0.001", "gzip"),
+        ("deflate, gzip;q=1.0", "gzip"),
+        ("*", "gzip"),
+    ],
+)
+def test_only_those_who_take_gzip_get_it(served: Served, accepted: str, encoding: str | None) -> None:
+    answer = ask(served, "/metrics", **{"Accept-Encoding": accepted})
+    assert answer.getheader("Content-Encoding") == encoding
+
+
 def test_the_page_is_compressed_for_those_who_take_that(served: Served) -> None:
     answer = ask(served, "/metrics", **{"Accept-Encoding": "deflate, gzip;q=0.5"})
     assert answer.getheader("Content-Encoding") == "gzip"

@@ -1,18 +1,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import socket
+import ssl
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import jwt
 import pytest
+import trustme
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from kafkapy.configs.config import BrokerConfig
@@ -225,6 +229,42 @@ class TestAddresses:
     def test_keys_come_from_the_address_itself_and_have_a_bound(self, address: str, path: str) -> None:
         with pytest.raises(KeysError):
             JsonWebKeys(f"{address}{path}", 3600, 10).read()
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\n\r\n"], ids=["header", "keys"])
+def test_an_answer_that_trickles_in_takes_no_longer_than_any(
+    scheme: str, head: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each byte comes in time, and they would come for a minute."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    monkeypatch.setattr(json_web_keys, "_SECONDS", 0.5)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(context)
+    gone = Event()
+
+    def trickle(listening: socket.socket) -> None:
+        with listening.accept()[0] as plain, contextlib.suppress(OSError):
+            client = context.wrap_socket(plain, server_side=True) if scheme == "https" else plain
+            with client:
+                client.sendall(head)
+                for _ in range(1200):
+                    client.sendall(b"X")
+                    time.sleep(0.05)
+        gone.set()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = Thread(target=trickle, args=(listening,))
+        thread.start()
+        began = time.monotonic()
+        keys = JsonWebKeys(f"{scheme}://localhost:{listening.getsockname()[1]}/keys", 3600, 10)
+        with pytest.raises(KeysError, match="too long"):
+            keys.read()
+        assert time.monotonic() - began < 30
+        assert gone.wait(30)
+        thread.join()
 
 
 async def owner_of(token: str) -> TokenOwner | None:

@@ -7,15 +7,18 @@ not among them, since keys are exchanged without notice. Tokens with invented na
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
+import socket
 import threading
 import time
 import urllib.error
 import urllib.request
-from http.client import HTTPException
+from functools import partial
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 from urllib.parse import unquote, urlsplit
 
 from jwt import PyJWK, PyJWKSet
@@ -23,13 +26,96 @@ from jwt.exceptions import PyJWTError
 
 MOST_BYTES: Final = 1 << 20
 _SECONDS: Final = 10.0
-"""How long an answer may take."""
+"""How long a read may take, however slowly the answer trickles in."""
 
 logger = logging.getLogger(__name__)
 
 
 class KeysError(Exception):
     """The keys cannot be read; the message says why."""
+
+
+class _Deadline:
+    """Ends a connection when its time is over, whatever that waits for.
+
+    The time of a socket is for each of its operations, and begins again with each byte that arrives.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._lock = threading.Lock()
+        self._timer = threading.Timer(seconds, self._end)
+        self._timer.daemon = True
+        self._sockets: list[socket.socket] = []
+        self._is_over = False
+
+    def __enter__(self) -> Self:
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+        with self._lock:
+            for each in self._sockets:
+                each.close()
+            self._sockets.clear()
+        if self._is_over:
+            raise TimeoutError("the answer takes too long")
+
+    def watch(self, sock: socket.socket) -> None:
+        """End this connection too.
+
+        It has a descriptor of its own for that: TLS takes over that of the socket.
+
+        Raises:
+            TimeoutError: the time is over.
+        """
+        with self._lock:
+            if self._is_over:
+                raise TimeoutError("timed out")
+            self._sockets.append(sock.dup())
+
+    def _end(self) -> None:
+        with self._lock:
+            self._is_over = True
+            for each in self._sockets:
+                with contextlib.suppress(OSError):  # it has ended by itself
+                    each.shutdown(socket.SHUT_RDWR)
+
+
+class _Watched(HTTPConnection):
+    """A connection under a deadline, from the moment at which it is there."""
+
+    deadline: _Deadline
+
+    def connect(self) -> None:
+        """Connect; with TLS, its handshake comes after this."""
+        super().connect()
+        self.deadline.watch(self.sock)
+
+
+class _WatchedTls(HTTPSConnection, _Watched):
+    """The same with TLS."""
+
+
+class _Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
+    """Connects by http and by https, under a deadline."""
+
+    def __init__(self, deadline: _Deadline) -> None:
+        super().__init__()
+        self._deadline = deadline
+
+    def http_open(self, req: urllib.request.Request) -> HTTPResponse:
+        """Open an address of http."""
+        return self.do_open(partial(self._connection, _Watched), req)
+
+    def https_open(self, req: urllib.request.Request) -> HTTPResponse:
+        """Open an address of https."""
+        return self.do_open(partial(self._connection, _WatchedTls), req)
+
+    def _connection(self, kind: type[_Watched], host: str, **options: Any) -> _Watched:
+        connection = kind(host, **options)
+        connection.deadline = self._deadline
+        return connection
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -100,9 +186,10 @@ class JsonWebKeys:
         parts = urlsplit(self._url)
         if parts.scheme == "file":
             return Path(unquote(parts.path)).read_bytes()
-        opener = urllib.request.build_opener(_NoRedirects)
-        with opener.open(self._url, timeout=_SECONDS) as answer:
-            content: bytes = answer.read(MOST_BYTES + 1)
+        with _Deadline(_SECONDS) as deadline:
+            opener = urllib.request.build_opener(_NoRedirects, _Handler(deadline))
+            with opener.open(self._url, timeout=_SECONDS) as answer:
+                content: bytes = answer.read(MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
             raise ValueError(f"they have more than {MOST_BYTES} bytes")
         return content
