@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -33,6 +35,12 @@ class Certificates(NamedTuple):
     """The server without the name localhost."""
     widened: Path
     """The server with one more name."""
+    former: Path
+    """A client's, and the server's, whose time is over."""
+    future: Path
+    """A client's whose time has not come."""
+    alone: Path
+    """A client's that nobody else has signed."""
 
 
 def make_certificates(folder: Path) -> Certificates:
@@ -55,15 +63,25 @@ def make_certificates(folder: Path) -> Certificates:
     _write(server("127.0.0.1"), found.narrowed)
     _write(server("127.0.0.1", "localhost", "example.org"), found.widened)
     _write(client, found.client)
+    names, now = ("127.0.0.1", "localhost", "alice@example.org"), datetime.now(UTC)
+    day, year = timedelta(days=1), timedelta(days=365)
+    _write(ours.issue_cert(*names, not_before=now - year, not_after=now - day), found.former)
+    _write(ours.issue_cert(*names, not_before=now + day, not_after=now + year), found.future)
+    alone = trustme.CA()
+    _write_pem(alone.private_key_pem, [alone.cert_pem], found.alone)
     _write(other.issue_cert("mallory@example.org", common_name="mallory"), found.stranger)
     return found
 
 
 def _write(issued: trustme.LeafCert, path: Path) -> None:
+    _write_pem(issued.private_key_pem, issued.cert_chain_pems, path)
+
+
+def _write_pem(private_key: trustme.Blob, chain: Sequence[trustme.Blob], path: Path) -> None:
     """Write a key, as PKCS #8, which is all that Java reads, and its certificates."""
-    key = load_pem_private_key(issued.private_key_pem.bytes(), None)
+    key = load_pem_private_key(private_key.bytes(), None)
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    path.write_bytes(b"".join((pem, *(each.bytes() for each in issued.cert_chain_pems))))
+    path.write_bytes(b"".join((pem, *(each.bytes() for each in chain))))
 
 
 def trusting(certificates: Certificates, client: str | None = None) -> ssl.SSLContext:

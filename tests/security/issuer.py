@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 ISSUER, AUDIENCE = "https://issuer.example", "kafka"
 _PREFIX = "sasl.oauthbearer"
@@ -34,6 +36,20 @@ class Issuer:
 
     def token(self, name: str, *, audience: str = AUDIENCE) -> str:
         """A token that counts for an hour."""
-        now = int(time.time())
-        claims = {"sub": name, "iss": ISSUER, "aud": audience, "iat": now, "exp": now + 3600, "scope": []}
-        return jwt.encode(claims, self._key, "RS256", headers={"kid": "one"})
+        return self.signed(claims(sub=name, aud=audience))
+
+    def signed(self, body: dict[str, Any], key_id: str = "one") -> str:
+        """A token that says this."""
+        return jwt.encode(body, self._key, "RS256", headers={"kid": key_id})
+
+    @property
+    def public_key(self) -> bytes:
+        """The key that everybody may read, as PEM."""
+        return self._key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+def claims(**changes: Any) -> dict[str, Any]:
+    """What a token for alice says that counts for an hour, with changes; None leaves a claim out."""
+    now = int(time.time())
+    body = {"sub": "alice", "iss": ISSUER, "aud": AUDIENCE, "iat": now, "exp": now + 3600, "scope": []}
+    return {name: value for name, value in {**body, **changes}.items() if value is not None}
