@@ -19,8 +19,7 @@ Version notes:
 from __future__ import annotations
 
 from kafkapy.handlers.context import RequestContext
-from kafkapy.handlers.token_requests import NO_TIMESTAMP, require_allowed, token_admin
-from kafkapy.protocol.errors import KafkaError
+from kafkapy.handlers.token_requests import change_expiry
 from kafkapy.protocol.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,
     ExpireDelegationTokenResponse,
@@ -31,13 +30,8 @@ async def handle(
     context: RequestContext, request: ExpireDelegationTokenRequest
 ) -> ExpireDelegationTokenResponse:
     """Let one token expire."""
-    try:
-        require_allowed(context)
-    except KafkaError as error:
-        return ExpireDelegationTokenResponse(error_code=error.code, expiry_timestamp_ms=NO_TIMESTAMP)
-    try:
-        admin = token_admin(context)
-        expiry = await admin.expire(context.principal, bytes(request.hmac), request.expiry_time_period_ms)
-    except KafkaError as error:
-        return ExpireDelegationTokenResponse(error_code=error.code)
-    return ExpireDelegationTokenResponse(expiry_timestamp_ms=expiry)
+    return await change_expiry(
+        context,
+        ExpireDelegationTokenResponse,
+        lambda admin: admin.expire(context.principal, bytes(request.hmac), request.expiry_time_period_ms),
+    )

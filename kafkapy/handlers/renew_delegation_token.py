@@ -20,8 +20,7 @@ Version notes:
 from __future__ import annotations
 
 from kafkapy.handlers.context import RequestContext
-from kafkapy.handlers.token_requests import NO_TIMESTAMP, require_allowed, token_admin
-from kafkapy.protocol.errors import KafkaError
+from kafkapy.handlers.token_requests import change_expiry
 from kafkapy.protocol.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
@@ -32,13 +31,8 @@ async def handle(
     context: RequestContext, request: RenewDelegationTokenRequest
 ) -> RenewDelegationTokenResponse:
     """Renew one token."""
-    try:
-        require_allowed(context)
-    except KafkaError as error:
-        return RenewDelegationTokenResponse(error_code=error.code, expiry_timestamp_ms=NO_TIMESTAMP)
-    try:
-        admin = token_admin(context)
-        expiry = await admin.renew(context.principal, bytes(request.hmac), request.renew_period_ms)
-    except KafkaError as error:
-        return RenewDelegationTokenResponse(error_code=error.code)
-    return RenewDelegationTokenResponse(expiry_timestamp_ms=expiry)
+    return await change_expiry(
+        context,
+        RenewDelegationTokenResponse,
+        lambda admin: admin.renew(context.principal, bytes(request.hmac), request.renew_period_ms),
+    )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
 
 from kafkapy.configs.security_protocol import SecurityProtocol
 from kafkapy.controller.delegation_tokens import DelegationTokenAdmin
 from kafkapy.handlers.context import RequestContext
 from kafkapy.network.entrance import ANONYMOUS
 from kafkapy.protocol.errors import ErrorCode, KafkaError
+
+Answer = TypeVar("Answer")
 
 NO_TIMESTAMP: Final = -1
 """The time in the answer to a client whose connection may not ask."""
@@ -41,6 +44,22 @@ def token_admin(context: RequestContext) -> DelegationTokenAdmin:
     if admin is None:
         raise KafkaError(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
     return admin
+
+
+async def change_expiry(
+    context: RequestContext,
+    answer: Callable[..., Answer],
+    change: Callable[[DelegationTokenAdmin], Awaitable[int]],
+) -> Answer:
+    """Change when a token expires; the answer with that time in milliseconds, or with the error."""
+    try:
+        require_allowed(context)
+    except KafkaError as error:
+        return answer(error_code=error.code, expiry_timestamp_ms=NO_TIMESTAMP)
+    try:
+        return answer(expiry_timestamp_ms=await change(token_admin(context)))
+    except KafkaError as error:
+        return answer(error_code=error.code)
 
 
 def parts_of(principal: str) -> tuple[str, str]:
