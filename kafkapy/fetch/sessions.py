@@ -512,5 +512,5 @@ def _target(
         wanted.partition_max_bytes,
         wanted.current_leader_epoch,
         wanted.last_fetched_epoch,
-        wanted.log_start_offset,
+        follower_start_offset=wanted.log_start_offset,
     )

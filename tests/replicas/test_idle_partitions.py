@@ -237,6 +237,16 @@ async def test_a_log_start_of_a_follower_reaches_the_leader(tmp_path: Path, rigs
     assert leader.partition.low_watermark == 2
 
 
+async def test_the_first_request_of_a_session_tells_the_log_start(tmp_path: Path, rigs: list[Rig]) -> None:
+    rigs.append(rig := Rig(tmp_path))
+    leader = await rig.lead()
+    assert (await leader.produce(b"a")).error_code == 0
+    assert (await leader.delete_records(1)).low_watermark == 1
+    await rig.controller.elect(2)
+    assert (await rig[2].delete_records(0)).low_watermark == 1
+    assert rig[2].partition.low_watermark == 1, "nothing had to be written first"
+
+
 async def test_a_changed_limit_of_bytes_is_asked_with(tmp_path: Path, rigs: list[Rig]) -> None:
     rigs.append(rig := Rig(tmp_path))
     await rig.lead()
