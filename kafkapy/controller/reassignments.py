@@ -87,7 +87,7 @@ def check_target(
     if not may_change_factor and len(target) != factor:
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"The replication factor is {factor}; the request does not allow to change it to {len(target)}.",
+            f"The replication factor is changed from {factor} to {len(target)}",
         )
 
 

@@ -28,18 +28,18 @@ def test_a_partition_that_moves_has_its_target_first_and_all_replicas() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "code"),
+    ("target", "code", "reason"),
     [
-        ((), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
-        ((1, 1), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
-        ((1, -1), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
-        ((1, 9), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
-        ((1,), ErrorCode.INVALID_REPLICATION_FACTOR),
-        ((1, 2, 3), ErrorCode.INVALID_REPLICATION_FACTOR),
+        ((), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Empty replica list"),
+        ((1, 1), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Duplicate replica ids"),
+        ((1, -1), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Invalid broker id"),
+        ((1, 9), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "not alive"),
+        ((1,), ErrorCode.INVALID_REPLICATION_FACTOR, "The replication factor is changed from 2 to 1"),
+        ((1, 2, 3), ErrorCode.INVALID_REPLICATION_FACTOR, "The replication factor is changed from 2 to 3"),
     ],
 )
-def test_a_target_that_is_refused(target: tuple[int, ...], code: ErrorCode) -> None:
-    with pytest.raises(KafkaError) as caught:
+def test_a_target_that_is_refused(target: tuple[int, ...], code: ErrorCode, reason: str) -> None:
+    with pytest.raises(KafkaError, match=reason) as caught:
         check_target(STATE, target, (1, 2, 3), may_change_factor=False)
     assert caught.value.code is code
 
