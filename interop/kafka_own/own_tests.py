@@ -63,6 +63,8 @@ _TOGETHER_WITH: Final = (
             "apacheds-protocol-shared",
         )
     ),
+    # What Apache's directory server loads by its name: without it, no Kerberos server starts.
+    Coordinates("org.apache.directory.api", "api-ldap-codec-standalone", "1.0.0"),
     Coordinates("org.bouncycastle", "bcpkix-jdk18on", "1.80"),
     Coordinates("junit", "junit", "4.13.2"),
     Coordinates("org.hamcrest", "hamcrest", "3.0"),
