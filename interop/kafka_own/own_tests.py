@@ -85,6 +85,8 @@ _FLAGS: Final = (
     *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx1g", "-Djava.awt.headless=true"),
     # Mockito attaches itself.
     "-XX:+EnableDynamicAgentLoading",
+    # The Kerberos server of the tests looks at Java's own classes.
+    "--add-opens=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
     "-Djunit.jupiter.extensions.autodetection.enabled=true",
     f"-Djunit.jupiter.execution.timeout.default={_SECONDS_OF_A_TEST} s",
     "-Dlog4j2.configurationFile=file:" + str(_CHECKOUT / "interop" / "support" / "logging_4.properties"),
