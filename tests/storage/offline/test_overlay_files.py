@@ -154,6 +154,7 @@ def test_every_operation_that_a_reader_must_not_use_is_the_overlays_own() -> Non
         "cached_only",
         "waiting_for_disk",
         "write_probe",
+        "is_synced_at_once",
     }
     assert (refused - {"_refuse", "write_atomically"}) | of_the_disk <= vars(OverlayFiles).keys()
 
