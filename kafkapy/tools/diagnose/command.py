@@ -60,23 +60,21 @@ def diagnose(
         settings = {} if config_path is None else read_properties(config_path)
     except ValueError as error:
         raise UserError(f"cannot read {config_path}: {error}") from None
-    secrets = dict(settings)
-    if command_config is not None:
-        secrets |= read_properties(command_config)
+    # A client has names of the broker's settings with other secrets.
+    redaction = Redaction(settings, None if command_config is None else read_properties(command_config))
     try:
         config = None if config_path is None else BrokerConfig.from_properties(config_path)
     except ConfigError as error:
-        click.echo(f"The broker would not start with {config_path}: {Redaction(secrets).text(str(error))}")
+        click.echo(f"The broker would not start with {config_path}: {redaction.text(str(error))}")
         config = None
     if not directories and config is not None:
         directories = tuple(each for each in config.log_dirs if each.is_dir())
-    redaction = Redaction(secrets)
     sources = [
         *_of_the_machine(directories, log_paths),
         *_of_the_broker(config, bootstrap_server, command_config, url),
     ]
     if config_path is not None:
-        sources.insert(0, _settings(Redaction(settings), config_path))
+        sources.insert(0, _settings(redaction, config_path))
     path = output or Path(time.strftime("kafkapy-%Y%m%d-%H%M%S.tar.gz"))
     click.echo(f"{path} {'would contain' if dry_run else 'will contain'}:")
     for source in sources:

@@ -2,7 +2,8 @@
 
 The value of a setting is shown only if Apache Kafka's table or ours says that it is no secret; that of an
 unknown setting is not. And no value that was hidden is let through elsewhere: not in a log line, nor in the
-output of a command. A JAAS line is a secret as a whole, and so is each value in it.
+output of a command. A JAAS line is a secret as a whole, and so is each value in it but names: `kafka` as the
+user's would hide a word of every line.
 """
 
 from __future__ import annotations
@@ -18,22 +19,28 @@ HIDDEN: Final = "[hidden]"
 SHORTEST: Final = 4
 """A shorter secret is hidden in the settings, and is not looked for elsewhere: it would match any text."""
 
-_QUOTED: Final = re.compile(r"\"([^\"]+)\"|'([^']+)'|=\s*([^\s\"';]+)")
+_OPTION: Final = re.compile(r"(?:([\w.-]+)\s*=\s*)?(?:\"([^\"]+)\"|'([^']+)'|(?<==)\s*([^\s\"';]+))")
 _USER_INFO: Final = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 _SECRET_WORDS: Final = re.compile(
     r"(?i)((?:password|passwd|secret|token|stored_key|server_key|salt)\w*\"?\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s,;]+)"
 )
 _BEARER: Final = re.compile(r"\beyJ[\w-]+\.[\w-]+\.[\w-]*")
 _PEM: Final = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----", re.DOTALL)
-_NO_NAMES: Final = frozenset({"true", "false", "required", "requisite", "sufficient", "optional"})
+_NO_SECRETS: Final = frozenset({"true", "false", "required", "requisite", "sufficient", "optional"})
+_NAMING_OPTIONS: Final = frozenset({"username", "principal", "servicename", "keytab", "ticketcache"})
+"""Options of JAAS lines that are no secrets."""
+_NAMING_PROPERTIES: Final = frozenset(
+    {"bootstrap.servers", "client.id", "sasl.mechanism", "sasl.username", "security.protocol"}
+)
+"""Properties of clients that are no secrets, and that the broker's tables do not have."""
 
 
 class Redaction:
-    """Hides the secrets of some settings."""
+    """Hides the secrets of the broker's settings, and those of a client's properties."""
 
-    def __init__(self, settings: Mapping[str, str]) -> None:
+    def __init__(self, settings: Mapping[str, str], client_properties: Mapping[str, str] | None = None) -> None:
         self._settings = settings
-        found = set(_secrets(settings))
+        found = set(_secrets(settings)) | set(_secrets(client_properties or {}))
         longest_first = sorted(found, key=len, reverse=True)
         self._found = re.compile("|".join(map(re.escape, longest_first))) if found else None
 
@@ -57,9 +64,10 @@ class Redaction:
 
 def _secrets(settings: Mapping[str, str]) -> Iterable[str]:
     for name, value in settings.items():
-        if not broker_key(name).sensitive:
+        if name in _NAMING_PROPERTIES or not broker_key(name).sensitive:
             continue
-        parts = [part for groups in _QUOTED.findall(value) for part in groups]
+        options = _OPTION.findall(value)
+        parts = [part for option, *found in options if option.lower() not in _NAMING_OPTIONS for part in found]
         for each in (value, *value.splitlines(), *parts):
-            if len(each.strip()) >= SHORTEST and each.strip().lower() not in _NO_NAMES:
+            if len(each.strip()) >= SHORTEST and each.strip().lower() not in _NO_SECRETS:
                 yield each.strip()

@@ -127,3 +127,28 @@ def test_short_secrets_are_hidden_in_the_settings_only() -> None:
     redaction = Redaction({"ssl.key.password": "abc"})
     assert redaction.settings() == f"ssl.key.password={HIDDEN}\n"
     assert redaction.text("abcd") == "abcd"
+
+
+def test_names_and_protocols_are_no_secrets() -> None:
+    broker = {
+        "listeners": "SASL_PLAINTEXT://kafka:9092",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "super.users": "User:kafka",
+        "listener.name.in.plain.sasl.jaas.config": 'X required username="kafka" password="planted-1";',
+    }
+    client = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "kafka"}
+    shown = Redaction(broker, client).settings()
+    assert f"listeners={broker['listeners']}\n" in shown
+    assert "sasl.enabled.mechanisms=PLAIN\nsuper.users=User:kafka\n" in shown
+    assert "planted" not in Redaction(broker, client).text("kafka planted-1")
+
+
+def test_a_clients_secret_does_not_take_the_place_of_the_brokers(tmp_path: Path) -> None:
+    archive, log = tmp_path / "out.tar.gz", tmp_path / "server.log"
+    server, client = tmp_path / "server.properties", tmp_path / "client.properties"
+    log.write_text("planted-broker planted-client\n")
+    server.write_text("ssl.key.password=planted-broker\n")
+    client.write_text("ssl.key.password=planted-client\n")
+    options = ["--config", server, "--command-config", client, "--log", log, "--output", archive]
+    assert run(*options).exit_code == 0
+    assert contents(archive)["log-0.txt"] == f"{HIDDEN} {HIDDEN}\n"
