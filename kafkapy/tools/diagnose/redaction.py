@@ -38,9 +38,9 @@ _NAMING_PROPERTIES: Final = frozenset(
 class Redaction:
     """Hides the secrets of the broker's settings, and those of a client's properties."""
 
-    def __init__(self, settings: Mapping[str, str], client_properties: Mapping[str, str] | None = None) -> None:
+    def __init__(self, settings: Mapping[str, str], client: Mapping[str, str] | None = None) -> None:
         self._settings = settings
-        found = set(_secrets(settings)) | set(_secrets(client_properties or {}))
+        found = {*_secrets(settings), *_secrets(client or {})}
         longest_first = sorted(found, key=len, reverse=True)
         self._found = re.compile("|".join(map(re.escape, longest_first))) if found else None
 
@@ -66,8 +66,12 @@ def _secrets(settings: Mapping[str, str]) -> Iterable[str]:
     for name, value in settings.items():
         if name in _NAMING_PROPERTIES or not broker_key(name).sensitive:
             continue
-        options = _OPTION.findall(value)
-        parts = [part for option, *found in options if option.lower() not in _NAMING_OPTIONS for part in found]
+        parts = [
+            part
+            for option, *found in _OPTION.findall(value)
+            if option.lower() not in _NAMING_OPTIONS
+            for part in found
+        ]
         for each in (value, *value.splitlines(), *parts):
             if len(each.strip()) >= SHORTEST and each.strip().lower() not in _NO_SECRETS:
                 yield each.strip()
