@@ -64,3 +64,14 @@ def test_acls_of_a_broker_without_an_authorizer_are_refused() -> None:
             result = invoke("acls", *command, *server)
             assert result.exit_code == 1
             assert "SECURITY_DISABLED" in result.stderr
+
+
+def test_a_refusal_is_told_without_the_clients_objects() -> None:
+    settings = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:admin",
+    }
+    with Broker(config=settings) as other:
+        result = invoke("reassign", "list", "--bootstrap-server", other.bootstrap_servers)
+    assert result.exit_code == 1
+    assert result.stderr == "kafkapy: CLUSTER_AUTHORIZATION_FAILED: Cluster authorization failed.\n"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from kafka import errors
 
@@ -29,6 +30,10 @@ class ConnectionLog(logging.Handler):
             if self.reason is None or "RequestTimedOutError" not in reason:
                 self.reason = reason
 
+
+_DUMP: Final = re.compile(
+    r"Request '.*' failed with response .*?(?:error_message='(?P<message>[^']*)'|$)", re.DOTALL
+)
 
 CONNECTION_LOG = ConnectionLog()
 
@@ -108,4 +113,8 @@ def check(code: int, message: str | None, about: str) -> None:
 
 
 def _text(error: Any) -> str:
-    return str(error.args[0]) if error.args and error.args[0] else (getattr(error, "description", "") or "")
+    """The message of an error; kafka-python's may be a request and an answer as Python writes them."""
+    text = str(error.args[0]) if error.args and error.args[0] else ""
+    if dump := _DUMP.match(text):
+        text = dump["message"] or ""
+    return text or getattr(error, "description", "") or ""
