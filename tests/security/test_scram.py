@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 
 import pytest
+from kafka.admin import ScramMechanism as KafkaScramMechanism
+from kafka.admin import UserScramCredentialUpsertion
 
 from kafkapy.security.sasl.exchange import Exchange, LoginError
 from kafkapy.security.sasl.scram import Scram
@@ -71,6 +74,13 @@ def test_an_unknown_user_always_gets_the_same_salt() -> None:
     answers = [step(scram.begin(), ScramClient(SHA_256, "nobody", "x").first()) for _ in range(2)]
     salts = [dict(part.split(b"=", 1) for part in answer.split(b","))[b"s"] for answer in answers]
     assert salts[0] == salts[1]
+
+
+def test_the_salt_of_an_unknown_user_is_as_long_as_those_that_kafkapy_users_makes() -> None:
+    made = UserScramCredentialUpsertion("carol", KafkaScramMechanism.SCRAM_SHA_256, "secret")
+    answer = step(Scram(SHA_256, find).begin(), ScramClient(SHA_256, "nobody", "x").first())
+    salt = dict(part.split(b"=", 1) for part in answer.split(b","))[b"s"]
+    assert len(base64.b64decode(salt)) == len(made.salt)
 
 
 def test_the_nonce_of_the_last_message_is_that_of_the_broker() -> None:

@@ -34,7 +34,8 @@ _FINAL: Final = re.compile(
 )
 _LONGEST: Final = 4096
 """The most bytes of a message: several times as many as names and nonces need."""
-_SALT_BYTES: Final = 20
+_SALT_BYTES: Final = 24
+"""As many as `kafkapy users set` makes; salts that other tools made may have another length, which shows."""
 
 
 Find = Callable[[ScramMechanism, str], ScramCredential | None]
