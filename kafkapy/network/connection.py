@@ -449,6 +449,8 @@ class Connection:
         protocol = protocol_of(first_bytes)
         if protocol is None:
             why = f"a request of {size} bytes (socket.request.max.bytes={self.max_frame_bytes})"
+            if self.login is not None and self.max_frame_bytes != self._shared.max_frame_bytes:
+                why = f"a request of {size} bytes (sasl.server.max.receive.size={self.max_frame_bytes})"
         else:
             why = f"the client speaks {protocol}, and this listener only Kafka's protocol, unencrypted"
         self.close(why, level=self.complaint_level())

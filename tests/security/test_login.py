@@ -148,6 +148,16 @@ def test_a_request_before_the_login_may_have_512_kib(listeners: Listeners) -> No
         assert connection.max_frame_bytes == listeners.broker.core.config["socket.request.max.bytes"]
 
 
+def test_a_request_that_is_too_long_before_the_login_names_the_limit_that_counts(
+    listeners: Listeners, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "kafkapy.network.connection")
+    with listeners.connect(SASL) as client:
+        client.send(struct.pack(">i", 524288 + 1))
+        assert client.is_closed()
+    assert "a request of 524289 bytes (sasl.server.max.receive.size=524288)" in caplog.text
+
+
 def test_a_login_by_a_token_ends_with_the_token(listeners: Listeners, issuer: Issuer) -> None:
     with hands_shaken(listeners, "OAUTHBEARER") as client:
         first = f"n,,\x01auth=Bearer {issuer.token('alice')}\x01\x01".encode()
