@@ -74,6 +74,8 @@ def test_a_server_of_another_authority_is_not_trusted(client: Client, certificat
     status, message = client.list_topics(SecurityProtocol.SSL, ssl__truststore__location=other)
     assert status == 1
     assert "certificate verify failed" in message
+    assert "ssl.truststore.location" in message
+    assert "Is one running there" not in message
     assert len(message.splitlines()) == 1
 
 
