@@ -72,8 +72,8 @@ def reached(servers: str, *, logs_in: bool) -> Iterator[None]:
             ) from None
         if reason and "CERTIFICATE_VERIFY_FAILED" in reason:
             raise UserError(
-                f"the certificate of the broker at {servers} is not trusted ({reason}): name the authority that "
-                "has signed it in ssl.truststore.location, and a host that it is for in --bootstrap-server"
+                f"the certificate of the broker at {servers} is not trusted ({reason}): name the authority "
+                "that has signed it in ssl.truststore.location, and one of its hosts in --bootstrap-server"
             ) from None
         raise UserError(
             f"no broker answers at {servers}{f' ({reason})' if reason else ''}. Is one running there, and "

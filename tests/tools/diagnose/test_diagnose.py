@@ -149,6 +149,6 @@ def test_a_clients_secret_does_not_take_the_place_of_the_brokers(tmp_path: Path)
     log.write_text("planted-broker planted-client\n")
     server.write_text("ssl.key.password=planted-broker\n")
     client.write_text("ssl.key.password=planted-client\n")
-    options = ["--config", server, "--command-config", client, "--log", log, "--output", archive]
-    assert run(*options).exit_code == 0
+    options = ("--config", server, "--command-config", client, "--log", log)
+    assert run(*options, "--output", archive).exit_code == 0
     assert contents(archive)["log-0.txt"] == f"{HIDDEN} {HIDDEN}\n"
