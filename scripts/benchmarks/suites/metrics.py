@@ -1,30 +1,46 @@
-"""What metrics cost: the CPU time of producing, and of a scrape of many partitions.
+"""What metrics, quotas and the log of requests cost, and a scrape of many partitions.
 
 scripts/bench metrics [--rounds 20] [--requests 5000] [--partitions 10000]
 
-Two brokers run beside each other, one with metrics and one without (durability=os). A client sends small
-Produce requests to one and to the other in turn, each of them when the last one is answered, so that a
-request has all of its cost. The figures are medians over the rounds, and the ratio is that of each round's
-pair; a busy machine disturbs both. What is added to a request is measured alone as well.
+Brokers run beside each other (durability=os): two plain ones, one with metrics, one with a quota that another
+client has, and one that logs all requests. A client sends small Produce requests to one after the other, each
+of them when the last one is answered, so that a request has all of its cost. The figures are medians over the
+rounds, and a ratio is that to the plain broker in the same round; a busy machine disturbs both. What metrics
+add to a request is measured alone as well, and so are the tests for quotas where there are none.
 
-Then a third broker gets partitions and is scraped, with gzip as Prometheus does. A probe asks it for
+Then another broker gets partitions and is scraped, with gzip as Prometheus does. A probe asks it for
 ApiVersions every 2 ms meanwhile: the longest wait is what a scrape costs a client.
 """
 
 from __future__ import annotations
 
+import random
 import statistics
 import tempfile
 import time
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Final
 
+from kafkapy.configs.kind import ResourceType
 from kafkapy.inter_broker.loopback import LoopbackConnection
+from kafkapy.logs import REQUESTS
 from kafkapy.network.request_metrics import RequestMetrics
 from kafkapy.protocol.frames import RequestHeader
+from kafkapy.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntryData,
+    EntityData,
+    OpData,
+)
+from kafkapy.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from kafkapy.protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -48,6 +64,8 @@ from tests.storage.log_harness import batch
 _TOPIC_SIZE: Final = 1000
 _VERSION: Final = 9
 _SCRAPES: Final = 5
+_TESTS: Final = tuple(range(5))
+"""One for each place of network/in_flight.py that a Produce request passes which waits for a disk."""
 
 
 def _produce_cost(server: KafkapyProcess, client: RawClient, requests: int) -> float:
@@ -59,30 +77,74 @@ def _produce_cost(server: KafkapyProcess, client: RawClient, requests: int) -> f
     return request_cost(server.pid, client, request, _VERSION, requests)
 
 
+def _limit_another(client: RawClient) -> None:
+    """Give another client than the one of the benchmark a quota."""
+    entry = AlterClientQuotasRequestEntryData(
+        entity=[EntityData(entity_type="client-id", entity_name="another")],
+        ops=[
+            OpData(key=name, value=1e9, remove=False) for name in ("producer_byte_rate", "request_percentage")
+        ],
+    )
+    client.ask(AlterClientQuotasRequest(entries=[entry], validate_only=False), 1)
+
+
+def _log_requests(client: RawClient) -> None:
+    config = AlterableConfig(name=REQUESTS.name, config_operation=0, value="DEBUG")
+    resource = AlterConfigsResource(
+        resource_type=ResourceType.BROKER_LOGGER, resource_name="1", configs=[config]
+    )
+    client.ask(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
+
+
 def _compare(folder: Path, rounds: int, requests: int) -> list[list[str]]:
     (port,) = free_ports(1)
-    settings: dict[str, dict[str, str]] = {"off": {}, "on": {"metrics.port": str(port)}}
+    prepared: dict[str, Callable[[RawClient], None]] = {
+        "plain": lambda client: None,
+        "plain again": lambda client: None,
+        "with metrics": lambda client: None,
+        "with quotas of others": _limit_another,
+        "with all requests logged": _log_requests,
+    }
     with ExitStack() as stack:
         servers, clients = {}, {}
-        for name, own in settings.items():
-            properties = {"durability": "os", **own}
+        for name, prepare in prepared.items():
+            properties = {"durability": "os"}
+            if name == "with metrics":
+                properties["metrics.port"] = str(port)
             servers[name] = stack.enter_context(KafkapyProcess(folder / name, properties=properties))
             create(servers[name].bootstrap_servers, {"bench-0": 1})
             clients[name] = RawClient(servers[name].bootstrap_servers)
             stack.callback(clients[name].close)
+            prepare(clients[name])
             _produce_cost(servers[name], clients[name], requests)
-        taken: dict[str, list[float]] = {name: [] for name in settings}
-        for number in range(rounds):
-            for name in sorted(settings, reverse=bool(number % 2)):
+        taken: dict[str, list[float]] = {name: [] for name in prepared}
+        for _ in range(rounds):
+            for name in random.sample(list(prepared), len(prepared)):
+                _produce_cost(servers[name], clients[name], requests // 8)  # into the caches of the CPU
                 taken[name].append(_produce_cost(servers[name], clients[name], requests))
-    ratio = statistics.median(on / off for on, off in zip(taken["on"], taken["off"], strict=True))
-    return [
-        *(
-            [f"a Produce request, metrics {name}, µs of CPU", f"{statistics.median(each):.1f}"]
-            for name, each in taken.items()
-        ),
-        ["the ratio", f"{ratio:.3f}"],
-    ]
+    rows = []
+    for name, each in taken.items():
+        ratio = statistics.median(one / plain for one, plain in zip(each, taken["plain"], strict=True))
+        rows.append([f"a Produce request {name}, µs of CPU", f"{statistics.median(each):.1f}"])
+        if name != "plain":
+            rows.append(["the ratio to plain", f"{ratio:.3f}"])
+    return rows
+
+
+def _test_for_quotas(requests: int) -> list[list[str]]:
+    """What each Produce request of one batch is asked about quotas."""
+    holder = SimpleNamespace(shared=SimpleNamespace(quotas=None))
+    began = time.process_time()
+    for _ in range(requests):
+        pass
+    empty = time.process_time() - began
+    began = time.process_time()
+    for _ in range(requests):
+        for _ in _TESTS:
+            if holder.shared.quotas is not None:
+                raise AssertionError
+    cost = (time.process_time() - began - empty) / requests * 1e6
+    return [[f"{len(_TESTS)} tests for quotas, µs of CPU", f"{cost:.2f}"]]
 
 
 def _count(requests: int) -> list[list[str]]:
@@ -140,6 +202,7 @@ def main(options: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         rows = _compare(Path(folder), chosen.rounds, chosen.requests)
         rows += _count(50 * chosen.requests)
+        rows += _test_for_quotas(50 * chosen.requests)
         rows += _scrape(Path(folder) / "scraped", chosen.partitions)
     print(aligned(["what", "figure"], rows))
     return 0
