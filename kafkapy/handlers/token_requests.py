@@ -51,7 +51,10 @@ async def change_expiry(
     answer: Callable[..., Answer],
     change: Callable[[DelegationTokenAdmin], Awaitable[int]],
 ) -> Answer:
-    """Change when a token expires; the answer with that time in milliseconds, or with the error."""
+    """Change when a token expires.
+
+    Returns the answer with that time in milliseconds, or with the error.
+    """
     try:
         require_allowed(context)
     except KafkaError as error:

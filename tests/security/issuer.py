@@ -49,7 +49,10 @@ class Issuer:
 
 
 def claims(**changes: Any) -> dict[str, Any]:
-    """What a token for alice says that counts for an hour, with changes; None leaves a claim out."""
+    """What a token for alice says that counts for an hour, with changes.
+
+    None leaves a claim out.
+    """
     now = int(time.time())
     body = {"sub": "alice", "iss": ISSUER, "aud": AUDIENCE, "iat": now, "exp": now + 3600, "scope": []}
     return {name: value for name, value in {**body, **changes}.items() if value is not None}

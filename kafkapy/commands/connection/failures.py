@@ -118,7 +118,10 @@ def check(code: int, message: str | None, about: str) -> None:
 
 
 def _text(error: Any) -> str:
-    """The message of an error; kafka-python's may be a request and an answer as Python writes them."""
+    """The message of an error.
+
+    kafka-python's may be a request and an answer as Python writes them.
+    """
     text = str(error.args[0]) if error.args and error.args[0] else ""
     if dump := _DUMP.match(text):
         text = dump["message"] or ""
