@@ -231,6 +231,13 @@ class TestAddresses:
             JsonWebKeys(f"{address}{path}", 3600, 10).read()
 
 
+def test_a_file_of_keys_has_a_bound(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    path.write_bytes(b" " * (json_web_keys.MOST_BYTES + 1))
+    with pytest.raises(KeysError, match="they have more than"):
+        JsonWebKeys(path.as_uri(), 3600, 10).read()
+
+
 @pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\n\r\n"], ids=["header", "keys"])
 def test_an_answer_that_trickles_in_takes_no_longer_than_any(

@@ -17,7 +17,6 @@ import urllib.error
 import urllib.request
 from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import unquote, urlsplit
 
@@ -183,13 +182,16 @@ class JsonWebKeys:
         return age >= (self._refresh_seconds if known is not None else self._backoff_seconds)
 
     def _content(self) -> bytes:
+        content: bytes
         parts = urlsplit(self._url)
         if parts.scheme == "file":
-            return Path(unquote(parts.path)).read_bytes()
-        with _Deadline(_SECONDS) as deadline:
-            opener = urllib.request.build_opener(_NoRedirects, _Handler(deadline))
-            with opener.open(self._url, timeout=_SECONDS) as answer:
-                content: bytes = answer.read(MOST_BYTES + 1)
+            with open(unquote(parts.path), "rb") as file:
+                content = file.read(MOST_BYTES + 1)
+        else:
+            with _Deadline(_SECONDS) as deadline:
+                opener = urllib.request.build_opener(_NoRedirects, _Handler(deadline))
+                with opener.open(self._url, timeout=_SECONDS) as answer:
+                    content = answer.read(MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
             raise ValueError(f"they have more than {MOST_BYTES} bytes")
         return content
