@@ -9,7 +9,9 @@ from __future__ import annotations
 import logging
 import ssl
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import unquote, urlsplit
 
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.configs.keys import ConfigError
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
     from kafkapy.security.tls.certificate_names import CertificateNames
 
 MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
-_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")
+TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"
+_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
 
 logger = logging.getLogger(__name__)
 
@@ -87,8 +90,8 @@ class LinkSecurity:
         mechanism: str = self._config[MECHANISM]
         if mechanism not in _MECHANISMS:
             raise ConfigError(
-                f"{MECHANISM}={mechanism}: brokers log in at each other by PLAIN, SCRAM-SHA-256,"
-                " SCRAM-SHA-512 or GSSAPI; name one"
+                f"{MECHANISM}={mechanism}: brokers log in at each other by {', '.join(_MECHANISMS[:-1])} or"
+                f" {_MECHANISMS[-1]}; name one"
             )
         if mechanism not in listener["sasl.enabled.mechanisms"]:
             raise ConfigError(
@@ -103,11 +106,23 @@ class LinkSecurity:
 
             key = Key(config, module)
             return LinkLogin(mechanism, lambda host: KerberosLogin(key.reach(host)))
-        from kafkapy.security.sasl.client_login import password_login
+        from kafkapy.security.sasl.client_login import BearerLogin, password_login
 
+        if mechanism == "OAUTHBEARER":
+            path = _token_file(config)
+            return LinkLogin(mechanism, lambda _host: BearerLogin(path))
         options = module.options
         missing = [name for name in ("username", "password") if not options.get(name)]
         if missing:
             raise config.wrong(JAAS, f"other brokers are asked to let this one in: add {missing[0]}=…")
         begin = password_login(mechanism, options["username"], options["password"])
         return LinkLogin(mechanism, lambda _host: begin())
+
+
+def _token_file(config: ListenerConfig) -> Path:
+    """The file with this broker's token; raises ConfigError."""
+    parts = urlsplit(config[TOKEN_URL] or "")
+    path = Path(unquote(parts.path))
+    if parts.scheme != "file" or not path.is_file():
+        raise config.wrong(TOKEN_URL, "expected file:///…, a file with the token that this broker shows")
+    return path

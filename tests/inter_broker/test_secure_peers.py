@@ -7,23 +7,26 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
 from kafkapy import Broker
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.configs.keys import ConfigError
+from kafkapy.configs.unsupported import TOKEN_VALIDATORS
 from kafkapy.inter_broker.peers import PeerAddress, PeerError, TcpPeer, TcpPeers
 from kafkapy.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialUpsertion,
 )
 from kafkapy.protocol.messages.metadata import MetadataRequest
-from kafkapy.security.links import MECHANISM, LinkSecurity
+from kafkapy.security.links import MECHANISM, TOKEN_URL, LinkSecurity
 from kafkapy.security.sasl.client_login import ClientLoginError, ScramLogin
 from kafkapy.security.sasl.scram_credential import ScramMechanism
 from tests.network.raw_client import RawClient
 from tests.security.certificates import Certificates, make_certificates
+from tests.security.issuer import Issuer
 from tests.security.scram_client import salted
 
 USER, PASSWORD = "broker,=", 'a "password"'
@@ -124,6 +127,59 @@ async def test_a_wrong_password_is_told(broker: Broker, certificates: Certificat
             await brokers_seen(found)
 
 
+@pytest.fixture
+def bearer_settings(tmp_path: Path) -> dict[str, str]:
+    """The settings of a broker that others reach by tokens."""
+    issuer, token = Issuer(tmp_path), tmp_path / "token"
+    token.write_text(issuer.token("broker") + "\n")
+    of_mechanism = "listener.name.inside.oauthbearer.sasl."
+    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
+    return {
+        "listeners": "PLAINTEXT://127.0.0.1:0,INSIDE://127.0.0.1:0",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INSIDE:SASL_PLAINTEXT",
+        "inter.broker.listener.name": "INSIDE",
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        f"{of_mechanism}jaas.config": module,
+        f"{of_mechanism}server.callback.handler.class": TOKEN_VALIDATORS[0],
+        **issuer.settings,
+        MECHANISM: "OAUTHBEARER",
+        TOKEN_URL: token.as_uri(),
+    }
+
+
+async def test_a_broker_shows_the_token_that_is_in_its_file_now(
+    bearer_settings: dict[str, str], tmp_path: Path
+) -> None:
+    token = tmp_path / "token"
+    good = token.read_text()
+    with Broker(config=bearer_settings) as broker:
+        security = LinkSecurity(BrokerConfig(bearer_settings, clustered=True))
+        for text, why in (
+            (good[:-9], "does not let this broker in"),
+            ("two words", "has no token"),
+            ("", "has no token"),
+        ):
+            token.write_text(text)
+            async with peer(broker, security) as found:
+                with pytest.raises(PeerError, match=why):
+                    await brokers_seen(found)
+        token.unlink()
+        async with peer(broker, security) as found:
+            with pytest.raises(PeerError, match="its token cannot be read"):
+                await brokers_seen(found)
+        token.write_text(good)
+        async with peer(broker, security) as found:
+            assert await brokers_seen(found) == 1
+            assert "User:broker" in {each.principal for each in broker.core.server.connections}
+
+
+@pytest.mark.parametrize("url", ["", "https://issuer.example/token", "file:///missing", "/token"])
+def test_the_token_of_a_broker_is_in_a_file(bearer_settings: dict[str, str], url: str) -> None:
+    config = BrokerConfig({**bearer_settings, TOKEN_URL: url}, clustered=True)
+    with pytest.raises(ConfigError, match=r"token\.endpoint\.url.*expected file:///"):
+        LinkSecurity(config)
+
+
 async def test_a_mechanism_that_is_not_offered_is_told(broker: Broker, certificates: Certificates) -> None:
     skip_unless(broker, "SASL")
     security = link(broker, certificates, {MECHANISM: "PLAIN"})
@@ -207,8 +263,8 @@ async def test_a_server_that_does_not_know_the_password_is_not_believed() -> Non
     ("more", "message"),
     [
         (
-            {MECHANISM: "OAUTHBEARER"},
-            "=OAUTHBEARER: .* by PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or GSSAPI; name one",
+            {MECHANISM: "EXTERNAL"},
+            "=EXTERNAL: .* by PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or GSSAPI; name one",
         ),
         ({}, "=GSSAPI: the listener INSIDE does not offer it"),
         ({MECHANISM: "PLAIN", "sasl.enabled.mechanisms": "SCRAM-SHA-256"}, "INSIDE does not offer it"),

@@ -1,10 +1,11 @@
-"""How this broker logs in at another one: SASL PLAIN and SCRAM, from the client's side.
+"""How this broker logs in at another one: by PLAIN, SCRAM or OAUTHBEARER.
 
 Name and password are options of the mechanism's line in the settings of the listener, beside those for its
-clients: `…ScramLoginModule required username="broker" password="…";`.
+clients: `…ScramLoginModule required username="broker" password="…";`. A token is in a file, which somebody
+else keeps up to date: it is read for each login.
 
-A server that does not prove that it knows the password, too, is not believed. Source: RFC 4616, RFC 5802,
-Kafka's ScramSaslClient.
+A server that does not prove that it knows the password, too, is not believed. Source: RFC 4616, RFC 5802, RFC
+7628, Kafka's ScramSaslClient, OAuthBearerSaslClient and FileTokenRetriever.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from kafkapy.security.sasl.scram_credential import (
@@ -33,6 +35,8 @@ from kafkapy.security.sasl.scram_credential import (
 _SERVER_FIRST: Final = re.compile(
     r"r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+),s=(?P<salt>[a-zA-Z0-9/+=]+),i=(?P<iterations>[0-9]{1,9})(?:,.*)?"
 )
+
+_TOKEN: Final = re.compile(r"[-_.~+/A-Za-z0-9]+=*")
 
 
 class ClientLoginError(Exception):
@@ -71,6 +75,27 @@ class PlainLogin(ClientLogin):
     async def answer(self, token: bytes) -> None:
         if token:
             raise ClientLoginError("it answers PLAIN with a token")
+
+
+class BearerLogin(ClientLogin):
+    """A login that shows a token from a file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    async def first(self) -> bytes:
+        read = asyncio.get_running_loop().run_in_executor(None, self._path.read_text)
+        try:
+            token = (await read).strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ClientLoginError(f"its token cannot be read: {error}") from None
+        if _TOKEN.fullmatch(token) is None:
+            raise ClientLoginError(f"{self._path} has no token")
+        return f"n,,\x01auth=Bearer {token}\x01\x01".encode()
+
+    async def answer(self, token: bytes) -> bytes | None:
+        # A server that refuses the token says so once this is sent.
+        return b"\x01" if token else None
 
 
 class ScramLogin(ClientLogin):
