@@ -51,10 +51,7 @@ async def change_expiry(
     answer: Callable[..., Answer],
     change: Callable[[DelegationTokenAdmin], Awaitable[int]],
 ) -> Answer:
-    """Change when a token expires.
-
-    Returns the answer with that time in milliseconds, or with the error.
-    """
+    """Change when a token expires; return the answer, with that time or the error."""
     try:
         require_allowed(context)
     except KafkaError as error:
