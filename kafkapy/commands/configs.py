@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import click
 
+from kafkapy.commands.connection.references import require_no_secret, resolved
 from kafkapy.commands.options import Session, connected, dry_run, settings
 from kafkapy.commands.units import setting_value
 from kafkapy.errors import UserError
@@ -118,10 +119,14 @@ def alter(
     unsets: tuple[str, ...],
     dry_run: bool,
 ) -> None:
-    """Change settings (kafka-configs.sh --add-config and --delete-config)."""
-    changes: dict[str, str | None] = {
-        key: setting_value(key, value) for key, value in settings(sets, "--set").items()
-    }
+    """Change settings (kafka-configs.sh --add-config and --delete-config).
+
+    In place of a secret, write ${NAME} for an environment variable, or ${file:PATH}.
+    """
+    changes: dict[str, str | None] = {}
+    for key, value in settings(sets, "--set").items():
+        require_no_secret("--set", key, value)
+        changes[key] = setting_value(key, resolved(key, value))
     changes |= dict.fromkeys(unsets)
     if not changes:
         raise UserError("nothing is to be changed: give --set KEY=VALUE or --unset KEY")

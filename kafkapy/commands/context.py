@@ -8,7 +8,7 @@ import click
 
 from kafkapy.commands.connection.client_config import check_properties
 from kafkapy.commands.connection.contexts import COMMAND_CONFIG, Contexts
-from kafkapy.commands.connection.references import PROMPT, has_secret
+from kafkapy.commands.connection.references import PROMPT, has_secret, require_no_secret
 from kafkapy.commands.connection.target import BOOTSTRAP_SERVERS, properties_of
 from kafkapy.commands.options import settings
 from kafkapy.commands.output import FORMATS, Output
@@ -69,10 +69,7 @@ def set_(
         raise UserError("--password-file and --password-env are given: give one of them")
     given = settings(properties, "--property")
     for key, value in given.items():
-        if has_secret(key, value):
-            raise UserError(
-                f"--property {key}: others can read arguments; write ${{NAME}} or ${{file:PATH}} for it"
-            )
+        require_no_secret("--property", key, value)
     password = None
     if password_file:
         password = f"${{file:{password_file.expanduser().absolute()}}}"

@@ -123,6 +123,48 @@ def test_a_user_logs_in_with_the_password_that_was_set(tmp_path: Path) -> None:
         assert missing.stderr.startswith("kafkapy: user ali: RESOURCE_NOT_FOUND")
 
 
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "ssl.key.password=hunter2",
+        "listener.name.login.plain.sasl.jaas.config=PlainLoginModule required user_alice=hunter2;",
+    ],
+)
+def test_a_secret_of_a_setting_is_no_argument(kafkapy: Run, secret: str) -> None:
+    refused = kafkapy("configs", "alter", "brokers", "1", "--set", secret)
+    assert refused.exit_code == 1
+    assert "others can read arguments" in refused.stderr
+
+
+def test_a_secret_of_a_setting_comes_from_a_file(tmp_path: Path) -> None:
+    from tests.commands.conftest import invoke
+
+    jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="{}";'
+    setting = "listener.name.sasl_plaintext.plain.sasl.jaas.config"
+    (tmp_path / "password").write_text("second\n")
+    (tmp_path / "line").write_text(jaas.format("third"))
+    given = {
+        "second": jaas.format(f"${{file:{tmp_path / 'password'}}}"),
+        "third": f"${{file:{tmp_path / 'line'}}}",
+    }
+    settings = {
+        "listeners": "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0",
+        "sasl.enabled.mechanisms": "PLAIN",
+        setting: jaas.format("first"),
+    }
+    with Broker(config=settings) as secure:
+        port = next(each.port for each in secure.core.server.listening if each.name == "SASL_PLAINTEXT")
+        for password, value in given.items():
+            alter = ("configs", "alter", "brokers", "1", "--set", f"{setting}={value}")
+            changed = invoke(*alter, "--bootstrap-server", secure.bootstrap_servers)
+            assert changed.exit_code == 0, changed.output
+            login = {"sasl.mechanism": "PLAIN", "sasl.username": "alice", "sasl.password": password}
+            servers = {"bootstrap.servers": f"127.0.0.1:{port}", "security.protocol": "SASL_PLAINTEXT"}
+            consumer = Consumer({**servers, **login, "group.id": "g"})
+            assert consumer.list_topics(timeout=10).brokers
+            consumer.close()
+
+
 def test_a_password_is_no_argument_and_needs_somebody_to_ask(kafkapy: Run) -> None:
     assert "nobody can be asked for the password" in kafkapy("users", "set", "ali").stderr
     assert "--password " not in kafkapy("users", "set", "--help").stdout

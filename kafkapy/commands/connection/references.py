@@ -1,4 +1,4 @@
-"""References to secrets, in properties and contexts; they are read when a command connects.
+"""References to secrets in properties, contexts and settings, read when a command connects.
 
     ${NAME}          the environment variable NAME
     ${file:PATH}     the content of the file, without trailing line breaks
@@ -29,7 +29,7 @@ _SECRETS: Final = ("password", "secret", "keystore.key")
 _JAAS: Final = "sasl.jaas.config"
 # Options of a JAAS line that are secrets, with their values
 _JAAS_SECRET: Final = re.compile(
-    r"\w*(?:password|secret)\w*\s*=\s*(\"[^\"]*\"|'[^']*'|[^\s;]+)", re.IGNORECASE
+    r"(?:\w*(?:password|secret)\w*|user_[^\s=]+)\s*=\s*(\"[^\"]*\"|'[^']*'|[^\s;]+)", re.IGNORECASE
 )
 
 
@@ -40,6 +40,14 @@ def has_secret(name: str, value: str) -> bool:
     else:
         secrets = [value] if any(word in name for word in _SECRETS) else []
     return not all(_REFERENCE.fullmatch(secret) for secret in secrets)
+
+
+def require_no_secret(option: str, name: str, value: str) -> None:
+    """Raises UserError for a secret that is an argument of a command."""
+    if has_secret(name, value):
+        raise UserError(
+            f"{option} {name}: others can read arguments; write ${{NAME}} or ${{file:PATH}} for the secret"
+        )
 
 
 def resolved(name: str, value: str) -> str:
