@@ -161,10 +161,10 @@ class Way:
             return "protocol.version"
         if self.mechanism is None:
             return "certificate.verify.failed"
-        if self.mechanism == "OAUTHBEARER":
-            # aiokafka takes the refusal for the end of its login, and its next request closes the connection.
-            return "invalid credentials|closed"
-        return "invalid username or password" if self.mechanism == "PLAIN" else "invalid credentials"
+        why = "invalid username or password" if self.mechanism == "PLAIN" else "invalid credentials"
+        # aiokafka takes the refusal of a token for the end of its login, and its next request closes the
+        # connection. kafka-python drops an answer if the end of the connection comes with it.
+        return f"{why}|closed|socket disconnected"
 
     def token(self, issuer: Issuer) -> str:
         """What the client shows where it has no password."""
