@@ -246,11 +246,28 @@ def test_what_follows_an_object_does_not_stop_the_batch(spark: SparkSession, sta
     assert columns(InferredJsonFormat(state, "delta")) == "id: BIGINT, name: STRING"
 
 
-def test_objects_that_differ_by_case_alone_are_both_seen(spark: SparkSession, state: State) -> None:
-    batch = inferred(spark, state, '{"id": "a"}', '{"ID": "a"}', '{"id": "b"}')
-    assert batch.rows[0] == batch.rows[2] == "has a field id, which differs from the column ID by case only"
-    assert batch.rows[1] == {"ID": "a"}
+def test_of_names_that_differ_by_case_alone_the_one_that_most_records_have_is_the_column(
+    spark: SparkSession, state: State
+) -> None:
+    values = ['{"id": "a"}', '{"ID": "a"}', '{"id": "b", "l": [{"X": 1}, {"x": 2}]}', '{"l": [{"x": 3}]}']
+    batch = inferred(spark, state, *values)
+    assert batch.rows[0] == {"id": "a", "l": None}
+    assert batch.rows[1] == "has a field ID, which differs from the column id by case only"
+    assert batch.rows[2] == "has a field l[].X, which differs from the column x by case only"
+    assert batch.rows[3] == {"id": None, "l": [{"x": 3}]}
     assert spark.conf.get("spark.sql.caseSensitive") == "false"
+    assert inferred(spark, state, *values).rows == batch.rows  # run again
+
+
+@pytest.mark.parametrize(
+    ("table_format", "name"), [("parquet", "batch"), ("iceberg", "_pos"), ("delta", "timestamp_day")]
+)
+def test_names_that_a_table_keeps_for_itself_are_errors(
+    spark: SparkSession, state: State, table_format: str, name: str
+) -> None:
+    parser = InferredJsonFormat(state, table_format, ["timestamp_day"])
+    rows = Parsed(spark, parser, [b'{"id": 1}', f'{{"id": 2, "{name}": 3}}'.encode()]).rows
+    assert rows == [{"id": 1}, f"has a field {name}, which has the name of one of the table's own columns"]
 
 
 @pytest.mark.parametrize("name", ["n{}", "n {}"])

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from kafkapy.pipeline.formats.ddl import parse_ddl
-from kafkapy.pipeline.formats.json_columns import hides_fields, merged_columns
+from kafkapy.pipeline.formats.json_columns import (
+    by_frequency,
+    hides_fields,
+    json_path,
+    merged_columns,
+    spellings,
+)
 from kafkapy.pipeline.formats.spark_types import Struct, sql_name, struct
 
 
@@ -60,15 +66,33 @@ def test_a_batch_that_is_run_again_finds_the_same_columns() -> None:
 
 def test_refused_fields_are_found_in_the_text_by_their_path() -> None:
     _, refused = merged_columns(struct({}), parse_ddl("a ARRAY<STRUCT<`x y`: INT, `X Y`: INT>>"))
-    assert [one.json_path for one in refused] == ["$['a'][*]['X Y']"]
+    assert [json_path(one.path) for one in refused] == ["$['a'][*]['X Y']"]
 
 
 def test_names_that_the_table_does_not_take_are_no_columns() -> None:
     columns, refused = merged_columns(
-        struct({}), parse_ddl("`a b` INT, s STRUCT<`x;`: INT, y: INT>, e STRUCT<`;`: INT>"), " ;"
+        struct({}), parse_ddl("`a b` INT, s STRUCT<`x;`: INT, y: INT>, e STRUCT<`;`: INT>"), forbidden=" ;"
     )
     assert sql_name(columns) == "STRUCT<s: STRUCT<y: INT>>"
     assert [one.path for one in refused] == [("a b",), ("s", "x;"), ("e", ";")]
+
+
+def test_names_that_the_table_has_for_itself_are_no_columns() -> None:
+    columns, refused = merged_columns(
+        struct({}), parse_ddl("Batch INT, n STRUCT<batch: INT>"), taken={"batch"}
+    )
+    assert sql_name(columns) == "STRUCT<n: STRUCT<batch: INT>>"
+    assert [one.path for one in refused] == [("Batch",)]
+
+
+def test_of_names_that_differ_by_case_alone_the_one_that_most_records_have_comes_first() -> None:
+    found = parse_ddl("B INT, ID INT, Id INT, a ARRAY<STRUCT<X: INT, x: INT, y: INT>>, id INT")
+    paths = [("ID",), ("Id",), ("id",), ("a", "*", "X"), ("a", "*", "x")]
+    assert list(spellings(found)) == paths
+    ordered = by_frequency(found, dict(zip(paths, (1, 0, 9, 2, 3), strict=True)))
+    assert sql_name(ordered) == (
+        "STRUCT<B: INT, id: INT, ID: INT, Id: INT, a: ARRAY<STRUCT<x: INT, X: INT, y: INT>>>"
+    )
 
 
 @pytest.mark.parametrize(

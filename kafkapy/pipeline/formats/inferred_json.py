@@ -7,10 +7,11 @@ the JVM), and new fields are added to the columns. Columns are never removed and
   10.0 is DOUBLE. Dates remain STRING: if they were guessed, the next string that is not a date would not fit.
 - A field that is null, [] or {} in all records so far has no column yet; it gets one with its first value.
 - In the batch in which a field appears, BIGINT and DOUBLE together make DOUBLE, all other mixtures make
-  STRING, which takes any later value as its JSON text.
+  STRING, which takes any later value as its JSON text. Of names that differ only by case, the one that most
+  records have becomes the column.
 - In later batches the column's type counts. A record becomes a dead letter if a value does not fit (10.5 or
   "ten" for a BIGINT, which neither Delta nor Iceberg can change to a DOUBLE), if a field differs from a
-  column only by case, or if a field has the name of one of the table's own columns. An explicit schema avoids
+  column only by case, or if a field has a name that the table keeps for itself. An explicit schema avoids
   this.
 - In a Delta table, so does a record with a field whose name has a space or one of ,;{}()=.
 - A field with an empty name is ignored.
@@ -24,15 +25,23 @@ same schema, since adding the same fields twice changes nothing.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from kafkapy.pipeline.formats.format import Format
-from kafkapy.pipeline.formats.json_columns import hides_fields, merged_columns
-from kafkapy.pipeline.formats.spark_types import SparkType, Struct, all_types, struct_of
+from kafkapy.pipeline.formats.json_columns import (
+    by_frequency,
+    hides_fields,
+    json_path,
+    merged_columns,
+    spellings,
+)
+from kafkapy.pipeline.formats.spark_types import OWN_COLUMNS, SparkType, Struct, all_types, struct_of
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.state import State
+from kafkapy.pipeline.tables.reserved_names import RESERVED
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -44,9 +53,11 @@ _MOST_REFUSED: Final = 100
 
 
 class InferredJsonFormat(Format):
-    def __init__(self, state: State, table_format: str) -> None:
+    def __init__(self, state: State, table_format: str, derived: Iterable[str] = ()) -> None:
+        """`derived` are columns that the table makes of others, to be partitioned by them."""
         self._state = state
         self._forbidden = " ,;{}()=\n\t" if table_format == "delta" else ""
+        self._taken = RESERVED[table_format].union(OWN_COLUMNS, (name.lower() for name in derived))
 
     def check(self) -> None:
         """Checks nothing: there is no schema file."""
@@ -61,7 +72,9 @@ class InferredJsonFormat(Format):
         from kafkapy.pipeline.formats.json_parsing import parse_json
 
         known = self.columns or struct_of([])
-        columns, refused = merged_columns(known, _found_in(records, known), self._forbidden)
+        columns, refused = merged_columns(
+            known, _found_in(records, known), taken=self._taken, forbidden=self._forbidden
+        )
         if len(refused) > _MOST_REFUSED or sum(1 for _ in all_types(columns)) > _MOST_FIELDS:
             raise PipelineError(
                 f"the records have more than {_MOST_FIELDS} different fields, or {_MOST_REFUSED} that cannot "
@@ -90,7 +103,22 @@ def _found_in(records: DataFrame, known: Struct) -> Struct:
     found = _inferred(texts)
     if hides_fields(known, found):
         found = _inferred(texts.withColumn("_parsed", parsed_json(known)).where(fits_columns()))
-    return found if isinstance(found, dict) else struct_of([])
+    return _ordered(texts, found) if isinstance(found, dict) else struct_of([])
+
+
+def _ordered(texts: DataFrame, found: Struct) -> Struct:
+    """The fields, where of those that differ only by case the most frequent one comes first.
+
+    The records are counted only if there are such fields.
+    """
+    from pyspark.sql import functions as f
+
+    paths = list(itertools.islice(spellings(found), _MOST_REFUSED))
+    if not paths:
+        return found
+    have = [f.get_json_object("_text", json_path(path)).isNotNull() for path in paths]
+    (counts,) = texts.agg(*(f.count_if(each) for each in have)).collect()
+    return by_frequency(found, dict(zip(paths, counts, strict=True)))
 
 
 def _inferred(texts: DataFrame) -> SparkType:
@@ -141,7 +169,7 @@ def _refusal(refused: list[Refused]) -> Column | None:
 
     errors = [
         f.when(
-            may_have(one.path[-1]) & f.get_json_object(text, one.json_path).isNotNull(),
+            may_have(one.path[-1]) & f.get_json_object(text, json_path(one.path)).isNotNull(),
             f"has a field {one.name}, which {one.reason}",
         )
         for one in refused

@@ -5,8 +5,10 @@ See inferred_json.py for the rules.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from kafkapy.pipeline.formats.spark_types import (
     OWN_COLUMNS,
@@ -33,19 +35,22 @@ class Refused:
     def name(self) -> str:
         return ".".join(self.path).replace(".*", "[]")
 
-    @property
-    def json_path(self) -> str:
-        """The path for get_json_object."""
-        return "$" + "".join("[*]" if step == "*" else f"['{step}']" for step in self.path)
+
+def json_path(path: Sequence[str]) -> str:
+    """The path of a field for get_json_object."""
+    return "$" + "".join("[*]" if step == "*" else f"['{step}']" for step in path)
 
 
-def merged_columns(known: Struct, found: Struct, forbidden: str = "") -> tuple[Struct, list[Refused]]:
+def merged_columns(
+    known: Struct, found: Struct, *, taken: Collection[str] = OWN_COLUMNS, forbidden: str = ""
+) -> tuple[Struct, list[Refused]]:
     """The known columns with the new ones of `found`, and the fields that cannot be columns.
 
-    `forbidden` are the characters that a column name of the table may not have. It is idempotent:
-    merged_columns(merged, found) returns `merged`. Columns are never removed or changed.
+    `taken` are the names, in lower case, that the table has for itself; `forbidden` are the characters that
+    a column name of the table may not have. It is idempotent: merged_columns(merged, found) returns `merged`.
+    Columns are never removed or changed.
     """
-    merging = _Merging(forbidden)
+    merging = _Merging(taken, forbidden)
     return merging.structs(known, found, ()), merging.refused
 
 
@@ -67,8 +72,44 @@ def hides_fields(known: SparkType, found: SparkType) -> bool:
     )
 
 
+def spellings(kind: SparkType, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The paths of fields that differ from another one of their struct only by case."""
+    if isinstance(kind, str):
+        return
+    if kind["type"] == "array":
+        yield from spellings(kind["elementType"], (*path, "*"))
+        return
+    fields = _once_each(kind)
+    times = Counter(name.lower() for name in fields)
+    yield from ((*path, name) for name in fields if times[name.lower()] > 1)
+    for name, inner in fields.items():
+        yield from spellings(inner, (*path, name))
+
+
+def by_frequency(kind: Struct, counts: Mapping[tuple[str, ...], int], path: tuple[str, ...] = ()) -> Struct:
+    """The struct, where of fields that differ only by case the most frequent one comes first."""
+
+    def ordered(kind: SparkType, path: tuple[str, ...]) -> SparkType:
+        if isinstance(kind, str):
+            return kind
+        if kind["type"] == "array":
+            return array(ordered(kind["elementType"], (*path, "*")))
+        return by_frequency(kind, counts, path)
+
+    first: dict[str, int] = {}
+    for number, one in enumerate(kind["fields"]):
+        first.setdefault(one["name"].lower(), number)
+
+    def place(one: Mapping[str, Any]) -> tuple[int, int]:
+        return first[one["name"].lower()], -counts.get((*path, one["name"]), 0)
+
+    fields = sorted(kind["fields"], key=place)
+    return struct_of([field(one["name"], ordered(one["type"], (*path, one["name"]))) for one in fields])
+
+
 class _Merging:
-    def __init__(self, forbidden: str) -> None:
+    def __init__(self, taken: Collection[str], forbidden: str) -> None:
+        self._taken = taken
         self._forbidden = frozenset(forbidden)
         self.refused: list[Refused] = []
 
@@ -89,7 +130,7 @@ class _Merging:
     def _why_not(self, name: str, path: tuple[str, ...], by_lower_case: Mapping[str, str]) -> str | None:
         """Why a field cannot become a column, completing "a field, which ..."; None if it can."""
         holder = by_lower_case.get(name.lower(), name)
-        if not path and name.lower() in OWN_COLUMNS:
+        if not path and name.lower() in self._taken:
             return "has the name of one of the table's own columns"
         if holder != name:
             return f"differs from the column {holder} by case only"

@@ -13,8 +13,9 @@ from kafkapy.pipeline.tables.partitioning import Partitioning
 
 def open_format(definition: PipelineDefinition, state: State) -> Format:
     """The format of a pipeline; schemas that it finds in the records are kept in `state`."""
-    values = [one.column for one in Partitioning.parse(definition.partition_by).fields if not one.derived]
-    opened = _open(definition, state)
+    partitioning = Partitioning.parse(definition.partition_by)
+    values = [one.column for one in partitioning.fields if not one.derived]
+    opened = _open(definition, state, partitioning)
     if not values or definition.table.format == "iceberg":
         return opened
     from kafkapy.pipeline.formats.divided_format import DividedFormat
@@ -22,12 +23,14 @@ def open_format(definition: PipelineDefinition, state: State) -> Format:
     return DividedFormat(opened, values)
 
 
-def _open(definition: PipelineDefinition, state: State) -> Format:
+def _open(definition: PipelineDefinition, state: State, partitioning: Partitioning) -> Format:
     kind = definition.format.kind
     if kind == "json" and definition.format.schema is None:
         from kafkapy.pipeline.formats.inferred_json import InferredJsonFormat
 
-        return InferredJsonFormat(state, definition.table.format)
+        hidden = definition.table.format == "iceberg"
+        derived = () if hidden else (one.name for one in partitioning.derived)
+        return InferredJsonFormat(state, definition.table.format, derived)
     if kind == "json":
         from kafkapy.pipeline.formats.json_format import JsonFormat
 

@@ -35,6 +35,7 @@ from kafkapy.pipeline.tables.batch import Batch
 from kafkapy.pipeline.tables.evolution import AddedColumn
 from kafkapy.pipeline.tables.files import Files
 from kafkapy.pipeline.tables.partitioning import PartitionField
+from kafkapy.pipeline.tables.reserved_names import ICEBERGS_PARTITION, RESERVED
 from kafkapy.pipeline.tables.sql import ddl, dotted, quoted, text
 from kafkapy.pipeline.tables.table import Table, spoken
 from kafkapy.pipeline.tables.trimming import at_or_after
@@ -43,11 +44,6 @@ from kafkapy.pipeline.tables.upserts import Upsert
 _APP_ID: Final = "kafkapy.app-id"
 _BATCH_ID: Final = "kafkapy.batch-id"
 _OFFSETS: Final = "kafkapy.offsets"
-# Iceberg's metadata columns. It cannot read a table with a column of such a name.
-_PARTITION: Final = "_kafka_partition"
-_RESERVED: Final = frozenset(
-    {"_file", "_pos", "_deleted", "_spec_id", "_row_id", "_last_updated_sequence_number", _PARTITION}
-)
 # remove_orphan_files refuses a shorter time: younger files may belong to an unfinished commit.
 _ORPHAN_AGE: Final = timedelta(days=1, minutes=5)
 
@@ -65,10 +61,10 @@ class IcebergTable(Table):
 
     def _upsert(self, rows: DataFrame, keys: Sequence[str]) -> None:
         prepared = _stored_names(self._prepare(rows, marked=True))
-        Upsert(self._in_catalog(rows.sparkSession), keys, _PARTITION).run(prepared)
+        Upsert(self._in_catalog(rows.sparkSession), keys, ICEBERGS_PARTITION).run(prepared)
 
     def _trim(self, positions: Mapping[int, int]) -> None:
-        if condition := at_or_after(positions, _PARTITION):
+        if condition := at_or_after(positions, ICEBERGS_PARTITION):
             self.spark.sql(f"DELETE FROM {self._in_catalog(self.spark)} WHERE {condition}")
 
     def _maintain(self, retain: timedelta) -> list[str]:
@@ -148,11 +144,11 @@ class IcebergTable(Table):
     # -- the table
 
     def _read(self, session: SparkSession) -> DataFrame:
-        return session.table(self._in_catalog(session)).withColumnRenamed(_PARTITION, "_partition")
+        return session.table(self._in_catalog(session)).withColumnRenamed(ICEBERGS_PARTITION, "_partition")
 
     def _problem(self, schema: StructType) -> str | None:
         for name in schema.names:
-            if name.lower() in _RESERVED:
+            if name.lower() in RESERVED["iceberg"]:
                 return (
                     f"Iceberg reserves the column name {name}; "
                     "give the format a schema with another name, or write delta:PATH"
@@ -208,11 +204,11 @@ def _batch(properties: Any) -> Batch:
 
 
 def _stored_names(rows: DataFrame) -> DataFrame:
-    return rows.withColumnRenamed("_partition", _PARTITION)
+    return rows.withColumnRenamed("_partition", ICEBERGS_PARTITION)
 
 
 def _transform(field: PartitionField) -> Column:
-    column = f.col(quoted(_PARTITION if field.column == "_partition" else field.column))
+    column = f.col(quoted(ICEBERGS_PARTITION if field.column == "_partition" else field.column))
     match field.transform:
         case "identity":
             return column
@@ -231,7 +227,7 @@ def _transform(field: PartitionField) -> Column:
 
 def _shown(transform: str, column: str) -> str:
     """Iceberg's `bucket[4]` of a column, as PartitionField writes it."""
-    column = "_partition" if column == _PARTITION else column
+    column = "_partition" if column == ICEBERGS_PARTITION else column
     if transform == "identity":
         return column
     name, _, parameter = transform.partition("[")

@@ -43,13 +43,13 @@ from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.tables.batch import Batch
 from kafkapy.pipeline.tables.evolution import AddedColumn
 from kafkapy.pipeline.tables.files import Files
+from kafkapy.pipeline.tables.reserved_names import BATCH
 from kafkapy.pipeline.tables.table import Table
 from kafkapy.pipeline.tables.trimming import at_or_after
 
 _STAGING: Final = "_kafkapy/staging"
 _REPLACED: Final = "_kafkapy/replaced"
 _MARKER: Final = "_kafkapy.json"
-_BATCH: Final = "batch"
 
 
 class ParquetTable(Table):
@@ -110,7 +110,7 @@ class ParquetTable(Table):
     # -- batches
 
     def _folders(self) -> list[str]:
-        return [name for name in self._files.names() if name.startswith(f"{_BATCH}=")]
+        return [name for name in self._files.names() if name.startswith(f"{BATCH}=")]
 
     def _batches(self, session: SparkSession) -> Iterator[Batch | None]:
         """The batches, newest first.
@@ -124,7 +124,7 @@ class ParquetTable(Table):
         files, folders = self._files, self._folders()
         number = int(folders[-1].partition("=")[2]) + 1 if folders else 0
         files.delete(_STAGING)
-        name = f"{_BATCH}={number:08d}"
+        name = f"{BATCH}={number:08d}"
         self._stage(rows, name, {**batch.to_mapping(), "schema": rows.schema.jsonValue()})
         if any(one.endswith(".parquet") or "=" in one for one in files.names(f"{_STAGING}/{name}")):
             files.rename(f"{_STAGING}/{name}", name)
@@ -157,7 +157,7 @@ class ParquetTable(Table):
     # -- the table
 
     def _read(self, session: SparkSession) -> DataFrame:
-        return session.read.schema(self._stored_schema(session)).parquet(self.location).drop(_BATCH)
+        return session.read.schema(self._stored_schema(session)).parquet(self.location).drop(BATCH)
 
     def _stored_schema(self, session: SparkSession) -> StructType:
         aside = [f"{_REPLACED}/{name}" for name in self._files.names(_REPLACED)]
@@ -189,7 +189,7 @@ class ParquetTable(Table):
 
     def _problem(self, schema: StructType) -> str | None:
         for name in schema.names:
-            if name.lower() == _BATCH:
+            if name.lower() == BATCH:
                 return (
                     f"the column {name} has the name of the folders that hold the batches; "
                     "give the format a schema with another name, or write delta:PATH"
@@ -205,5 +205,5 @@ class ParquetTable(Table):
 
 def _folder_of(file: str) -> str:
     """The folder of the batch that a file belongs to."""
-    (folder,) = (part for part in file.split("/") if part.startswith(f"{_BATCH}="))
+    (folder,) = (part for part in file.split("/") if part.startswith(f"{BATCH}="))
     return folder
