@@ -32,6 +32,7 @@ from kafkapy.network.answers import Pipelined
 from kafkapy.network.dispatcher import Endpoint
 from kafkapy.network.freeing import elements_of, free_response
 from kafkapy.network.outbound import discard
+from kafkapy.network.requester import Sender
 from kafkapy.network.shared import Shared
 from kafkapy.protocol.codec import decode_from, holds_more
 from kafkapy.protocol.errors import DecodeError, OverBudgetError
@@ -39,7 +40,6 @@ from kafkapy.protocol.frames import RequestHeader, parse_request_header, respons
 from kafkapy.protocol.types import ApiKey, Part
 
 if TYPE_CHECKING:
-    from kafkapy.configs.listeners import Listener
     from kafkapy.quotas.managers import QuotaManagers
 
 MAX_PIPELINED: Final = 256
@@ -58,7 +58,7 @@ _FRAME: Final = object()
 """Mutes a connection instead of a request."""
 
 
-class Client(Payer, Protocol):
+class Client(Payer, Sender, Protocol):
     """A connection, as its requests see it."""
 
     charged: int
@@ -78,26 +78,6 @@ class Client(Payer, Protocol):
 
     def pause(self) -> None:
         """Read no more bytes until the client is not throttled any more."""
-
-    @property
-    def principal(self) -> str:
-        """The identity of its client."""
-
-    @property
-    def peer_host(self) -> str:
-        """Its client's address."""
-
-    @property
-    def peer_port(self) -> int:
-        """Its client's port."""
-
-    @property
-    def local_host(self) -> str:
-        """The address by which its client came in."""
-
-    @property
-    def listener(self) -> Listener:
-        """The listener by which its client came in."""
 
     def release_read(self) -> None:
         """Give back the memory that answers were charged, once all are made and read."""

@@ -12,7 +12,7 @@ Source: RequestChannel, RequestConvertToJson.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkapy.configs.listeners import format_address
 from kafkapy.logs import REQUESTS
@@ -24,35 +24,11 @@ from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.types import ApiKey, Part
 
 if TYPE_CHECKING:
-    from kafkapy.configs.listeners import Listener
     from kafkapy.network.request_metrics import Durations
+    from kafkapy.network.requester import Sender
 
 MOST_DECODED: Final = 16 << 10
 """The most bytes of an encoded answer that is decoded, to be shown."""
-
-
-class Sender(Protocol):
-    """The connection of a request, as far as a line names it."""
-
-    @property
-    def principal(self) -> str:
-        """The identity of the client."""
-
-    @property
-    def peer_host(self) -> str:
-        """Its address."""
-
-    @property
-    def peer_port(self) -> int:
-        """Its port."""
-
-    @property
-    def local_host(self) -> str:
-        """The address by which it came in."""
-
-    @property
-    def listener(self) -> Listener:
-        """The listener by which it came in."""
 
 
 class RequestLog:

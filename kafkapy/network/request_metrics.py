@@ -32,7 +32,8 @@ from kafkapy.protocol.schema import Struct
 from kafkapy.protocol.types import ApiKey
 
 if TYPE_CHECKING:
-    from kafkapy.network.request_log import RequestLog, Sender
+    from kafkapy.network.request_log import RequestLog
+    from kafkapy.network.requester import Sender
 
 FOLLOWER: Final = 0x8000
 """Is added to the key of Fetch for the requests of followers, whose times differ."""

@@ -1,4 +1,4 @@
-"""The sender of a request, as handlers see it: a client, or this broker itself."""
+"""The sender of a request, as handlers and logs see it: a client, or this broker itself."""
 
 from __future__ import annotations
 
@@ -10,22 +10,8 @@ if TYPE_CHECKING:
     from kafkapy.network.entrance import Login
 
 
-class Requester(Protocol):
-    """The connection of a request (network/connection.py, inter_broker/loopback.py)."""
-
-    validation_paid_at: float
-    """The time at which its debt for validation is paid (loop/validation.py)."""
-
-    software: tuple[str, str] | None
-    """The name and the version of the client's software, if it has told them; kept while metrics are on."""
-
-    @property
-    def login(self) -> Login | None:
-        """Its login; None on a listener without one."""
-
-    @property
-    def is_this_broker(self) -> bool:
-        """Whether this broker asks itself, which may ask for what clients may not."""
+class Sender(Protocol):
+    """The connection of a request, as far as a line of a log names it."""
 
     @property
     def listener(self) -> Listener:
@@ -44,12 +30,30 @@ class Requester(Protocol):
         """The address by which it came in."""
 
     @property
-    def by_token(self) -> bool:
-        """Whether it has logged in by a delegation token, and may ask nothing about these."""
-
-    @property
     def principal(self) -> str:
         """Its name, after its authentication."""
+
+
+class Requester(Sender, Protocol):
+    """The connection of a request (network/connection.py, inter_broker/loopback.py)."""
+
+    validation_paid_at: float
+    """The time at which its debt for validation is paid (loop/validation.py)."""
+
+    software: tuple[str, str] | None
+    """The name and the version of the client's software, if it has told them; kept while metrics are on."""
+
+    @property
+    def login(self) -> Login | None:
+        """Its login; None on a listener without one."""
+
+    @property
+    def is_this_broker(self) -> bool:
+        """Whether this broker asks itself, which may ask for what clients may not."""
+
+    @property
+    def by_token(self) -> bool:
+        """Whether it has logged in by a delegation token, and may ask nothing about these."""
 
     def keep_frame(self) -> None:
         """Keep the bytes of the present request after its handler has returned."""

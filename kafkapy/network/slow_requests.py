@@ -11,7 +11,7 @@ make it slow.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from kafkapy.logs import REQUESTS
 from kafkapy.logs.text import quoted
@@ -20,6 +20,7 @@ from kafkapy.protocol.types import ApiKey
 
 if TYPE_CHECKING:
     from kafkapy.network.request_metrics import Durations
+    from kafkapy.network.requester import Sender
 
 MOST: Final = 30
 """The lines of a minute."""
@@ -30,18 +31,6 @@ WAIT_AS_ASKED: Final = frozenset(
     {ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.SHARE_ACKNOWLEDGE}
 )
 """The APIs of which a request may wait for long because it asks to."""
-
-
-class Sender(Protocol):
-    """The connection of a request, as far as a line names it."""
-
-    @property
-    def principal(self) -> str:
-        """The identity of the client."""
-
-    @property
-    def peer_host(self) -> str:
-        """Its address."""
 
 
 class SlowRequests:

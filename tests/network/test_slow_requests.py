@@ -9,7 +9,8 @@ import pytest
 
 import kafkapy
 from kafkapy.network.request_metrics import Durations
-from kafkapy.network.slow_requests import MOST, SECONDS, Sender, SlowRequests
+from kafkapy.network.requester import Sender
+from kafkapy.network.slow_requests import MOST, SECONDS, SlowRequests
 from kafkapy.protocol.frames import RequestHeader
 from kafkapy.protocol.messages.metadata import MetadataRequest
 from kafkapy.protocol.types import ApiKey
