@@ -205,7 +205,8 @@ def test_requests_that_are_not_complete_share_a_bounded_memory(monkeypatch: pyte
                 with contextlib.suppress(BlockingIOError, ConnectionError):
                     hog.socket.send((1_900_000).to_bytes(4, "big") + bytes(100_000))
             most = max(most, harness.server.shared.buffered_bytes)
-            assert is_served(connect(stack, harness))
+            with contextlib.ExitStack() as short:
+                assert is_served(connect(short, harness))
         assert 1_500_000 < most < 8_000_000
         eventually(
             lambda: not any(each.is_incomplete for each in harness.connections), "the offenders are closed"
