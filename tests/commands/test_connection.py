@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkapy import Broker
 from kafkapy.configs.security_protocol import SecurityProtocol
 from tests.commands.conftest import invoke
 from tests.security.certificates import Certificates
@@ -79,6 +80,25 @@ def test_a_server_of_another_authority_is_not_trusted(client: Client, certificat
     assert len(message.splitlines()) == 1
 
 
+def test_a_listener_that_wants_a_certificate_says_so(certificates: Certificates, tmp_path: Path) -> None:
+    settings = {
+        "listeners": "SSL://127.0.0.1:0",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(certificates.server),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(certificates.authority),
+        "ssl.client.auth": "required",
+    }
+    with Broker(config=settings) as broker:
+        client = Client(Listeners(broker), tmp_path)
+        trusted = str(certificates.authority)
+        status, message = client.list_topics(SecurityProtocol.SSL, ssl__truststore__location=trusted)
+    assert status == 1
+    assert "ssl.keystore.location" in message, message
+    assert "Is one running there" not in message
+    assert len(message.splitlines()) == 1
+
+
 def test_a_store_in_javas_format_is_refused_with_the_command_that_converts_it(
     client: Client, tmp_path: Path
 ) -> None:
@@ -118,7 +138,7 @@ def test_a_wrong_password_is_the_likely_reason(client: Client) -> None:
         SecurityProtocol.SASL_PLAINTEXT, sasl__mechanism="PLAIN", sasl__jaas__config=_PLAIN.format("wrong")
     )
     assert status == 1
-    assert "the broker ended the connection: are user, password and mechanism right?" in message
+    assert "are user, password and mechanism right?" in message
     assert len(message.splitlines()) == 1
 
 

@@ -26,9 +26,12 @@ class ConnectionLog(logging.Handler):
             ("Connection failed: %s", "Connection lost: %s")
         ):
             reason = str(record.args[-1]).removeprefix("KafkaConnectionError: ")
-            # The last attempt may be cut off by the time of the command, which says nothing.
-            if self.reason is None or "RequestTimedOutError" not in reason:
+            if self.reason is None or not _VAGUE.search(reason):
                 self.reason = reason
+
+
+_VAGUE: Final = re.compile("RequestTimedOutError|socket disconnected|EOF occurred")
+"""Says less than an earlier attempt: time is over, or an answer was lost with its connection."""
 
 
 _DUMP: Final = re.compile(
@@ -70,10 +73,20 @@ def reached(servers: str, *, logs_in: bool) -> Iterator[None]:
             raise UserError(
                 f"{servers}: the broker ended the connection: are user, password and mechanism right?"
             ) from None
+        if reason and "SaslAuthenticationFailedError" in reason:
+            said = reason.rpartition("SaslAuthenticationFailedError: ")[2]
+            raise UserError(
+                f"{servers}: the broker refused the login ({said}): are user, password and mechanism right?"
+            ) from None
         if reason and "CERTIFICATE_VERIFY_FAILED" in reason:
             raise UserError(
                 f"the certificate of the broker at {servers} is not trusted ({reason}): name the authority "
                 "that has signed it in ssl.truststore.location, and one of its hosts in --bootstrap-server"
+            ) from None
+        if reason and re.search("CERTIFICATE_REQUIRED|EOF occurred", reason):
+            raise UserError(
+                f"the broker at {servers} ended the TLS connection ({reason}): if its listener demands a "
+                "certificate of clients, name a file with yours and its key in ssl.keystore.location"
             ) from None
         raise UserError(
             f"no broker answers at {servers}{f' ({reason})' if reason else ''}. Is one running there, and "
