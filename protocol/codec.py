@@ -180,7 +180,7 @@ def _compile_encoder(message_class: type[TopMessage], version: int) -> Encoder:
         "pack_long_array": primitives.pack_long_array,
         **source.names,
     }
-    _execute(source.text, f"<encode {message_class.__name__} v{version}>", names)
+    execute(source.text, f"<encode {message_class.__name__} v{version}>", names)
     encoder: Encoder = names["encode"]
     _encoders[message_class, version] = encoder
     return encoder
@@ -207,7 +207,7 @@ def _compile_decoder(
         **{name: getattr(module, name) for name in source.classes},
         **source.names,
     }
-    _execute(source.text, f"<decode {message_class.__name__} v{version}>", names)
+    execute(source.text, f"<decode {message_class.__name__} v{version}>", names)
     decoder: Decoder = names["decode"]
     _decoders[message_class, version, from_bytes, replaces] = decoder
     return decoder
@@ -219,7 +219,7 @@ def _compile_counter(message_class: type[TopMessage]) -> Counter:
     _count_arrays(message_schema.root, message_schema.versions.last, 0, lines)
     lines.append("    return budget")
     names: dict[str, Any] = {}
-    _execute("\n".join(lines), f"<count {message_class.__name__}>", names)
+    execute("\n".join(lines), f"<count {message_class.__name__}>", names)
     counter: Counter = names["left"]
     _counters[message_class] = counter
     return counter
@@ -252,7 +252,7 @@ def _has_arrays(struct: schema.Struct) -> bool:
     )
 
 
-def _execute(text: str, filename: str, names: dict[str, Any]) -> None:
+def execute(text: str, filename: str, names: dict[str, Any]) -> None:
     """Execute `text` with `names` as its globals; tracebacks and debuggers can show its lines."""
     exec(compile(text, filename, "exec"), names)
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)

@@ -395,7 +395,7 @@ class RequestsInFlight:
         if metrics is not None:
             sending_at = time.monotonic()
             if header.api_key == _PRODUCE:
-                metrics.traffic(self._connection, header).produced += header.nbytes
+                metrics.clients.of(self._connection.principal, header.client_id).produced += header.nbytes
         if response is None:
             if metrics is not None:
                 metrics.ended(self._connection, header, None, sending_at)
@@ -414,7 +414,7 @@ class RequestsInFlight:
                 return
         if metrics is not None and header.api_key == _FETCH:
             fetched = sum(len(part) if type(part) is bytes else part.nbytes for part in parts)
-            metrics.traffic(self._connection, header).fetched += fetched
+            metrics.clients.of(self._connection.principal, header.client_id).fetched += fetched
         self._connection.send(parts)
         if metrics is not None:
             metrics.ended(self._connection, header, response, sending_at)
@@ -430,7 +430,7 @@ class RequestsInFlight:
             return response
         self._begin_throttle(throttle_ms / 1000)
         if self._shared.metrics is not None:
-            client = self._shared.metrics.traffic(self._connection, header)
+            client = self._shared.metrics.clients.of(self._connection.principal, header.client_id)
             client.throttles += 1
             client.throttled_seconds += throttle_ms / 1000
         if type(response) is list:

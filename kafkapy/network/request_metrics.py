@@ -17,18 +17,15 @@ remote, the response queue, response send. Every request is counted, and the tim
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkapy.loop.latency_sample import LatencySample
-from kafkapy.network.client_traffic import ClientTraffic, TrafficOfClients
+from kafkapy.network.client_traffic import TrafficOfClients
+from kafkapy.network.error_finder import FindErrors, error_finder
 from kafkapy.network.slow_requests import SlowRequests
-from kafkapy.protocol.codec import schema_of
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import RequestHeader
-from kafkapy.protocol.message import TopMessage
-from kafkapy.protocol.schema import Struct
 from kafkapy.protocol.types import ApiKey
 
 if TYPE_CHECKING:
@@ -42,8 +39,6 @@ _FETCH: Final = int(ApiKey.FETCH)
 
 FETCH_OF_CONSUMERS: Final = "FetchConsumer"
 FETCH_OF_FOLLOWERS: Final = "FetchFollower"
-
-FindErrors: TypeAlias = "Callable[[TopMessage], list[int]]"
 
 
 class Durations(NamedTuple):
@@ -99,10 +94,6 @@ class RequestMetrics:
         if self.log is not None:
             self.log.handled(header, request)
 
-    def traffic(self, connection: Sender, header: RequestHeader) -> ClientTraffic:
-        """The numbers of the client that has sent a request."""
-        return self.clients.of(connection.principal, header.client_id)
-
     def ended(self, connection: Sender, header: RequestHeader, response: Any, sending_at: float) -> None:
         """Count a request whose answer is sent, or that has none.
 
@@ -116,33 +107,33 @@ class RequestMetrics:
         version = header.api_version
         api.versions[version] = api.versions.get(version, 0) + 1
         if response is not None and type(response) is not list:
-            self._count_errors(api, response)
-        sample = api.sample
-        if sample.skip:
+            find = api.find_errors
+            if find is None:
+                find = api.find_errors = error_finder(type(response))
+            if found := find(response):
+                api.failed += 1
+                for code in found:
+                    api.errors[code] = api.errors.get(code, 0) + 1
+        sample, slow, log = api.sample, self.slow, self.log
+        is_sampled = not sample.skip
+        if not is_sampled:
             sample.skip -= 1
-        else:
-            now = time.monotonic()
-            sample.take(_durations(header, sending_at, now), now)
-        slow = self.slow
-        if slow is not None and sending_at - header.read_at >= slow.seconds:
-            now = time.monotonic()
-            slow.ended(connection, header, _durations(header, sending_at, now), now)
-        if self.log is not None:
-            self.log.ended(connection, header, response, _durations(header, sending_at, time.monotonic()))
+        is_slow = slow is not None and sending_at - header.read_at >= slow.seconds
+        if not (is_sampled or is_slow or log is not None):
+            return
+        now = time.monotonic()
+        durations = _durations(header, sending_at, now)
+        if is_sampled:
+            sample.take(durations, now)
+        if slow is not None and is_slow:
+            slow.ended(connection, header, durations, now)
+        if log is not None:
+            log.ended(connection, header, response, durations)
 
     def apis(self) -> Iterator[tuple[str, ApiMetrics]]:
         """The numbers of each API that was used, by the name that Kafka's metrics give it."""
         for key, api in tuple(self._apis.items()):
             yield _name(key), api
-
-    def _count_errors(self, api: ApiMetrics, response: TopMessage) -> None:
-        find = api.find_errors
-        if find is None:
-            find = api.find_errors = _error_finder(type(response))
-        if found := find(response):
-            api.failed += 1
-            for code in found:
-                api.errors[code] = api.errors.get(code, 0) + 1
 
 
 def _durations(header: RequestHeader, sending_at: float, now: float) -> Durations:
@@ -167,51 +158,3 @@ def _name(key: int) -> str:
     if key == ApiKey.FETCH:
         return FETCH_OF_CONSUMERS
     return "".join(word.capitalize() for word in ApiKey(key).name.split("_"))
-
-
-def _error_finder(response_class: type[TopMessage]) -> FindErrors:
-    """A function that finds the errors of an answer, in all places where its schema has some."""
-    walks = tuple(_walk(path) for path in _error_paths(schema_of(response_class).root))
-
-    def find(response: TopMessage) -> list[int]:
-        found: list[int] = []
-        for walk in walks:
-            walk(response, found)
-        return found
-
-    return find
-
-
-def _walk(path: tuple[str, ...]) -> Callable[[Any, list[int]], None]:
-    """A function that adds the errors at the end of a path of arrays; most requests have none."""
-    if not path:
-
-        def look(holder: Any, found: list[int]) -> None:
-            if holder.error_code:
-                found.append(holder.error_code)
-
-        return look
-    children = attrgetter(path[0])
-    if len(path) == 1:
-
-        def look_at_each(holder: Any, found: list[int]) -> None:
-            found += [code for child in children(holder) or () if (code := child.error_code)]
-
-        return look_at_each
-    walk = _walk(path[1:])
-
-    def walk_each(holder: Any, found: list[int]) -> None:
-        for child in children(holder) or ():
-            walk(child, found)
-
-    return walk_each
-
-
-def _error_paths(struct: Struct) -> Iterator[tuple[str, ...]]:
-    """The arrays on the way to each error code."""
-    for field in struct.fields:
-        if field.name == "error_code":
-            yield ()
-        elif field.is_array and field.struct is not None:
-            for path in _error_paths(field.struct):
-                yield (field.name, *path)
