@@ -3,7 +3,7 @@
     export(ReadOptions(("/var/kafkapy",), ("orders",)), Path("orders.parquet"))
 
 The target is a folder of files TOPIC-PARTITION-OFFSET.parquet. Each file has a range of offsets of one
-partition, in their order, and the columns of the source kafkapy-log (spark/log_source/arrow_columns.py).
+partition, in their order, and the columns of the source kafkapy-log (log/arrow_columns.py).
 An export without rows has one file, with the columns only.
 
 Crash story: the files are written and synced in a hidden folder beside the target, `.NAME.XXXXXXXX.partial`,
@@ -24,12 +24,12 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from kafkapy.log.arrow_columns import schema
+from kafkapy.log.plan import plan_batch
+from kafkapy.log.range_reader import read_range
+from kafkapy.log.read_options import ReadOptions
+from kafkapy.log.splits import OffsetRange, group
 from kafkapy.pipeline.pipeline_error import PipelineError
-from kafkapy.spark.log_source.arrow_columns import schema
-from kafkapy.spark.log_source.plan import plan_batch
-from kafkapy.spark.log_source.range_reader import read_range
-from kafkapy.spark.log_source.read_options import ReadOptions
-from kafkapy.spark.log_source.splits import OffsetRange, group
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
 

@@ -3,25 +3,22 @@
 Columns: key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP,
 timestampType INT, headers ARRAY<STRUCT<key STRING, value BINARY>>.
 
-A position is "earliest", "latest", a time (epoch milliseconds as int, a datetime or its ISO text; UTC unless
-it names a zone) or offsets as {partition: offset}. Offsets must name every partition; -2 is earliest and -1
-latest. A stream's checkpoint has precedence over `starting`.
+A position is a word, a time or offsets (log/position.py). A stream's checkpoint has precedence over
+`starting`.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kafkapy.errors import UserError
+from kafkapy.log.position import Position, milliseconds
 from kafkapy.protocol.topic_names import why_invalid
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-Position = str | int | datetime | Mapping[int, int]
 
 # The connector asks for the start and the end of the partition at every poll, so larger polls save requests.
 # With Kafka's default of 500, 400,000 small records took the broker three times as much CPU, and Spark 1.5 to
@@ -81,20 +78,8 @@ def _position(side: str, topic: str, position: Position) -> dict[str, str]:
         return {f"{side}Offsets": json.dumps({topic: {str(key): value for key, value in position.items()}})}
     if isinstance(position, str) and position in ("earliest", "latest"):
         return {f"{side}Offsets": position}
-    time = {f"{side}Timestamp": str(_milliseconds(side, position))}
+    time = {f"{side}Timestamp": str(milliseconds(side, position))}
     if side == "starting":
         # If all records of a partition are older, there is nothing to read yet; that is no error.
         time["startingOffsetsByTimestampStrategy"] = "latest"
     return time
-
-
-def _milliseconds(side: str, position: str | int | datetime) -> int:
-    if isinstance(position, int):
-        return position
-    try:
-        time = position if isinstance(position, datetime) else datetime.fromisoformat(position)
-    except ValueError:
-        raise UserError(
-            f"{side}={position!r}: use earliest, latest, a time such as 2026-01-31T12:00:00 or offsets"
-        ) from None
-    return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)

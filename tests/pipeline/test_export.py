@@ -14,16 +14,16 @@ from confluent_kafka import Producer
 
 import kafkapy
 from kafkapy.cli import main
+from kafkapy.log.arrow_columns import schema
+from kafkapy.log.read_options import ReadOptions
 from kafkapy.pipeline.export import Progress, export
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.protocol.types import TopicPartition
-from kafkapy.spark.log_source.arrow_columns import schema
-from kafkapy.spark.log_source.read_options import ReadOptions
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.offline.offline_error import LogSourceError
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
+from tests.log.reading import Transactions, contents
 from tests.loop.turned_clock import START_MS
-from tests.spark.log_source.reading import Transactions, contents
 from tests.storage.log_harness import TOPIC_ID, Logs, append, batch, fill
 
 

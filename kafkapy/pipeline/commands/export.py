@@ -15,8 +15,8 @@ from kafkapy.pipeline.fields import timestamp_ms
 from kafkapy.pipeline.pipeline_error import PipelineError
 
 if TYPE_CHECKING:
+    from kafkapy.log.read_options import Bound, ReadOptions
     from kafkapy.pipeline.export import ExportResult
-    from kafkapy.spark.log_source.read_options import Bound, ReadOptions
 
 _POSITION = "earliest|latest|TIME|OFFSETS"
 
@@ -47,8 +47,8 @@ def export(
     The broker may run or not. TIME is ISO or epoch milliseconds. It stands for the first record with that
     timestamp or a later one.
     """
+    from kafkapy.log.read_options import ReadOptions
     from kafkapy.protocol.special_timestamps import EARLIEST, LATEST
-    from kafkapy.spark.log_source.read_options import ReadOptions
 
     options = ReadOptions(
         paths=tuple(path for each in data_dir.split(",") if (path := each.strip())),
@@ -82,8 +82,9 @@ def _numbers(text: str) -> frozenset[int]:
 
 
 def _bound(option: str, topic: str, text: str, default: int) -> Bound:
+    from kafkapy.log.offsets_json import parse_offsets
+    from kafkapy.log.read_options import Bound
     from kafkapy.protocol.special_timestamps import EARLIEST, LATEST
-    from kafkapy.spark.log_source.read_options import Bound, parse_offsets
 
     words = {"earliest": EARLIEST, "latest": LATEST}
     if text in words:

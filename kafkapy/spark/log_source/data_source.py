@@ -4,7 +4,7 @@
     spark.readStream.format("kafkapy-log").option("path", data_dir).option("topics", "orders").load()
 
 Columns and types are those of Spark's Kafka source with includeHeaders. The options have its names; see
-read_options.py. The source must be registered with the session first
+spark_options.py. The source must be registered with the session first
 (`kafkapy.spark.log_source.register`), as `kafkapy.spark.session` does.
 
 Executors open the path themselves. If they run on other machines, each of them and the driver must reach the
@@ -27,10 +27,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
-from kafkapy.spark.log_source.plan import plan_batch
-from kafkapy.spark.log_source.range_reader import read_range
-from kafkapy.spark.log_source.read_options import ReadOptions
-from kafkapy.spark.log_source.splits import OffsetRange, group
+from kafkapy.log.plan import plan_batch
+from kafkapy.log.range_reader import read_range
+from kafkapy.log.read_options import ReadOptions
+from kafkapy.log.splits import OffsetRange, group
+from kafkapy.spark.log_source.spark_options import parse_options
 from kafkapy.spark.log_source.stream_plan import StreamPlanner
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
 
@@ -56,10 +57,10 @@ class LogDataSource(DataSource):  # type: ignore[misc]
         return _COLUMNS + _HEADERS if headers else _COLUMNS
 
     def reader(self, schema: Any) -> LogBatchReader:
-        return LogBatchReader(ReadOptions.parse(self.options, stream=False))
+        return LogBatchReader(parse_options(self.options, stream=False))
 
     def streamReader(self, schema: Any) -> LogStreamReader:  # noqa: N802
-        return LogStreamReader(ReadOptions.parse(self.options, stream=True))
+        return LogStreamReader(parse_options(self.options, stream=True))
 
 
 class Split(InputPartition):  # type: ignore[misc]

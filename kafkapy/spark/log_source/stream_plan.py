@@ -7,11 +7,12 @@ last known offsets. The planner remembers the position from these requests.
 
 from __future__ import annotations
 
+from kafkapy.log.bounds import resolve
+from kafkapy.log.offsets_json import offsets_from, offsets_to
+from kafkapy.log.plan import ranges_between, readable_end
+from kafkapy.log.read_options import ReadOptions
+from kafkapy.log.splits import OffsetRange
 from kafkapy.protocol.types import TopicPartition
-from kafkapy.spark.log_source.bounds import resolve
-from kafkapy.spark.log_source.plan import ranges_between, readable_end
-from kafkapy.spark.log_source.read_options import ReadOptions, offsets_from, offsets_to
-from kafkapy.spark.log_source.splits import OffsetRange
 from kafkapy.storage.offline.data_directory import PartitionDirectory, find_partitions
 from kafkapy.storage.offline.offline_error import LogSourceError
 from kafkapy.storage.offline.offline_log import OfflineLog, read_log

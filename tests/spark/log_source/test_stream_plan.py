@@ -13,17 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkapy.protocol.types import TopicPartition
-from kafkapy.spark.log_source.read_options import ReadOptions
+from kafkapy.spark.log_source.spark_options import parse_options
 from kafkapy.spark.log_source.stream_plan import Offsets, StreamPlanner, share
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.offline.offline_error import LogSourceError
-from tests.spark.log_source.reading import Transactions, read, rows
+from tests.log.reading import Transactions, read, rows
 from tests.storage.log_harness import TOPIC_ID, TP, Logs, append, batch, fill
 
 
 def planner(logs: Logs, **given: str) -> StreamPlanner:
     options = {"path": str(logs.root / "data"), "topics": TP.topic, **given}
-    return StreamPlanner(ReadOptions.parse(options, stream=True))
+    return StreamPlanner(parse_options(options, stream=True))
 
 
 def at(offset: int) -> Offsets:

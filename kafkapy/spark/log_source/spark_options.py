@@ -21,13 +21,12 @@ read by mistake; and includeHeaders, since few records have headers and leaving 
 from __future__ import annotations
 
 import difflib
-import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
+from kafkapy.log.offsets_json import parse_offsets
+from kafkapy.log.read_options import Bound, ReadOptions
 from kafkapy.protocol.special_timestamps import EARLIEST, LATEST
-from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.offline.offline_error import LogSourceError
 
 _NAMES: Final = (
@@ -46,55 +45,27 @@ _SPELLINGS = {name.lower(): name for name in _NAMES}
 _FOR_BATCHES = ("endingOffsets", "endingTimestamp")
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """Where a read starts or ends; `name` is the option that sets it."""
+def parse_options(options: Mapping[str, str], *, stream: bool) -> ReadOptions:
+    """Parse the options as Spark passes them: text, with names in any case.
 
-    name: str
-    everywhere: int
-    """EARLIEST or LATEST, for every partition."""
-    timestamp: int | None = None
-    offsets: Mapping[TopicPartition, int] | None = None
-    """The offset of every partition, which may be EARLIEST or LATEST."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReadOptions:
-    """The parsed options."""
-
-    paths: tuple[str, ...]
-    topics: tuple[str, ...]
-    starting: Bound = Bound("startingOffsets", EARLIEST)
-    ending: Bound = Bound("endingOffsets", LATEST)
-    read_committed: bool = True
-    include_headers: bool = True
-    fail_on_data_loss: bool = True
-    max_offsets_per_trigger: int | None = None
-    partitions: frozenset[int] | None = None
-    """The partitions of each topic, None for all; Spark has filters in place of such an option."""
-
-    @classmethod
-    def parse(cls, options: Mapping[str, str], *, stream: bool) -> ReadOptions:
-        """Parse the options as Spark passes them: text, with names in any case.
-
-        Raises:
-            LogSourceError: an option is unknown, missing or wrong.
-        """
-        given = {_spelling(name): value for name, value in options.items()}
-        for name in _FOR_BATCHES if stream else ("maxOffsetsPerTrigger",):
-            if name in given:
-                what = "a stream has no end" if stream else "only streams have triggers"
-                raise LogSourceError(f"{name} cannot be set: {what}.")
-        return cls(
-            paths=_words(given, "path", "the data directory of a broker"),
-            topics=_words(given, "topics", "one or more topics, separated by commas"),
-            starting=_bound(given, "starting", EARLIEST),
-            ending=_bound(given, "ending", LATEST),
-            read_committed=_choice(given, "isolation", ("read_committed", "read_uncommitted")),
-            include_headers=_choice(given, "includeHeaders", ("true", "false")),
-            fail_on_data_loss=_choice(given, "failOnDataLoss", ("true", "false")),
-            max_offsets_per_trigger=_number(given, "maxOffsetsPerTrigger", 1),
-        )
+    Raises:
+        LogSourceError: an option is unknown, missing or wrong.
+    """
+    given = {_spelling(name): value for name, value in options.items()}
+    for name in _FOR_BATCHES if stream else ("maxOffsetsPerTrigger",):
+        if name in given:
+            what = "a stream has no end" if stream else "only streams have triggers"
+            raise LogSourceError(f"{name} cannot be set: {what}.")
+    return ReadOptions(
+        paths=_words(given, "path", "the data directory of a broker"),
+        topics=_words(given, "topics", "one or more topics, separated by commas"),
+        starting=_bound(given, "starting", EARLIEST),
+        ending=_bound(given, "ending", LATEST),
+        read_committed=_choice(given, "isolation", ("read_committed", "read_uncommitted")),
+        include_headers=_choice(given, "includeHeaders", ("true", "false")),
+        fail_on_data_loss=_choice(given, "failOnDataLoss", ("true", "false")),
+        max_offsets_per_trigger=_number(given, "maxOffsetsPerTrigger", 1),
+    )
 
 
 def _spelling(name: str) -> str:
@@ -144,38 +115,3 @@ def _bound(given: Mapping[str, str], which: str, default: int) -> Bound:
     if text.strip().lower() in words:
         return Bound(by_offset, words[text.strip().lower()])
     return Bound(by_offset, default, offsets=parse_offsets(by_offset, text))
-
-
-def parse_offsets(name: str, text: str) -> dict[TopicPartition, int]:
-    """Return the offsets by partition in JSON such as {"topic": {"0": 17}}.
-
-    Raises:
-        LogSourceError: the text is something else.
-    """
-    try:
-        return offsets_from(json.loads(text))
-    except (ValueError, TypeError, AttributeError):
-        raise LogSourceError(
-            f"{name} is {text!r}: it must be earliest, latest or JSON such as "
-            f'{{"topic": {{"0": 17, "1": -2}}}}.'
-        ) from None
-
-
-def offsets_from(topics: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartition, int]:
-    """Return the offsets by partition in the form of `offsets_to`."""
-    offsets = {
-        TopicPartition(topic, int(partition)): offset
-        for topic, partitions in topics.items()
-        for partition, offset in partitions.items()
-    }
-    if any(type(offset) is not int or offset < EARLIEST for offset in offsets.values()):
-        raise ValueError("an impossible offset")
-    return offsets
-
-
-def offsets_to(offsets: Iterable[tuple[TopicPartition, int]]) -> dict[str, dict[str, int]]:
-    """Return the form in which Spark's Kafka source keeps offsets in a checkpoint."""
-    topics: dict[str, dict[str, int]] = {}
-    for (topic, partition), offset in sorted(offsets):
-        topics.setdefault(topic, {})[str(partition)] = offset
-    return topics

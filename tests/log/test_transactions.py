@@ -18,7 +18,7 @@ from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
 from kafkapy.storage.offline.offline_error import LogSourceError
-from tests.spark.log_source.reading import Transactions, offsets
+from tests.log.reading import Transactions, offsets
 from tests.storage.log_harness import TP, Logs, read_bytes
 
 SEVERAL_SEGMENTS = LogConfig(segment_bytes=400, index_interval_bytes=100)

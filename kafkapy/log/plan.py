@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kafkapy.spark.log_source.bounds import require_kept, resolve
-from kafkapy.spark.log_source.read_options import ReadOptions
-from kafkapy.spark.log_source.splits import OffsetRange, ranges_of
+from kafkapy.log.bounds import require_kept, resolve
+from kafkapy.log.read_options import ReadOptions
+from kafkapy.log.splits import OffsetRange, ranges_of
 from kafkapy.storage.offline.data_directory import PartitionDirectory, find_partitions
 from kafkapy.storage.offline.offline_error import LogSourceError
 from kafkapy.storage.offline.offline_log import OfflineLog, read_log

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import pytest
 
+from kafkapy.log.offsets_json import offsets_from, offsets_to
+from kafkapy.log.read_options import ReadOptions
 from kafkapy.protocol.special_timestamps import EARLIEST, LATEST
 from kafkapy.protocol.types import TopicPartition
-from kafkapy.spark.log_source.read_options import ReadOptions, offsets_from, offsets_to
+from kafkapy.spark.log_source.spark_options import parse_options
 from kafkapy.storage.offline.offline_error import LogSourceError
 
 PLACE = {"path": "/data", "topics": "orders"}
@@ -17,7 +19,7 @@ ORDERS = [TopicPartition("orders", number) for number in range(12)]
 
 
 def parse(*, stream: bool = False, **given: str) -> ReadOptions:
-    return ReadOptions.parse({**PLACE, **given}, stream=stream)
+    return parse_options({**PLACE, **given}, stream=stream)
 
 
 def test_without_more_than_a_place_everything_committed_is_read_with_headers() -> None:
@@ -30,7 +32,7 @@ def test_without_more_than_a_place_everything_committed_is_read_with_headers() -
 
 
 def test_lists_have_commas_and_names_any_case() -> None:
-    options = ReadOptions.parse(
+    options = parse_options(
         {"PATH": "/a, /b", "Topics": "x,y", "STARTINGOFFSETS": "Latest", "includeheaders": "FALSE"},
         stream=False,
     )
@@ -77,7 +79,7 @@ def test_offsets_go_to_text_and_back() -> None:
 )
 def test_what_is_wrong_is_named(given: dict[str, str], message: str) -> None:
     with pytest.raises(LogSourceError) as raised:
-        ReadOptions.parse({**PLACE, **given}, stream=False)
+        parse_options({**PLACE, **given}, stream=False)
     assert str(raised.value) == message
 
 

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from kafkapy.log import record_columns
+from kafkapy.log.record_columns import RecordColumns, decode_columns
 from kafkapy.protocol.compression import Compression
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.records import (
@@ -21,10 +23,8 @@ from kafkapy.protocol.records import (
     read_header,
     set_max_timestamp,
 )
-from kafkapy.spark.log_source import record_columns
-from kafkapy.spark.log_source.record_columns import RecordColumns, decode_columns
+from tests.log.columns import records_of
 from tests.protocol.record_strategies import plain, raw_batch, raw_record, records, varint
-from tests.spark.log_source.columns import records_of
 
 Batches = tuple[bytes, list[tuple[int, BatchHeader]]]
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kafkapy.spark.log_source.record_starts import FollowLengths, follow_lengths_purely
+from kafkapy.log.record_starts import FollowLengths, follow_lengths_purely
 from tests.protocol.record_strategies import varint
 
 BUILT = find_spec("kafkapy.protocol._walker") is not None

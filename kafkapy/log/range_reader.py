@@ -13,12 +13,12 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from kafkapy.log.arrow_columns import record_batch
+from kafkapy.log.bounds import require_kept
+from kafkapy.log.record_columns import decode_columns
+from kafkapy.log.splits import OffsetRange
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.records import BatchHeader
-from kafkapy.spark.log_source.arrow_columns import record_batch
-from kafkapy.spark.log_source.bounds import require_kept
-from kafkapy.spark.log_source.record_columns import decode_columns
-from kafkapy.spark.log_source.splits import OffsetRange
 from kafkapy.storage.log.batches import BadBatchError
 from kafkapy.storage.log.txn_index import AbortedTxn
 from kafkapy.storage.offline.batch_chunks import Chunk, read_chunks

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from kafkapy.log.arrow_columns import HEADER_TYPE, record_batch, schema
+from kafkapy.log.record_columns import columns_of, decode_columns
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.records import Record, read_header
 from kafkapy.protocol.types import TopicPartition
-from kafkapy.spark.log_source.arrow_columns import HEADER_TYPE, record_batch, schema
-from kafkapy.spark.log_source.record_columns import columns_of, decode_columns
 from tests.protocol.record_strategies import raw_batch, raw_record, varint
 
 TP = TopicPartition("überweisungen", 7)

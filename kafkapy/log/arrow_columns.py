@@ -21,10 +21,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kafkapy.log.record_columns import Fields, RecordColumns
 from kafkapy.protocol.compression import Buffer
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.types import TopicPartition
-from kafkapy.spark.log_source.record_columns import Fields, RecordColumns
 
 HEADER_TYPE = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 _TIMESTAMP_TYPE = pa.timestamp("us", tz="UTC")

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from kafkapy.log.plan import plan_batch
+from kafkapy.log.range_reader import read_range
+from kafkapy.log.read_options import ReadOptions
+from kafkapy.log.splits import OffsetRange
 from kafkapy.protocol.control_records import ControlType, control_record_key, end_txn_marker_value
 from kafkapy.protocol.records import Record, build_batch
-from kafkapy.spark.log_source.plan import plan_batch
-from kafkapy.spark.log_source.range_reader import read_range
-from kafkapy.spark.log_source.read_options import ReadOptions
-from kafkapy.spark.log_source.splits import OffsetRange
+from kafkapy.spark.log_source.spark_options import parse_options
 from kafkapy.storage.log.partition_log import PartitionLog
 from kafkapy.storage.log.validate import AppendOrigin
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
@@ -27,7 +28,7 @@ FILES = ReadOnlyFiles()
 
 def options(logs: Logs, **given: str) -> ReadOptions:
     path = ",".join(str(logs.root / name) for name in logs.dirs)
-    return ReadOptions.parse({"path": path, "topics": TP.topic, **given}, stream=False)
+    return parse_options({"path": path, "topics": TP.topic, **given}, stream=False)
 
 
 def plan(logs: Logs, **given: str) -> list[OffsetRange]:

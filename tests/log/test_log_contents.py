@@ -12,14 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafkapy.log import splits
+from kafkapy.log.splits import group
 from kafkapy.protocol.records import Compression, Record, build_batch
-from kafkapy.spark.log_source import splits
-from kafkapy.spark.log_source.splits import group
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.offline.offline_error import LogSourceError
-from tests.loop.turned_clock import START_MS
-from tests.protocol.record_strategies import records
-from tests.spark.log_source.reading import (
+from tests.log.reading import (
     Transactions,
     contents,
     offsets,
@@ -29,6 +27,8 @@ from tests.spark.log_source.reading import (
     rows_of,
     snapshot,
 )
+from tests.loop.turned_clock import START_MS
+from tests.protocol.record_strategies import records
 from tests.storage.log_harness import Logs, append, batch, fill, read_bytes, records_in
 
 SMALL = LogConfig(segment_bytes=2000, index_interval_bytes=200, message_timestamp_after_max_ms=2**62)

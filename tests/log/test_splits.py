@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkapy.log.splits import OffsetRange, group
 from kafkapy.protocol.types import TopicPartition
-from kafkapy.spark.log_source.splits import OffsetRange, group
 from kafkapy.storage.log.txn_index import AbortedTxn
 
 MB = 1 << 20

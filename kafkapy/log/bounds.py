@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from kafkapy.log.read_options import Bound
 from kafkapy.protocol.special_timestamps import EARLIEST, LATEST
 from kafkapy.protocol.types import TopicPartition
-from kafkapy.spark.log_source.read_options import Bound
 from kafkapy.storage.offline.offline_error import LogSourceError
 from kafkapy.storage.offline.offline_log import OfflineLog
 

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from kafkapy.log.record_columns import Fields, RecordColumns
 from kafkapy.protocol.records import Record
-from kafkapy.spark.log_source.record_columns import Fields, RecordColumns
 
 
 def records_of(columns: RecordColumns) -> list[Record]:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from kafkapy.log.varints import Integers
 from kafkapy.protocol.compiled import compiled_twin
 from kafkapy.protocol.compression import Buffer
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.records import read_varint
-from kafkapy.spark.log_source.varints import Integers
 
 FollowLengths: TypeAlias = Callable[[Buffer, int, int, int, Integers], bool]
 

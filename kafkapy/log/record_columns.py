@@ -19,6 +19,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from kafkapy.log import record_starts
+from kafkapy.log.varints import Bytes, Integers, OddRecordsError, read_varints
 from kafkapy.protocol.compression import Buffer, decompress
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.records import (
@@ -29,8 +31,6 @@ from kafkapy.protocol.records import (
     TimestampType,
     decode_records,
 )
-from kafkapy.spark.log_source import record_starts
-from kafkapy.spark.log_source.varints import Bytes, Integers, OddRecordsError, read_varints
 
 MAX_DECOMPRESSED = 1 << 30
 """How many bytes one batch may decompress to: Arrow's offsets have 31 bits."""

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from kafkapy.log.range_reader import read_range
 from kafkapy.protocol.records import BatchHeader, build_batch, decode_records, iter_headers
-from kafkapy.spark.log_source.range_reader import read_range
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.offline import batch_chunks
 from kafkapy.storage.offline.offline_error import LogSourceError
-from tests.spark.log_source.reading import FILES, contents, offsets, plan, read, rows
+from tests.log.reading import FILES, contents, offsets, plan, read, rows
 from tests.storage.cleaning.test_model import Life
 from tests.storage.log_harness import Logs, append, batch, fill
 

@@ -19,9 +19,9 @@ from kafkapy.storage.disk.files import File, FileSystem
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.offline.offline_error import LogSourceError
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
+from tests.log.reading import offsets
 from tests.loop.turned_clock import START_MS
 from tests.protocol.record_strategies import fix_crc
-from tests.spark.log_source.reading import offsets
 from tests.storage.descriptors import open_below
 from tests.storage.log_harness import TP, Logs, append, batch, fill
 

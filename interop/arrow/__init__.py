@@ -1,0 +1,1 @@
+"""Topics as tables of other programs, by Arrow."""

@@ -1,0 +1,37 @@
+"""What is read of a data directory, and where it starts and ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafkapy.protocol.special_timestamps import EARLIEST, LATEST
+from kafkapy.protocol.types import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Where a read starts or ends; `name` is what the caller calls it."""
+
+    name: str
+    everywhere: int
+    """EARLIEST or LATEST, for every partition."""
+    timestamp: int | None = None
+    offsets: Mapping[TopicPartition, int] | None = None
+    """The offset of every partition, which may be EARLIEST or LATEST."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """The topics, the bounds, and how records are shown."""
+
+    paths: tuple[str, ...]
+    topics: tuple[str, ...]
+    starting: Bound = Bound("startingOffsets", EARLIEST)
+    ending: Bound = Bound("endingOffsets", LATEST)
+    read_committed: bool = True
+    include_headers: bool = True
+    fail_on_data_loss: bool = True
+    max_offsets_per_trigger: int | None = None
+    partitions: frozenset[int] | None = None
+    """The partitions of each topic, None for all; Spark has filters in place of such an option."""

@@ -1,0 +1,1 @@
+"""Topics read from segment files, without a broker and without Spark."""
