@@ -358,6 +358,7 @@ class BrokerCore(BrokerParts):
             self.metadata.settle_with(sole.settle)
         self._started.push_async_callback(self.admin.stop)
         await self.admin.start(data.image, endpoints(config, self.server), found_logs(self.logs.logs))
+        start_warnings.settings_of_groups(config, data.image.group_configs)
         if sole is None:
             self.producer_ids.reserve_ahead()
         else:

@@ -2,15 +2,20 @@
 
 They are stored, and checked and described as in Kafka. Those of groups take effect with the next request of
 a member. The others have no effect yet: metrics that clients push (KIP-714) are not supported yet. A group
-need not exist to have settings. Source: Kafka's GroupConfig,
-ClientMetricsConfigs, ControllerConfigurationValidator.
+need not exist to have settings.
+
+Settings of groups have limits, which the broker has as settings of its own: outside of them they are refused.
+Of one that was stored while the broker had other limits, the nearest value within them counts; what is
+stored, and described, remains. Source: Kafka's GroupConfig, ClientMetricsConfigs,
+ControllerConfigurationValidator.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Mapping
-from typing import Final
+from functools import cache
+from typing import Any, Final, NamedTuple
 
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.configs.keys import ConfigKey, broker_keys, client_metrics_keys, group_keys
@@ -25,7 +30,56 @@ INTERVAL_MS: Final = (100, 3_600_000)
 
 _PROTOCOLS: Final = ("consumer", "share", "streams")
 """The first words of the names of group settings."""
+
 _LIMITS_OF_OTHER_NAMES: Final = {"streams.num.standby.replicas": "group.streams.max.standby.replicas"}
+"""Highest values that are not named after their setting."""
+
+
+class Limits(NamedTuple):
+    """The broker settings with the bounds of a group's setting, None without one."""
+
+    low: str | None
+    high: str | None
+
+
+@cache
+def group_limits() -> dict[str, Limits]:
+    """The limits of each setting of groups, by its name."""
+    return {setting: _limits(setting) for setting in group_keys()}
+
+
+def _limits(setting: str) -> Limits:
+    protocol, _, rest = setting.partition(".")
+    low = f"group.{protocol}.min.{rest}"
+    high = _LIMITS_OF_OTHER_NAMES.get(setting, f"group.{protocol}.max.{rest}")
+    return Limits(low if low in broker_keys() else None, high if high in broker_keys() else None)
+
+
+def names_of_limits() -> list[str]:
+    """The broker settings that limit those of groups."""
+    return [name for limits in group_limits().values() for name in limits if name is not None]
+
+
+def beyond_limits(
+    groups: Mapping[str, Mapping[str, str]], broker: Mapping[str, Any]
+) -> list[tuple[str, str, str]]:
+    """The settings of these groups that are outside of the limits: name, value and group."""
+    return [
+        (name, text, group)
+        for group, own in groups.items()
+        for name, text in own.items()
+        if any(group_limits().get(name, ())) and within_limits(name, int(text), broker) != int(text)
+    ]
+
+
+def within_limits(setting: str, number: int, broker: Mapping[str, Any]) -> int:
+    """The value of a group's setting that counts, with these settings of the broker."""
+    low, high = group_limits()[setting]
+    if low is not None and number < broker[low]:
+        number = broker[low]
+    elif high is not None and number > broker[high]:
+        number = broker[high]
+    return number
 
 
 class _KeptConfigs(ConfigKind):
@@ -101,12 +155,10 @@ class GroupConfigs(_KeptConfigs):
         return number
 
     def _check_limits(self, setting: str, number: int) -> None:
-        protocol, _, rest = setting.partition(".")
-        low = f"group.{protocol}.min.{rest}"
-        high = _LIMITS_OF_OTHER_NAMES.get(setting, f"group.{protocol}.max.{rest}")
-        if low in broker_keys() and number < self._config[low]:
+        low, high = group_limits()[setting]
+        if low is not None and number < self._config[low]:
             raise _invalid(f"{setting} must be greater than or equal to {low}")
-        if high in broker_keys() and number > self._config[high]:
+        if high is not None and number > self._config[high]:
             raise _invalid(f"{setting} must be less than or equal to {high}")
 
 

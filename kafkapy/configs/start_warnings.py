@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+from collections.abc import Mapping
 
 from kafkapy.configs.brokers import MIN_INSYNC_REPLICAS, hints
 from kafkapy.configs.config import REBALANCE_PROTOCOLS, BrokerConfig
+from kafkapy.configs.groups import beyond_limits
 from kafkapy.configs.listeners import format_address
 from kafkapy.configs.unsupported import AUTHORIZER
+from kafkapy.logs.text import listed, shortened
 from kafkapy.protocol.compiled import missing_parts
 from kafkapy.storage.disk.open_files import share_descriptors
 from kafkapy.storage.log.log_config import NEVER
@@ -91,6 +94,15 @@ def _descriptors(config: BrokerConfig) -> None:
     for name, share in (("log.max.open.files", shares.log_files), ("max.connections", shares.connections)):
         if name in config.originals and (config[name] or 0) > share:
             logger.warning("%s=%d is more than that; raise the limit (ulimit -n).", name, config[name])
+
+
+def settings_of_groups(config: BrokerConfig, groups: Mapping[str, Mapping[str, str]]) -> None:
+    """Name the settings of groups that were stored while the broker had other limits."""
+    if beyond := beyond_limits(groups, config):
+        logger.warning(
+            "Settings of groups are outside of this broker's limits; the nearest value counts: %s",
+            listed([f"{name}={text} of {shortened(group)}" for name, text, group in beyond]),
+        )
 
 
 def sole_broker(config: BrokerConfig) -> None:

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from kafkapy.configs.part_config import part_config, setting
+from kafkapy.configs.groups import names_of_limits
+from kafkapy.configs.part_config import part_config, setting, settings
 
 _MIGRATION_POLICY: Final = "group.consumer.migration.policy"
 
@@ -49,6 +50,8 @@ class GroupConfig:
         _MIGRATION_POLICY, lambda policy: policy.lower() in ("bidirectional", "downgrade")
     )
     """Whether a consumer group with members may become a classic group."""
+    limits: Mapping[str, int] = settings(names_of_limits)
+    """The limits of what single groups may override, by the names of broker settings."""
 
     def of_groups(self, group_type: str, name: str) -> int:
         """A setting that single groups may override, such as session.timeout.ms of consumer groups."""

@@ -1,8 +1,8 @@
 """The settings of share groups that leaders of partitions obey.
 
-A group may have its own, in the metadata image; where it has none, the broker's count. They are looked up
-when they are needed, so a change counts at once. Source: Apache Kafka's ShareGroupConfig,
-ShareGroupConfigProvider.
+A group may have its own, in the metadata image, within the limits of the broker; where it has none, the
+broker's count. They are looked up when they are needed, so a change counts at once. Source: Apache Kafka's
+ShareGroupConfig, ShareGroupConfigProvider.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from kafkapy.configs.groups import within_limits
 from kafkapy.configs.keys import group_keys
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.share.share_partition import ShareLimits
@@ -33,7 +34,8 @@ class ShareSettings:
         key = group_keys()[f"share.{name}"]
         own = self._image().group_configs.get(group_id, {}).get(key.name)
         if own is not None:
-            return key.parse(own)
+            value = key.parse(own)
+            return within_limits(key.name, value, self._config) if key.type == "INT" else value
         return self._config[key.synonyms[0]] if key.synonyms else key.parse(key.default)
 
     def limits(self, group_id: str) -> ShareLimits:

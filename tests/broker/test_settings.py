@@ -28,13 +28,16 @@ from kafkapy.protocol.messages.streams_group_heartbeat import StreamsGroupHeartb
 from tests.network.raw_client import RawClient, eventually
 
 BROKER = 4
+GROUP = 32
 ALL_BROKERS = ""
 
 
-def change(broker: kafkapy.Broker, resource: str, name: str, value: str) -> None:
-    """Set a broker setting, as a client does."""
+def change(
+    broker: kafkapy.Broker, resource: str, name: str, value: str, *, resource_type: int = BROKER
+) -> None:
+    """Set a setting of a broker, or of another resource, as a client does."""
     configs = [AlterableConfig(name=name, config_operation=0, value=value)]
-    resources = [AlterConfigsResource(resource_type=BROKER, resource_name=resource, configs=configs)]
+    resources = [AlterConfigsResource(resource_type=resource_type, resource_name=resource, configs=configs)]
     with RawClient(broker.bootstrap_servers) as client:
         (answer,) = client.ask(IncrementalAlterConfigsRequest(resources=resources), 1).responses
     assert answer.error_code == 0, answer.error_message
@@ -131,6 +134,22 @@ def test_min_insync_replicas_of_the_file_is_told_where_the_cluster_has_another(
     with kafkapy.Broker(data_dir=tmp_path, config={"min.insync.replicas": "3"}) as broker:
         assert broker.core.config["min.insync.replicas"] == 2
     assert "min.insync.replicas=3 has no effect: the cluster's is 2" in caplog.text
+
+
+def test_settings_of_groups_beyond_the_limits_are_told_at_the_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with kafkapy.Broker(data_dir=tmp_path) as broker:
+        change(broker, "g", "consumer.session.timeout.ms", "55000", resource_type=GROUP)
+        change(broker, "h", "consumer.session.timeout.ms", "50000", resource_type=GROUP)
+    assert "limits" not in caplog.text
+    settings = {"group.consumer.max.session.timeout.ms": 50_000}
+    with kafkapy.Broker(data_dir=tmp_path, config=settings) as broker:
+        assert broker.core.metadata.image.group_configs["g"] == {"consumer.session.timeout.ms": "55000"}
+    assert (
+        "Settings of groups are outside of this broker's limits; the nearest value counts:"
+        " consumer.session.timeout.ms=55000 of g"
+    ) in {record.getMessage() for record in caplog.records}
 
 
 def test_protocols_of_groups_can_be_disabled() -> None:

@@ -39,6 +39,11 @@ GROUPS: list[tuple[str, str, dict[str, Any]]] = [
     ("group.streams.initial.rebalance.delay.ms", "33", {"streams_initial_rebalance_delay_ms": 33}),
     ("group.streams.num.standby.replicas", "1", {"streams_num_standby_replicas": 1}),
     ("group.streams.max.size", "6", {"streams_max_size": 6}),
+    (
+        "group.consumer.max.session.timeout.ms",
+        "50000",
+        {"limits": {**GroupConfig().limits, "group.consumer.max.session.timeout.ms": 50_000}},
+    ),
 ]
 TRANSACTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("transaction.max.timeout.ms", "1000", {"max_timeout_ms": 1_000}),

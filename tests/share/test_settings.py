@@ -41,3 +41,11 @@ def test_a_group_without_settings_has_the_defaults() -> None:
     assert found.begins_at("another") == LATEST
     assert found.reads_committed("g")
     assert not found.reads_committed("another")
+
+
+def test_a_setting_beyond_the_brokers_limits_counts_as_the_nearest_within() -> None:
+    """It was set while the broker had other limits."""
+    assert settings(record_lock_duration_ms="1000").lock_ms("g") == 15_000
+    assert settings(record_lock_duration_ms="60001").lock_ms("g") == 60_000
+    limits = settings(delivery_count_limit="11", partition_max_record_locks="4001").limits("g")
+    assert (limits.delivery_count, limits.records) == (10, 4_000)

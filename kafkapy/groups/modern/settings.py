@@ -1,7 +1,7 @@
 """The settings of the groups of one type.
 
-A group may have its own, in the metadata image; where it has none, the broker's count. They are looked up
-when they are needed, so a change counts at once.
+A group may have its own, in the metadata image, within the limits of the broker; where it has none, the
+broker's count. They are looked up when they are needed, so a change counts at once.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from kafkapy.configs.groups import within_limits
 from kafkapy.groups.config import GroupConfig
 from kafkapy.metadata.image import MetadataImage
 
@@ -29,5 +30,8 @@ class GroupSettings:
 
     def of(self, group_id: str, name: str) -> int:
         """A setting of a group, such as SESSION_TIMEOUT."""
-        own = self._image().group_configs.get(group_id, {}).get(f"{self._group_type}.{name}")
-        return self.config.of_groups(self._group_type, name) if own is None else int(own)
+        setting = f"{self._group_type}.{name}"
+        own = self._image().group_configs.get(group_id, {}).get(setting)
+        if own is None:
+            return self.config.of_groups(self._group_type, name)
+        return within_limits(setting, int(own), self.config.limits)
