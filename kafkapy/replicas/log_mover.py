@@ -38,6 +38,9 @@ ROOM_SECONDS: Final = 5.0
 
 MIN_WAIT_SECONDS: Final = 0.01
 
+RATE_SECONDS: Final = 1.0
+"""How often a move that waits looks whether its rate has changed, as Apache Kafka's thread of moves does."""
+
 RETRY_SECONDS: Final = 0.5
 """The delay before the flush of a copy that replaced its log is retried."""
 
@@ -77,8 +80,9 @@ class LogMover:
         `rate` returns how many bytes per second may be copied.
         """
         self._rate = rate
-        self._free_at = 0.0
-        """The time on the loop's clock at which the rate allows the next piece."""
+        self._ahead = 0.0
+        """How many bytes more than the rate allows were copied until `_ahead_at`, on the loop's clock."""
+        self._ahead_at = 0.0
         self._logs = logs
         self._blocking = blocking
         self._turns = asyncio.Semaphore(threads)
@@ -203,12 +207,15 @@ class LogMover:
         return False
 
     async def _keep_rate(self, move: _Move, nbytes: int) -> None:
-        """Wait until the next piece may be copied."""
-        now = asyncio.get_running_loop().time()
-        self._free_at = max(self._free_at, now) + nbytes / max(self._rate(), 1)
-        # Waits that are too short for the clock add up in `_free_at`.
-        if self._free_at - now > MIN_WAIT_SECONDS:
-            await _wait(move.stopping, self._free_at - now)
+        """Wait until the next piece may be copied; the rate may change meanwhile."""
+        while not move.stopping.is_set():
+            now, rate = asyncio.get_running_loop().time(), max(self._rate(), 1)
+            self._ahead = max(self._ahead - (now - self._ahead_at) * rate, 0) + nbytes
+            self._ahead_at, nbytes = now, 0
+            # Waits that are too short for the clock add up in `_ahead`.
+            if (seconds := self._ahead / rate) <= MIN_WAIT_SECONDS:
+                return
+            await _wait(move.stopping, min(seconds, RATE_SECONDS))
 
     def _take_over(self, move: _Move) -> bool:
         """Copy the last pieces and replace the log with the copy.

@@ -250,6 +250,21 @@ async def test_a_move_keeps_to_the_rate_and_can_be_stopped_meanwhile(
     assert not moving.is_moving
 
 
+async def test_a_move_that_waits_for_its_rate_goes_on_when_it_is_raised(
+    tmp_path: Path, worlds: list[World]
+) -> None:
+    """`kafka-reassign-partitions` removes the throttle of a move that is under way."""
+    worlds.append(world := World(tmp_path))
+    moving = Moving(world, 2000)
+    world.rate, there = 1, moving.there
+    await moving.mover.move(moving.partition, there)
+    await until(lambda: world.rate_asked == 1)
+    world.rate = 2**63 - 1
+    async with asyncio.timeout(10):
+        await moving.done()
+    assert moving.here is there
+
+
 async def test_a_flush_of_the_old_log_does_not_vouch_for_the_new_one(
     tmp_path: Path, worlds: list[World]
 ) -> None:
