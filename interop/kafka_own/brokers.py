@@ -178,12 +178,21 @@ class Brokers:
         return {"cluster_id": broker.core.metadata.image.cluster_id}
 
     def topics(self, directory: str, number: int) -> dict[str, object]:
-        """The ids of the topics that a broker knows, their leaders and replicas in sync."""
+        """The topics that a broker knows: ids, settings, leaders and replicas."""
         topics = self._running[directory, number].core.metadata.image.topics.values()
         return {
             topic.name: {
                 "id": base64.urlsafe_b64encode(topic.id).decode().rstrip("="),
-                "partitions": [{"leader": state.leader, "isr": state.isr} for state in topic.partitions],
+                "configs": dict(topic.configs),
+                "partitions": [
+                    {
+                        "leader": state.leader,
+                        "epoch": state.leader_epoch,
+                        "isr": state.isr,
+                        "replicas": state.replicas,
+                    }
+                    for state in topic.partitions
+                ],
             }
             for topic in topics
         }

@@ -20,6 +20,7 @@ import org.apache.kafka.coordinator.group.GroupCoordinator;
 import org.apache.kafka.metadata.BrokerState;
 import org.apache.kafka.metadata.KRaftMetadataCache;
 import org.apache.kafka.metadata.LeaderAndIsr;
+import org.apache.kafka.server.BrokerLifecycleManager;
 import org.apache.kafka.storage.internals.log.UnifiedLog;
 
 import com.fasterxml.jackson.databind.JsonNode;
@@ -32,6 +33,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Properties;
+import java.util.concurrent.CompletableFuture;
 
 import scala.Option;
 
@@ -81,7 +83,9 @@ final class BrokerOutside {
             "getLeaderAndIsr", call -> leaderAndIsr(call.getArgument(0), call.getArgument(1)),
             "getTopicId", call -> topicIds().getOrDefault(call.<String>getArgument(0), Uuid.ZERO_UUID),
             "getPartitionLeaderEndpoint", call -> leaderNode(
-                call.getArgument(0), call.getArgument(1), call.getArgument(2))
+                call.getArgument(0), call.getArgument(1), call.getArgument(2)),
+            "getPartitionReplicaEndpoints", call -> replicaNodes(call.getArgument(0), call.getArgument(1)),
+            "topicConfig", call -> topicConfig(call.getArgument(0))
         ));
         SocketServer socket = Outside.of(SocketServer.class, Map.of("boundPort", call -> port(call.getArgument(0))));
         GroupCoordinator groups = Outside.of(GroupCoordinator.class, Map.of(
@@ -134,6 +138,11 @@ final class BrokerOutside {
             return null;
         });
         answers.put("awaitShutdown", call -> null);
+        // A broker that has started serves clients.
+        BrokerLifecycleManager lifecycle = Outside.of(BrokerLifecycleManager.class, Map.of(
+            "initialUnfenceFuture", call -> CompletableFuture.completedFuture(null)
+        ));
+        answers.put("lifecycleManager", call -> lifecycle);
         return Outside.of(BrokerServer.class, answers);
     }
 
@@ -144,7 +153,10 @@ final class BrokerOutside {
     private Partition partition(TopicPartition partition) {
         return Outside.of(Partition.class, Map.of(
             "leaderIdIfLocal", call -> Option.when(leads(partition), () -> id),
-            "leaderLogIfLocal", call -> Option.when(leads(partition), () -> log(partition))
+            "leaderLogIfLocal", call -> Option.when(leads(partition), () -> log(partition)),
+            "leaderReplicaIdOpt", call -> leaderAndIsr(partition.topic(), partition.partition())
+                .map(state -> Option.<Object>apply(state.leader())).orElse(Option.empty()),
+            "getLeaderEpoch", call -> partitionState(partition.topic(), partition.partition()).get("epoch").asInt()
         ));
     }
 
@@ -249,6 +261,22 @@ final class BrokerOutside {
             .filter(node -> node.id() == state.leader()).findFirst().orElse(Node.noNode()));
     }
 
+    /** The running replicas of a partition, by id. */
+    private Map<Integer, Node> replicaNodes(TopicPartition partition, ListenerName listener) {
+        Map<Integer, Node> nodes = new HashMap<>();
+        for (JsonNode replica : partitionState(partition.topic(), partition.partition()).path("replicas"))
+            alive(listener).stream().filter(node -> node.id() == replica.asInt())
+                .forEach(node -> nodes.put(node.id(), node));
+        return nodes;
+    }
+
+    private Properties topicConfig(String topic) {
+        Properties settings = new Properties();
+        topics().path(topic).path("configs").fields().forEachRemaining(setting ->
+            settings.setProperty(setting.getKey(), setting.getValue().asText()));
+        return settings;
+    }
+
     private boolean isAlive(int broker) {
         for (JsonNode each : alive())
             if (each.get("id").asInt() == broker)
@@ -273,8 +301,13 @@ final class BrokerOutside {
         return KafkapyBrokers.ask("topics", "directory", cluster, "number", id);
     }
 
+    /** What this broker knows of a partition, a missing node without the partition. */
+    private JsonNode partitionState(String topic, int partition) {
+        return topics().path(topic).path("partitions").path(partition);
+    }
+
     private Optional<LeaderAndIsr> leaderAndIsr(String topic, int partition) {
-        JsonNode state = topics().path(topic).path("partitions").path(partition);
+        JsonNode state = partitionState(topic, partition);
         if (state.isMissingNode())
             return Optional.empty();
         List<Integer> isr = new ArrayList<>();

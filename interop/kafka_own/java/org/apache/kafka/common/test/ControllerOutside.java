@@ -1,5 +1,6 @@
 package org.apache.kafka.common.test;
 
+import kafka.network.SocketServer;
 import kafka.raft.KafkaRaftManager;
 import kafka.server.ControllerServer;
 
@@ -28,10 +29,13 @@ final class ControllerOutside {
             "isActive", call -> true,
             "findAllTopicIds", call -> CompletableFuture.completedFuture(first(brokers).topicIds())
         ));
+        // Each broker answers what a controller would.
+        SocketServer socket = Outside.of(SocketServer.class, Map.of("boundPort", call -> first(brokers).port()));
         return Outside.of(ControllerServer.class, Map.of(
             "config", call -> first(brokers).server.config(),
             "raftManager", call -> manager,
             "controller", call -> controller,
+            "socketServer", call -> socket,
             "authorizerPlugin", call -> first(brokers).server.authorizerPlugin()
         ));
     }
