@@ -89,7 +89,7 @@ _FLAGS: Final = (
     "--add-opens=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
     "-Djunit.jupiter.extensions.autodetection.enabled=true",
     f"-Djunit.jupiter.execution.timeout.default={_SECONDS_OF_A_TEST} s",
-    "-Dlog4j2.configurationFile=file:" + str(_CHECKOUT / "interop" / "support" / "logging_4.properties"),
+    f"-Dlog4j2.configurationFile=file:{_FOLDER / 'logging.properties'}",
 )
 
 
