@@ -9,8 +9,10 @@ of `kafkapy cluster` do: a test gets new ones in some hundredths of a second. It
     {"command": "cluster_id", "directory": D}                                             {"cluster_id": "…"}
     {"command": "topics", "directory": D, "number": 0}                                        {"t": {…}}
     {"command": "log", "directory": D, "number": 0, "topic": "t", "partition": 0}             {"start": 0, …}
+    {"command": "checkpoint", "directory": D, "number": 0}                                    {}
     {"command": "alive", "directory": D, "number": 0}                                         {"alive": […]}
     {"command": "users", "directory": D, "number": 0}                        {"users": {"SCRAM-SHA-256": […]}}
+    {"command": "session_timeout", "directory": D, "number": 0, "group": "g"}                 {"ms": 45000}
     {"command": "tokens", "directory": D, "number": 0}                                    {"tokens": […]}
     {"command": "acls", "directory": D, "number": 0}                                          {"acls": […]}
     {"command": "create_acls", "directory": D, "number": 0, "acls": […]}                  {}
@@ -40,6 +42,8 @@ from kafkapy.configs.config import BrokerConfig
 from kafkapy.configs.keys import ConfigError
 from kafkapy.configs.listeners import Listener
 from kafkapy.controller.acls import AclAdmin
+from kafkapy.groups.config import GroupConfig
+from kafkapy.groups.modern.settings import SESSION_TIMEOUT, GroupSettings
 from kafkapy.inprocess import TEST_DEFAULTS, Broker
 from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.metadata.quotas import USER, quota_entity
@@ -208,6 +212,15 @@ class Brokers:
             "size": log.size,
         }
 
+    def checkpoint(self, directory: str, number: int) -> dict[str, object]:
+        """Write the high watermarks, as the broker does every few seconds."""
+
+        async def write(core: BrokerCore) -> None:
+            await core.blocking(core.logs.checkpoint_high_watermarks())
+
+        self._running[directory, number].call(write)
+        return {}
+
     def alive(self, directory: str, number: int) -> dict[str, object]:
         """The running brokers that a broker knows."""
         brokers = self._running[directory, number].core.metadata.image.brokers.values()
@@ -224,6 +237,14 @@ class Brokers:
         configs = self._running[directory, number].core.metadata.image.client_quotas.configs
         users = [(entity[0][1], content) for entity, content in configs.items() if entity[0][0] == USER]
         return {"users": {text: [name for name, content in users if text in content] for text in MECHANISMS}}
+
+    def session_timeout(self, directory: str, number: int, group: str) -> dict[str, object]:
+        """The session timeout that members of a consumer group have."""
+        core = self._running[directory, number].core
+        settings = GroupSettings(
+            "consumer", GroupConfig.from_broker(core.config), lambda: core.metadata.image
+        )
+        return {"ms": settings.of(group, SESSION_TIMEOUT)}
 
     def tokens(self, directory: str, number: int) -> dict[str, object]:
         """The ids of the delegation tokens that a broker knows."""
@@ -272,9 +293,10 @@ class Brokers:
         return admin
 
     def close(self, directory: str) -> dict[str, object]:
+        """Kill all brokers of a cluster: nobody needs their data, and the last could hand over to none."""
         for of, number in list(self._running):
             if of == directory:
-                self.stop(of, number)
+                self._running.pop((of, number)).kill()
         return {}
 
 

@@ -16,6 +16,8 @@ import org.apache.kafka.common.metadata.UserScramCredentialRecord;
 import org.apache.kafka.common.network.ListenerName;
 import org.apache.kafka.common.security.token.delegation.TokenInformation;
 import org.apache.kafka.common.security.token.delegation.internals.DelegationTokenCache;
+import org.apache.kafka.coordinator.group.GroupConfig;
+import org.apache.kafka.coordinator.group.GroupConfigManager;
 import org.apache.kafka.coordinator.group.GroupCoordinator;
 import org.apache.kafka.metadata.BrokerState;
 import org.apache.kafka.metadata.KRaftMetadataCache;
@@ -36,6 +38,8 @@ import java.util.Properties;
 import java.util.concurrent.CompletableFuture;
 
 import scala.Option;
+import scala.collection.immutable.Set;
+import scala.collection.immutable.Set$;
 
 /**
  * A broker of kafkapy, as seen from outside.
@@ -91,6 +95,9 @@ final class BrokerOutside {
         GroupCoordinator groups = Outside.of(GroupCoordinator.class, Map.of(
             "groupMetadataTopicConfigs", call -> new Properties()
         ));
+        GroupConfigManager groupSettings = Outside.of(GroupConfigManager.class, Map.of(
+            "groupConfig", call -> Optional.of(groupSettings(call.getArgument(0)))
+        ));
         LogManager logs = Outside.of(LogManager.class, Map.of(
             "getLog$default$2", call -> false,  // a future log or not, if the test does not say
             "getLog", call -> Option.when(hasDirectory(call.getArgument(0)), () -> log(call.getArgument(0)))
@@ -98,6 +105,7 @@ final class BrokerOutside {
         ReplicaManager replicas = Outside.of(ReplicaManager.class, Map.of(
             "onlinePartition", call -> Option.when(isOnline(call.getArgument(0)), () -> partition(call.getArgument(0))),
             "localLog", call -> Option.when(isOnline(call.getArgument(0)), () -> log(call.getArgument(0))),
+            "checkpointHighWatermarks", call -> KafkapyBrokers.ask("checkpoint", "directory", cluster, "number", id),
             "localLogOrException", call -> log(call.getArgument(0)),
             "logManager", call -> logs
         ));
@@ -111,6 +119,7 @@ final class BrokerOutside {
         answers.put("metadataCache", call -> metadata);
         answers.put("socketServer", call -> socket);
         answers.put("groupCoordinator", call -> groups);
+        answers.put("groupConfigManager", call -> groupSettings);
         answers.put("sharedServer", call -> shared);
         answers.put("logManager", call -> logs);
         answers.put("replicaManager", call -> replicas);
@@ -150,14 +159,27 @@ final class BrokerOutside {
         return KafkapyBrokers.ask("cluster_id", "directory", cluster).get("cluster_id").asText();
     }
 
+    private GroupConfig groupSettings(String group) {
+        return Outside.of(GroupConfig.class, Map.of("consumerSessionTimeoutMs", call -> KafkapyBrokers.ask(
+            "session_timeout", "directory", cluster, "number", id, "group", group).get("ms").asInt()));
+    }
+
     private Partition partition(TopicPartition partition) {
         return Outside.of(Partition.class, Map.of(
             "leaderIdIfLocal", call -> Option.when(leads(partition), () -> id),
             "leaderLogIfLocal", call -> Option.when(leads(partition), () -> log(partition)),
             "leaderReplicaIdOpt", call -> leaderAndIsr(partition.topic(), partition.partition())
                 .map(state -> Option.<Object>apply(state.leader())).orElse(Option.empty()),
+            "inSyncReplicaIds", call -> inSync(partition),
             "getLeaderEpoch", call -> partitionState(partition.topic(), partition.partition()).get("epoch").asInt()
         ));
+    }
+
+    private Set<Object> inSync(TopicPartition partition) {
+        Set<Object> ids = Set$.MODULE$.empty();
+        for (JsonNode replica : partitionState(partition.topic(), partition.partition()).path("isr"))
+            ids = ids.$plus(replica.asInt());
+        return ids;
     }
 
     /** Its log: what it answers is asked of the broker each time. */
