@@ -12,7 +12,11 @@ of `kafkapy cluster` do: a test gets new ones in some hundredths of a second. It
     {"command": "checkpoint", "directory": D, "number": 0}                                    {}
     {"command": "alive", "directory": D, "number": 0}                                         {"alive": […]}
     {"command": "users", "directory": D, "number": 0}                        {"users": {"SCRAM-SHA-256": […]}}
-    {"command": "session_timeout", "directory": D, "number": 0, "group": "g"}                 {"ms": 45000}
+    {"command": "group", "directory": D, "number": 0, "group": "g"}              {"session_timeout_ms": …}
+    {"command": "setting", "directory": D, "number": 0, "name": "a.setting"}                  {"value": …}
+    {"command": "quota", "directory": D, "number": 0, "kind": "PRODUCE", "principal": "User:a",
+     "client_id": "c"}                                                                       {"limit": null}
+    {"command": "connection_rate", "directory": D, "number": 0, "address": "1.2.3.4"}         {"limit": null}
     {"command": "tokens", "directory": D, "number": 0}                                    {"tokens": […]}
     {"command": "acls", "directory": D, "number": 0}                                          {"acls": […]}
     {"command": "create_acls", "directory": D, "number": 0, "acls": […]}                  {}
@@ -51,6 +55,7 @@ from kafkapy.network.channel import Channel
 from kafkapy.network.connection import Connection
 from kafkapy.network.entrance import Entrance, OpenEntrance
 from kafkapy.protocol.types import TopicPartition
+from kafkapy.quotas import ClientQuotaType
 from kafkapy.security.acls.model import (
     Acl,
     AclFilter,
@@ -67,6 +72,7 @@ from kafkapy.security.sasl.scram_credential import (
     encode_credential,
 )
 from kafkapy.security.token_cache import TokenCache
+from kafkapy.share.settings import ShareSettings
 
 _METADATA: Final = "metadata.db"
 _FOR_SPEED: Final = ("listeners", "durability", "group.initial.rebalance.delay.ms")
@@ -238,13 +244,37 @@ class Brokers:
         users = [(entity[0][1], content) for entity, content in configs.items() if entity[0][0] == USER]
         return {"users": {text: [name for name, content in users if text in content] for text in MECHANISMS}}
 
-    def session_timeout(self, directory: str, number: int, group: str) -> dict[str, object]:
-        """The session timeout that members of a consumer group have."""
+    def group(self, directory: str, number: int, group: str) -> dict[str, object]:
+        """Settings in effect of a consumer or share group."""
         core = self._running[directory, number].core
-        settings = GroupSettings(
+        consumer = GroupSettings(
             "consumer", GroupConfig.from_broker(core.config), lambda: core.metadata.image
         )
-        return {"ms": settings.of(group, SESSION_TIMEOUT)}
+        share = ShareSettings(core.config, lambda: core.metadata.image)
+        return {
+            "session_timeout_ms": consumer.of(group, SESSION_TIMEOUT),
+            "lock_ms": share.lock_ms(group),
+        }
+
+    def setting(self, directory: str, number: int, name: str) -> dict[str, object]:
+        """The value of a broker's setting that is in effect."""
+        return {"value": self._running[directory, number].core.config[name]}
+
+    def quota(
+        self, directory: str, number: int, kind: str, principal: str, client_id: str
+    ) -> dict[str, object]:
+        """The quota that a client has, None without one."""
+        quotas = self._running[directory, number].core.quotas
+        if quotas is None:
+            return {"limit": None}
+        callback, quota_type = quotas._callback, ClientQuotaType[kind]
+        tags = callback.quota_metric_tags(quota_type, principal, client_id)
+        return {"limit": callback.quota_limit(quota_type, tags)}
+
+    def connection_rate(self, directory: str, number: int, address: str) -> dict[str, object]:
+        """How many connections in a second an address may open, None without a limit."""
+        rates = self._running[directory, number].core.server.limits._rates
+        return {"limit": None if rates is None else rates._limits.get(address, rates._limits.get(None))}
 
     def tokens(self, directory: str, number: int) -> dict[str, object]:
         """The ids of the delegation tokens that a broker knows."""

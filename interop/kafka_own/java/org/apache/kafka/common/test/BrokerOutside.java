@@ -91,9 +91,14 @@ final class BrokerOutside {
             "getPartitionReplicaEndpoints", call -> replicaNodes(call.getArgument(0), call.getArgument(1)),
             "topicConfig", call -> topicConfig(call.getArgument(0))
         ));
-        SocketServer socket = Outside.of(SocketServer.class, Map.of("boundPort", call -> port(call.getArgument(0))));
+        QuotasOutside quotas = new QuotasOutside(cluster, id);
+        SocketServer socket = Outside.of(SocketServer.class, Map.of(
+            "boundPort", call -> port(call.getArgument(0)),
+            "connectionQuotas", call -> quotas.ofAddresses()
+        ));
         GroupCoordinator groups = Outside.of(GroupCoordinator.class, Map.of(
-            "groupMetadataTopicConfigs", call -> new Properties()
+            "groupMetadataTopicConfigs", call -> new Properties(),
+            "groupConfig", call -> Optional.of(groupSettings(call.getArgument(0)))
         ));
         GroupConfigManager groupSettings = Outside.of(GroupConfigManager.class, Map.of(
             "groupConfig", call -> Optional.of(groupSettings(call.getArgument(0)))
@@ -119,6 +124,7 @@ final class BrokerOutside {
         answers.put("metadataCache", call -> metadata);
         answers.put("socketServer", call -> socket);
         answers.put("groupCoordinator", call -> groups);
+        answers.put("quotaManagers", call -> quotas.managers());
         answers.put("groupConfigManager", call -> groupSettings);
         answers.put("sharedServer", call -> shared);
         answers.put("logManager", call -> logs);
@@ -128,6 +134,7 @@ final class BrokerOutside {
         KafkaApis apis = Outside.of(KafkaApis.class, Map.of(
             "authorizerPlugin", acls,
             "metadataCache", call -> metadata,
+            "quotas", call -> quotas.managers(),
             "clusterId", call -> clusterId()
         ));
         DelegationTokenCache tokens = Outside.of(DelegationTokenCache.class, Map.of("tokens", call -> tokens()));
@@ -160,8 +167,12 @@ final class BrokerOutside {
     }
 
     private GroupConfig groupSettings(String group) {
-        return Outside.of(GroupConfig.class, Map.of("consumerSessionTimeoutMs", call -> KafkapyBrokers.ask(
-            "session_timeout", "directory", cluster, "number", id, "group", group).get("ms").asInt()));
+        JsonNode settings = KafkapyBrokers.ask("group", "directory", cluster, "number", id, "group", group);
+        int timeout = settings.get("session_timeout_ms").asInt();
+        GroupConfig config = Outside.of(GroupConfig.class, Map.of("consumerSessionTimeoutMs", call -> timeout));
+        Outside.set(config, "consumerSessionTimeoutMs", timeout);
+        Outside.set(config, "shareRecordLockDurationMs", settings.get("lock_ms").asInt());
+        return config;
     }
 
     private Partition partition(TopicPartition partition) {

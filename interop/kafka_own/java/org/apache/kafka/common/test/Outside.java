@@ -3,6 +3,7 @@ package org.apache.kafka.common.test;
 import org.mockito.Mockito;
 import org.mockito.invocation.InvocationOnMock;
 
+import java.lang.reflect.Field;
 import java.util.Map;
 
 /**
@@ -17,6 +18,17 @@ final class Outside {
     }
 
     private Outside() {
+    }
+
+    /** Sets a public field of an object that `of` has made. */
+    static void set(Object object, String name, Object value) {
+        try {
+            Field field = object.getClass().getField(name);
+            field.setAccessible(true);
+            field.set(object, value);
+        } catch (ReflectiveOperationException error) {
+            throw new IllegalStateException(error);
+        }
     }
 
     /** An object of this class; `answers` has the names of the methods that it answers. */

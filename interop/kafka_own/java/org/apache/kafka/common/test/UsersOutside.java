@@ -7,7 +7,6 @@ import org.apache.kafka.security.CredentialProvider;
 
 import com.fasterxml.jackson.databind.JsonNode;
 
-import java.lang.reflect.Field;
 import java.util.List;
 import java.util.Map;
 
@@ -25,13 +24,7 @@ final class UsersOutside {
                     ? Outside.of(ScramCredential.class, Map.of()) : null));
         }));
         CredentialProvider provider = Outside.of(CredentialProvider.class, Map.of());
-        try {
-            Field field = CredentialProvider.class.getField("credentialCache");
-            field.setAccessible(true);
-            field.set(provider, cache);
-        } catch (ReflectiveOperationException error) {
-            throw new IllegalStateException(error);
-        }
+        Outside.set(provider, "credentialCache", cache);
         return provider;
     }
 
