@@ -9,6 +9,7 @@ of `kafkapy cluster` do: a test gets new ones in some hundredths of a second. It
     {"command": "cluster_id", "directory": D}                                             {"cluster_id": "…"}
     {"command": "topics", "directory": D, "number": 0}                                        {"t": {…}}
     {"command": "log", "directory": D, "number": 0, "topic": "t", "partition": 0}             {"start": 0, …}
+    {"command": "producers", "directory": D, "number": 0, "topic": "t", "partition": 0}     {"producers": […]}
     {"command": "checkpoint", "directory": D, "number": 0}                                    {}
     {"command": "alive", "directory": D, "number": 0}                                         {"alive": […]}
     {"command": "users", "directory": D, "number": 0}                        {"users": {"SCRAM-SHA-256": […]}}
@@ -216,6 +217,16 @@ class Brokers:
             "end": log.log_end_offset,
             "high_watermark": log.high_watermark,
             "size": log.size,
+        }
+
+    def producers(self, directory: str, number: int, topic: str, partition: int) -> dict[str, object]:
+        """The producers of a log, each as numbers: its id and epoch, and what else is known of it."""
+        log = self._running[directory, number].core.logs.logs[TopicPartition(topic, partition)]
+        return {
+            "producers": [
+                [producer, entry.epoch, entry.coordinator_epoch, entry.last_timestamp, entry.txn_first_offset]
+                for producer, entry in log.producers.copy_producers().items()
+            ]
         }
 
     def checkpoint(self, directory: str, number: int) -> dict[str, object]:

@@ -23,6 +23,9 @@ import org.apache.kafka.metadata.BrokerState;
 import org.apache.kafka.metadata.KRaftMetadataCache;
 import org.apache.kafka.metadata.LeaderAndIsr;
 import org.apache.kafka.server.BrokerLifecycleManager;
+import org.apache.kafka.storage.internals.log.LogConfig;
+import org.apache.kafka.storage.internals.log.ProducerStateEntry;
+import org.apache.kafka.storage.internals.log.ProducerStateManager;
 import org.apache.kafka.storage.internals.log.UnifiedLog;
 
 import com.fasterxml.jackson.databind.JsonNode;
@@ -34,6 +37,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalLong;
 import java.util.Properties;
 import java.util.concurrent.CompletableFuture;
 
@@ -195,13 +199,29 @@ final class BrokerOutside {
 
     /** Its log: what it answers is asked of the broker each time. */
     private UnifiedLog log(TopicPartition partition) {
+        ProducerStateManager producers = Outside.of(
+            ProducerStateManager.class, Map.of("activeProducers", call -> producers(partition)));
         return Outside.of(UnifiedLog.class, Map.of(
+            "producerStateManager", call -> producers,
+            "config", call -> LogConfig.fromProps(config.extractLogConfigMap(), topicConfig(partition.topic())),
             "dir", call -> new File(logState(partition).get("directory").asText()),
             "logStartOffset", call -> logState(partition).get("start").asLong(),
             "logEndOffset", call -> logState(partition).get("end").asLong(),
             "highWatermark", call -> logState(partition).get("high_watermark").asLong(),
             "size", call -> logState(partition).get("size").asLong()
         ));
+    }
+
+    private Map<Long, ProducerStateEntry> producers(TopicPartition partition) {
+        Map<Long, ProducerStateEntry> producers = new HashMap<>();
+        for (JsonNode each : KafkapyBrokers.ask("producers", "directory", cluster, "number", id,
+                "topic", partition.topic(), "partition", partition.partition()).get("producers")) {
+            long began = each.get(4).asLong();
+            producers.put(each.get(0).asLong(), new ProducerStateEntry(
+                each.get(0).asLong(), (short) each.get(1).asInt(), each.get(2).asInt(), each.get(3).asLong(),
+                began < 0 ? OptionalLong.empty() : OptionalLong.of(began)));
+        }
+        return producers;
     }
 
     private JsonNode logState(TopicPartition partition) {
