@@ -42,7 +42,6 @@ from typing import Any, Final, cast
 from kafkapy.broker import listeners
 from kafkapy.broker.core import BrokerCore, StartError
 from kafkapy.broker.start import Start
-from kafkapy.broker.workers import Workers
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.configs.keys import ConfigError
 from kafkapy.configs.listeners import Listener
@@ -66,13 +65,13 @@ from kafkapy.security.acls.model import (
     ResourcePattern,
     ResourceType,
 )
+from kafkapy.security.sasl.mechanisms import LoginParts
 from kafkapy.security.sasl.scram_credential import (
     MECHANISMS,
     ScramCredential,
     ScramMechanism,
     encode_credential,
 )
-from kafkapy.security.token_cache import TokenCache
 from kafkapy.share.settings import ShareSettings
 
 _METADATA: Final = "metadata.db"
@@ -89,11 +88,11 @@ _starting: Final = threading.local()
 """`principals` has those of the broker that starts in this thread, by listener."""
 
 
-def _entrance(listener: Listener, start: Start, workers: Workers, tokens: TokenCache | None) -> Entrance:
+def _entrance(listener: Listener, start: Start, parts: LoginParts | None) -> Entrance:
     principal = _starting.principals.get(listener.name)
     if principal is not None:
         return NamedClients(principal)
-    return _usual_entrance(listener, start, workers, tokens)
+    return _usual_entrance(listener, start, parts)
 
 
 _usual_entrance: Final = listeners._entrance

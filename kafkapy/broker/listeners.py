@@ -16,6 +16,7 @@ from kafkapy.network.entrance import Entrance, OpenEntrance
 from kafkapy.network.server import Server
 
 if TYPE_CHECKING:
+    from kafkapy.security.sasl.mechanisms import LoginParts
     from kafkapy.security.token_cache import TokenCache
 
 
@@ -33,26 +34,36 @@ def listen(start: Start, workers: Workers, tokens: TokenCache | None) -> Server:
     loop = asyncio.get_running_loop()
     server = machine.server(config, loop, workers.validation, workers.cold_reads, workers.handshakes)
     start.started.callback(server.close)
-    server.bind((listener, _entrance(listener, start, workers, tokens)) for listener in config.listeners)
+    # Few brokers of tests need the code of logins.
+    is_open = all(listener.protocol is SecurityProtocol.PLAINTEXT for listener in config.listeners)
+    parts = None if is_open else _login_parts(start, workers, tokens)
+    server.bind((listener, _entrance(listener, start, parts)) for listener in config.listeners)
     config.on_change(server.configure)
     return server
 
 
-def _entrance(listener: Listener, start: Start, workers: Workers, tokens: TokenCache | None) -> Entrance:
-    """How clients come in by a listener; raises ConfigError."""
-    if listener.protocol is SecurityProtocol.PLAINTEXT:
-        return OpenEntrance()
-    # Few brokers of tests need their code.
-    from kafkapy.security.entrances import SecureEntrance
+def _login_parts(start: Start, workers: Workers, tokens: TokenCache | None) -> LoginParts:
+    """What all listeners with logins share."""
     from kafkapy.security.sasl.mechanisms import LoginParts
+    from kafkapy.security.sasl.unknown_users import UnknownUsers
     from kafkapy.security.sasl.users import credentials_of
 
     metadata = start.metadata
-    parts = LoginParts(
+    return LoginParts(
         lambda mechanism, user: credentials_of(metadata.image, user).get(mechanism),
         workers.threads.costly,
+        UnknownUsers(metadata, workers.turns.finish),
         tokens,
     )
+
+
+def _entrance(listener: Listener, start: Start, parts: LoginParts | None) -> Entrance:
+    """How clients come in by a listener; raises ConfigError."""
+    if listener.protocol is SecurityProtocol.PLAINTEXT:
+        return OpenEntrance()
+    assert parts is not None
+    from kafkapy.security.entrances import SecureEntrance
+
     entrance = SecureEntrance(listener, start.config, parts, start.machine.clock, start.certificate_names)
     start.config.on_change(entrance.follow)
     return entrance

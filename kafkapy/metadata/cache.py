@@ -7,9 +7,12 @@ acted on it: a created topic has its logs. Changes by other sessions are read
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import logging
+import secrets
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 from kafkapy.metadata import znodes
 from kafkapy.metadata.image import MetadataImage, read_image, read_sound_image, read_tree
@@ -22,6 +25,8 @@ from kafkapy.metadata.store import (
     OutcomeUnknownError,
 )
 from kafkapy.protocol.types import random_uuid, uuid_to_text
+
+_SECRET_BYTES: Final = 32
 
 logger = logging.getLogger(__name__)
 
@@ -92,8 +97,9 @@ class MetadataCache:
 async def open_cluster(
     store: MetadataStore, cluster_id: str | None = None, *, shared: bool = False
 ) -> MetadataImage:
-    """Read the tree, after adding the cluster id and the standard paths if they are missing.
+    """Read the tree, after adding what is missing of the nodes that each cluster has.
 
+    These are the standard paths, the id of the cluster and its secret.
     `cluster_id` is that of the broker's data directories; None if they are new. A new cluster gets it, or a
     random one. A tree that is `shared` with other processes is the cluster's, and the directories must fit.
 
@@ -106,6 +112,7 @@ async def open_cluster(
     new_id = znodes.encode_cluster_id(cluster_id or uuid_to_text(random_uuid()))
     paths = dict.fromkeys(znodes.PERSISTENT_PATHS, b"")
     paths |= {znodes.CONTROLLER_EPOCH: b"0", znodes.CLUSTER_ID: new_id}
+    paths[znodes.SALT_SECRET] = base64.b64encode(secrets.token_bytes(_SECRET_BYTES))
     while missing := [Create(path, data) for path, data in paths.items() if await store.exists(path) is None]:
         # Another broker has created one of them; or the connection was lost, and the tree says what is there.
         with contextlib.suppress(NodeExistsError, OutcomeUnknownError):

@@ -113,6 +113,8 @@ class MetadataImage:
     """The nodes with ACLs, by path (kafkapy/security/acls/nodes.py)."""
     delegation_tokens: Mapping[str, DelegationToken] = field(default_factory=dict)
     """The delegation tokens by id, with those that have expired and are not removed yet."""
+    salt_secret: bytes = field(default=b"", repr=False)
+    """Makes the salts of SCRAM users that do not exist; whatever the node has serves."""
     settings_versions: Mapping[str, int] = field(default_factory=dict)
     """Versions of the nodes below `/config`, except those of topics, by path."""
     unfinished: frozenset[str] = frozenset()
@@ -317,6 +319,7 @@ def read_image(tree: Mapping[str, Node]) -> MetadataImage:
         client_quotas=read_quotas(tree),
         acls={path: read_acls(node) for path, node in tree.items() if holds_acls(path)},
         delegation_tokens=read_tokens(tree),
+        salt_secret=tree[znodes.SALT_SECRET].data if znodes.SALT_SECRET in tree else b"",
         settings_versions={
             path: node.stat.version
             for path, node in tree.items()

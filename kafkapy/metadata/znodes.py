@@ -13,6 +13,8 @@
     /config/client-metrics/<name>   the same, for a subscription to metrics of clients
     /config/users/<user>            quotas, the same form; <default>: users without quotas of their own
       …/clients/<client id>         quotas of a client of that user
+    /config/users_salt_secret       44 letters that make the salts of users who do not exist. Apache Kafka
+                                    does not know this node; its tool for access rights protects it
     /config/clients/<client id>     quotas of a client, for all of its users
     /config/ips/<address>           quotas of an address
     /config/changes/config_change_<n>   {"version":2,"entity_path":"topics/<topic>"}
@@ -33,9 +35,9 @@
     /delegation_token/token_changes/token_change_<n>   notices for brokers of Apache Kafka
     /consumers/<group>/…            those of consumers of Kafka 0.8 (kafkapy/groups/offsets/zookeeper.py)
 
-Everything is UTF-8 JSON except the controller epoch and offsets. Below `/config`, names of groups,
-subscriptions, users, clients and addresses are URL-encoded. Source: Kafka's ZkData.scala, ConfigType and
-Sanitizer. Groups and client metrics have these names in ConfigType; Apache Kafka does not store them in
+Everything is UTF-8 JSON except the controller epoch, the secret and offsets. Below `/config`, names of
+groups, subscriptions, users, clients and addresses are URL-encoded. Source: Kafka's ZkData.scala, ConfigType
+and Sanitizer. Groups and client metrics have these names in ConfigType; Apache Kafka does not store them in
 ZooKeeper.
 """
 
@@ -61,6 +63,7 @@ BROKER_CONFIGS = "/config/brokers"
 GROUP_CONFIGS = "/config/groups"
 CLIENT_METRICS_CONFIGS = "/config/client-metrics"
 USER_CONFIGS = "/config/users"
+SALT_SECRET = "/config/users_salt_secret"
 CLIENT_CONFIGS = "/config/clients"
 IP_CONFIGS = "/config/ips"
 CONFIG_CHANGES = "/config/changes"

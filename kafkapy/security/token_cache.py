@@ -2,7 +2,8 @@
 
 The HMAC of a token is HMAC-SHA-512 of its id by `delegation.token.secret.key`, which all brokers have. In
 base 64 it is the password of a SCRAM login whose user is the id. The credential for it is computed at the
-first login with the token, in a thread, and the last ones are kept. Source: Kafka's DelegationTokenManager,
+first login with the token, in a thread, and the last ones are kept. Its salt is the one that is shown for the
+id without a token (`sasl/unknown_users.py`). Source: Kafka's DelegationTokenManager,
 DelegationTokenCache.
 """
 
@@ -12,7 +13,6 @@ import asyncio
 import base64
 import hashlib
 import hmac
-import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -26,11 +26,10 @@ from kafkapy.security.sasl.scram_credential import (
     ScramMechanism,
     credential_of,
 )
+from kafkapy.security.sasl.unknown_users import token_salt
 
 MOST_CREDENTIALS: Final = 2_000
 """How many credentials are kept, some 600 bytes each."""
-
-_SALT_BYTES: Final = 20
 
 
 class TokenCache:
@@ -76,7 +75,8 @@ class TokenCache:
         credential = self._credentials.pop(key, None)
         if credential is None or _has_failed(credential):
             password = base64.b64encode(self.hmac_of(token_id))
-            credential = asyncio.ensure_future(self._in_thread(_new_credential, mechanism, password))
+            salt = token_salt(self._metadata.image.salt_secret, mechanism, token_id)
+            credential = asyncio.ensure_future(self._in_thread(_new_credential, mechanism, password, salt))
         self._credentials[key] = credential
         if len(self._credentials) > MOST_CREDENTIALS:
             del self._credentials[next(iter(self._credentials))]
@@ -101,8 +101,7 @@ def _has_failed(credential: asyncio.Future[ScramCredential]) -> bool:
     return credential.done() and (credential.cancelled() or credential.exception() is not None)
 
 
-def _new_credential(mechanism: ScramMechanism, password: bytes) -> ScramCredential:
+def _new_credential(mechanism: ScramMechanism, password: bytes, salt: bytes) -> ScramCredential:
     """A credential for a password, which takes milliseconds."""
-    salt = secrets.token_bytes(_SALT_BYTES)
     salted = hashlib.pbkdf2_hmac(mechanism.hash_name, password, salt, MIN_ITERATIONS)
     return credential_of(mechanism, salt, salted, MIN_ITERATIONS)

@@ -52,6 +52,18 @@ async def test_another_broker_may_make_the_paths_at_the_same_time(
     assert (await open_cluster(other, ID, shared=True)).cluster_id == ID
 
 
+async def test_brokers_of_a_cluster_share_one_secret(store: MetadataStore, open_session: OpenSession) -> None:
+    secret = (await open_cluster(store, shared=True)).salt_secret
+    assert secret
+    assert (await open_cluster(await open_session(), shared=True)).salt_secret == secret
+
+
+async def test_a_tree_of_apache_kafka_gets_a_secret(store: MetadataStore) -> None:
+    before = (await open_cluster(store, shared=True)).salt_secret
+    await store.delete(znodes.SALT_SECRET)
+    assert (await open_cluster(store, shared=True)).salt_secret not in (b"", before)
+
+
 @pytest.mark.parametrize("is_made", [False, True])
 async def test_a_connection_that_is_lost_while_the_paths_are_made_does_not_end_the_start(
     store: InterceptedStore, is_made: bool

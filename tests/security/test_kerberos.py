@@ -14,11 +14,13 @@ from kafkapy.configs.config import BrokerConfig
 from kafkapy.configs.keys import ConfigError
 from kafkapy.configs.listener_config import ListenerConfig
 from kafkapy.configs.security_protocol import SecurityProtocol
+from kafkapy.metadata.cache import MetadataCache
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import encode_request
 from kafkapy.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kafkapy.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kafkapy.security.sasl.mechanisms import LoginParts, mechanisms_of
+from kafkapy.security.sasl.unknown_users import UnknownUsers
 from tests.network.raw_client import RawClient
 from tests.security import fake_gssapi
 from tests.security.listeners import Listeners
@@ -137,7 +139,8 @@ def mechanisms(settings: dict[str, str]) -> None:
     async def in_thread(*_: object) -> None:
         """Not called."""
 
-    mechanisms_of(ListenerConfig(config, "SASL_PLAINTEXT"), {}, LoginParts(lambda *_: None, in_thread))
+    parts = LoginParts(lambda *_: None, in_thread, UnknownUsers(MetadataCache(), in_thread))
+    mechanisms_of(ListenerConfig(config, "SASL_PLAINTEXT"), {}, parts)
 
 
 @pytest.mark.parametrize(

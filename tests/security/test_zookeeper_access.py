@@ -6,6 +6,7 @@ import pytest
 
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.configs.keys import ConfigError
+from kafkapy.metadata import znodes
 from kafkapy.metadata.zookeeper_access import EVERYBODY, ZooKeeperAccess, ZooKeeperLogin
 from kafkapy.security.zookeeper import LOGIN, zookeeper_access
 
@@ -53,6 +54,7 @@ def test_a_login_that_cannot_work_ends_the_start(settings: dict[str, str], messa
         ("/brokers/topics/t", True, False),
         ("/config/topics", True, False),
         ("/config/users/alice", True, True),
+        (znodes.SALT_SECRET, True, True),
         ("/config/brokers", True, True),
         ("/delegation_token", True, False),
         ("/delegation_token/tokens", True, True),

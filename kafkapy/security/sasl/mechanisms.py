@@ -20,6 +20,7 @@ from kafkapy.security.sasl.jaas import JAAS, JaasError, LoginModule, parse_jaas
 from kafkapy.security.sasl.plain import Check, ListedUsers, PlainMechanism
 from kafkapy.security.sasl.scram import Find, Scram
 from kafkapy.security.sasl.scram_credential import MECHANISMS
+from kafkapy.security.sasl.unknown_users import UnknownUsers
 
 if TYPE_CHECKING:
     from kafkapy.security.sasl.oauthbearer import CheckToken
@@ -44,6 +45,8 @@ class LoginParts(NamedTuple):
     find_credential: Find
     in_thread: Callable[..., Awaitable[Any]]
     """Runs a call that may block in a worker thread."""
+    unknown: UnknownUsers
+    """Answers for users of SCRAM that do not exist."""
     tokens: TokenCache | None = None
     """The delegation tokens, by which clients may log in; None if there are none."""
 
@@ -76,7 +79,7 @@ def _mechanism(
     if name == "PLAIN":
         return PlainMechanism(_password_check(config, settings, module, parts))
     if name in MECHANISMS:
-        return Scram(MECHANISMS[name], parts.find_credential, parts.tokens)
+        return Scram(MECHANISMS[name], parts.find_credential, parts.unknown, parts.tokens)
     if name == "GSSAPI":
         from kafkapy.security.sasl.kerberos.exchange import Kerberos
         from kafkapy.security.sasl.kerberos.library import Key, short_names

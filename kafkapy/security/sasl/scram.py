@@ -1,7 +1,7 @@
 """SASL SCRAM: a client proves that it knows a password, without sending it.
 
-A user without a credential goes through the same steps, with a salt that is always the same for that name, so
-that nobody learns which users exist.
+A user without a credential goes through the same steps, so that nobody learns which users exist
+(`unknown_users.py`).
 
 With the extension `tokenauth=true` the user is the id of a delegation token, and the password is its HMAC in
 base 64. The client comes in as the owner of the token, until this expires. Source: RFC 5802, RFC 7677,
@@ -19,7 +19,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from kafkapy.security.sasl.exchange import Exchange, LoginError
-from kafkapy.security.sasl.scram_credential import MIN_ITERATIONS, ScramCredential, ScramMechanism, xor
+from kafkapy.security.sasl.scram_credential import ScramCredential, ScramMechanism, xor
+from kafkapy.security.sasl.unknown_users import UnknownUsers
 
 if TYPE_CHECKING:
     from kafkapy.security.token_cache import TokenCache
@@ -34,9 +35,6 @@ _FINAL: Final = re.compile(
 )
 _LONGEST: Final = 4096
 """The most bytes of a message: several times as many as names and nonces need."""
-_SALT_BYTES: Final = 24
-"""As many as `kafkapy users set` makes; salts that other tools made may have another length, which shows."""
-
 
 Find = Callable[[ScramMechanism, str], ScramCredential | None]
 """Finds the credential of a user."""
@@ -45,22 +43,17 @@ Find = Callable[[ScramMechanism, str], ScramCredential | None]
 class Scram:
     """SCRAM for one listener."""
 
-    def __init__(self, mechanism: ScramMechanism, find: Find, tokens: TokenCache | None = None) -> None:
+    def __init__(
+        self, mechanism: ScramMechanism, find: Find, unknown: UnknownUsers, tokens: TokenCache | None = None
+    ) -> None:
         self._mechanism = mechanism
         self._find = find
+        self._unknown = unknown
         self._tokens = tokens
-        self._secret = secrets.token_bytes(32)
-        """Makes the salts of unknown users."""
 
     def begin(self) -> Exchange:
         """A new attempt to log in."""
-        return _ScramExchange(self._mechanism, self._find, self._tokens, self._unknown)
-
-    def _unknown(self, name: str) -> ScramCredential:
-        """A credential that no password fits."""
-        salt = self._mechanism.hmac(self._secret, name.encode())[:_SALT_BYTES]
-        nothing = secrets.token_bytes(len(self._mechanism.digest(b"")))
-        return ScramCredential(salt, nothing, nothing, MIN_ITERATIONS)
+        return _ScramExchange(self._mechanism, self._find, self._unknown, self._tokens)
 
 
 class _ScramExchange(Exchange):
@@ -68,13 +61,13 @@ class _ScramExchange(Exchange):
         self,
         mechanism: ScramMechanism,
         find: Find,
+        unknown: UnknownUsers,
         tokens: TokenCache | None,
-        unknown: Callable[[str], ScramCredential],
     ) -> None:
         self._mechanism = mechanism
         self._find = find
-        self._tokens = tokens
         self._unknown = unknown
+        self._tokens = tokens
         self._credential: ScramCredential | None = None
         """Set by the first message."""
         self._user: str | None = None
@@ -101,11 +94,13 @@ class _ScramExchange(Exchange):
         extensions = dict(each.partition("=")[::2] for each in match["extensions"].split(",") if each)
         self.by_token = extensions.get("tokenauth", "").lower() == "true"
         if not self.by_token:
+            unknown = await self._unknown.user(self._mechanism, name)
             found = self._find(self._mechanism, name)
         else:
+            unknown = self._unknown.token(self._mechanism, name)
             found = None if self._tokens is None else await self._tokens.credential(self._mechanism, name)
         self._user = None if found is None else name
-        self._credential = credential = found or self._unknown(name)
+        self._credential = credential = found or unknown
         self._header, self._first_bare = match["header"], match["bare"]
         self._nonce = match["nonce"] + secrets.token_urlsafe(24)
         salt = base64.b64encode(credential.salt).decode()

@@ -43,6 +43,11 @@ class ScramMechanism(IntEnum):
         """The name of its hash in hashlib."""
         return "sha256" if self is ScramMechanism.SCRAM_SHA_256 else "sha512"
 
+    @property
+    def digest_size(self) -> int:
+        """How many bytes its hash has."""
+        return 32 if self is ScramMechanism.SCRAM_SHA_256 else 64
+
     def hmac(self, key: bytes, message: bytes) -> bytes:
         """The keyed hash of a message."""
         return hmac.digest(key, message, self.hash_name)
