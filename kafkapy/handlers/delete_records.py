@@ -6,10 +6,11 @@ Behaviour:
 
 - The log start offset rises to the offset given; -1 means the high watermark. The records before it can no
   longer be read, and the segments that hold only such records are deleted later.
-- The answer is the new low watermark. It comes once that is on disk, so that no crash brings the records
-  back. Apache Kafka writes it within a minute.
-- Followers delete what their leader has deleted. The answer waits until all live replicas have done so; if
-  that takes longer than the request's timeout, it is REQUEST_TIMED_OUT.
+- The answer is the low watermark: the lowest log start offset of the live replicas. It comes once the
+  leader's is on disk, so that no crash brings the records back. Apache Kafka writes it within a minute.
+- Followers delete what their leader has deleted. The answer waits until the low watermark has reached the
+  offset given; if that takes longer than the request's timeout, it is REQUEST_TIMED_OUT, with the low
+  watermark as it was.
 - Where it cannot be written, the answer is KAFKA_STORAGE_ERROR.
 - An offset beyond the high watermark is OFFSET_OUT_OF_RANGE.
 - A topic that is only compacted is POLICY_VIOLATION, since its old records may still count.
@@ -22,7 +23,7 @@ Version notes:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.per_partition import answer_each, visit_each, visit_partitions
@@ -48,19 +49,29 @@ Results = dict[str, dict[int, DeleteRecordsPartitionResult]]
 """By topic and partition."""
 
 
+class Deletion(NamedTuple):
+    """A partition whose leader has deleted records."""
+
+    partition: Partition
+    offset: int
+    """Below it, all live replicas have to delete theirs."""
+
+
+Deletions = dict[tuple[str, int], Deletion]
+"""By topic and partition."""
+
+
 async def handle(context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
     """Answer each partition on its own."""
     broker = context.broker
-    deleted: dict[tuple[str, int], Partition] = {}
+    deleted: Deletions = {}
     topics = await broker.turns.finish(_delete_all(context, request, deleted))
-    await broker.log_starts.save([partition.log for partition in deleted.values()])
+    await broker.log_starts.save([each.partition.log for each in deleted.values()])
     await _wait_for_replicas(request, topics, deleted)
     return await broker.turns.finish(_response(context, topics, deleted))
 
 
-def _delete_all(
-    context: RequestContext, request: DeleteRecordsRequest, deleted: dict[tuple[str, int], Partition]
-) -> Steps[Results]:
+def _delete_all(context: RequestContext, request: DeleteRecordsRequest, deleted: Deletions) -> Steps[Results]:
     """Move the log start offsets; the partitions where that is done go to `deleted`."""
     wanted: dict[str, dict[int, DeleteRecordsPartition]] = {}
     topics: Results = {}
@@ -82,10 +93,7 @@ def _delete_all(
 
 
 def _delete(
-    context: RequestContext,
-    topic: str,
-    wanted: DeleteRecordsPartition,
-    deleted: dict[tuple[str, int], Partition],
+    context: RequestContext, topic: str, wanted: DeleteRecordsPartition, deleted: Deletions
 ) -> DeleteRecordsPartitionResult:
     code, low_watermark = ErrorCode.NONE, INVALID_LOW_WATERMARK
     try:
@@ -96,8 +104,9 @@ def _delete(
         config = partition.log.config
         if config.is_compacted and not config.deletes:
             raise KafkaError(ErrorCode.POLICY_VIOLATION)
-        low_watermark = partition.delete_records(wanted.offset)
-        deleted[topic, wanted.partition_index] = partition
+        offset = partition.delete_records(wanted.offset)
+        low_watermark = partition.low_watermark
+        deleted[topic, wanted.partition_index] = Deletion(partition, offset)
     except KafkaError as error:
         code = error.code
     return DeleteRecordsPartitionResult(
@@ -105,32 +114,29 @@ def _delete(
     )
 
 
-async def _wait_for_replicas(
-    request: DeleteRecordsRequest, topics: Results, deleted: dict[tuple[str, int], Partition]
-) -> None:
+async def _wait_for_replicas(request: DeleteRecordsRequest, topics: Results, deleted: Deletions) -> None:
     """Wait until all live replicas have deleted the records, and note where that fails."""
     waits = {
-        key: partition.watch_low_watermark(topics[key[0]][key[1]].low_watermark, request.timeout_ms / 1000)
-        for key, partition in deleted.items()
-        if partition.low_watermark < topics[key[0]][key[1]].low_watermark
+        (name, index): partition.watch_low_watermark(offset, request.timeout_ms / 1000)
+        for (name, index), (partition, offset) in deleted.items()
+        if topics[name][index].low_watermark < offset
     }
     for (name, index), wait in waits.items():
         result = topics[name][index]
         try:
-            code = ErrorCode.NONE if await wait else ErrorCode.REQUEST_TIMED_OUT
+            if await wait:
+                result.low_watermark = deleted[name, index].partition.low_watermark
+            else:
+                result.error_code = ErrorCode.REQUEST_TIMED_OUT
         except KafkaError as error:
-            code = error.code
-        if code:
-            result.error_code, result.low_watermark = code, INVALID_LOW_WATERMARK
+            result.error_code, result.low_watermark = error.code, INVALID_LOW_WATERMARK
 
 
-def _response(
-    context: RequestContext, topics: Results, deleted: dict[tuple[str, int], Partition]
-) -> Steps[DeleteRecordsResponse]:
+def _response(context: RequestContext, topics: Results, deleted: Deletions) -> Steps[DeleteRecordsResponse]:
     """The answer; an error where a crash might bring the records back."""
 
-    def check(name: str, index: int, partition: Partition) -> None:
-        if not context.broker.log_starts.is_saved(partition.log):
+    def check(name: str, index: int, deletion: Deletion) -> None:
+        if not context.broker.log_starts.is_saved(deletion.partition.log):
             result = topics[name][index]
             result.error_code, result.low_watermark = ErrorCode.KAFKA_STORAGE_ERROR, INVALID_LOW_WATERMARK
 

@@ -493,7 +493,9 @@ class Partition:
         return log.leader_epochs.earliest_epoch(log.log_start_offset)
 
     def delete_records(self, offset: int) -> int:
-        """Move the log start offset up to `offset` (-1: the high watermark); return the new one.
+        """Move the log start offset up to `offset` (-1: the high watermark).
+
+        Returns that offset, below which all live replicas are to delete their records.
 
         Raises:
             KafkaError: OFFSET_OUT_OF_RANGE if `offset` is negative or above the high watermark.
@@ -510,7 +512,7 @@ class Partition:
         if target > log.log_start_offset:
             log.advance_log_start_offset(target)
             self.wake()
-        return log.log_start_offset
+        return target
 
     def require_online(self) -> None:
         """Raise KafkaError if the partition is offline."""

@@ -62,8 +62,9 @@ class FakePartition:
     def delete_records(self, offset: int) -> int:
         if not -1 <= offset <= self.high_watermark:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
-        self.start = self.high_watermark if offset == -1 else max(self.start, offset)
-        return self.start
+        asked = self.high_watermark if offset == -1 else offset
+        self.start = max(self.start, asked)
+        return asked
 
 
 @dataclass

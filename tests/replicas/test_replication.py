@@ -541,9 +541,29 @@ async def test_deleting_records_waits_for_the_live_replicas(tmp_path: Path, rigs
     assert (await leader.produce(b"a", b"b", b"c")).error_code == 0
     rig.wire.cut.add(BOTH)
     result = await leader.delete_records(2, timeout_ms=20)
-    assert (result.error_code, result.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+    assert (result.error_code, result.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, 0)
     rig.register((1,))
     assert (await leader.delete_records(2)).low_watermark == 2
+
+
+async def test_deleting_records_waits_for_the_offset_that_is_asked_for(
+    tmp_path: Path, rigs: list[Rig]
+) -> None:
+    """Not for an earlier request that went further (DelayedDeleteRecords)."""
+    rigs.append(rig := Rig(tmp_path))
+    leader = await rig.lead()
+    assert (await leader.produce(b"a", b"b", b"c")).error_code == 0
+    assert (await leader.delete_records(1)).low_watermark == 1
+    rig.wire.cut.add(BOTH)
+    result = await leader.delete_records(-1, timeout_ms=20)
+    assert (result.error_code, result.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, 1)
+    assert leader.offsets[0] == 3
+    result = await leader.delete_records(1, timeout_ms=20)
+    assert (result.error_code, result.low_watermark) == (ErrorCode.NONE, 1)
+    result = await leader.delete_records(2, timeout_ms=20)
+    assert (result.error_code, result.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, 1)
+    rig.wire.cut.clear()
+    assert (await leader.delete_records(2)).low_watermark == 3
 
 
 async def test_a_follower_that_was_away_for_long_begins_where_the_leader_starts(
