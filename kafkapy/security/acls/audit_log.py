@@ -81,9 +81,14 @@ class AuditLog:
         """Log that a client was refused an operation."""
         if self._timer is None:
             self._timer = self._call_later(SECONDS, self._end_minute)
+        client = principal, host
+        # First what is cheap: a request may name ten thousand topics that the client may not use.
+        if self._of_client.get(client, 0) >= MOST_OF_CLIENT or len(self._logged) >= MOST:
+            self._count_missing(client)
+            return
         api, name = ApiKey(api_key), shortened(name)
-        client, refusal = (principal, host), (principal, host, api, operation, resource_type, name)
-        if refusal in self._logged or len(self._logged) >= MOST or self._of_client[client] >= MOST_OF_CLIENT:
+        refusal = principal, host, api, operation, resource_type, name
+        if refusal in self._logged:
             self._count_missing(client)
             return
         self._logged.add(refusal)
