@@ -47,13 +47,21 @@ def test_features_are_changed_as_far_as_the_cluster_does(kafkapy: Run, kafkapy_j
     assert "expected KEY=VALUE" in kafkapy(*upgrade, "transaction.version").stderr
 
 
-def test_what_a_cluster_cannot_do_is_said_in_one_line(kafkapy: Run) -> None:
-    for command in (("brokers", "quorum"), ("tokens", "list")):
-        result = kafkapy(*command)
-        if result.exit_code == 0:
-            continue
-        assert result.stderr.startswith(("kafkapy: the cluster cannot do this: ", "kafkapy: tokens: "))
-        assert len(result.stderr.splitlines()) == 1
+def test_a_cluster_without_a_quorum_is_said_to_have_none(kafkapy: Run) -> None:
+    """So is one of Apache Kafka with ZooKeeper, which does not have the request either."""
+    result = kafkapy("brokers", "quorum")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "kafkapy: the cluster cannot do this: its brokers do not have DescribeQuorum, as only KRaft has a"
+        " quorum of controllers; kafkapy brokers describe names the controller\n"
+    )
+
+
+def test_a_request_that_is_refused_without_a_message_is_explained(kafkapy: Run) -> None:
+    result = kafkapy("tokens", "list")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("kafkapy: tokens: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: Delegation Token")
+    assert len(result.stderr.splitlines()) == 1
 
 
 @pytest.fixture
@@ -96,7 +104,7 @@ def test_a_transaction_that_does_not_hang_is_left_to_its_coordinator(
     assert "open:0 has no open transaction at offset 99" in wrong.stderr
     abort = ("transactions", "abort", "open:0", "--start-offset", str(start))
     assert "add --yes" in kafkapy(*abort).stderr
-    assert kafkapy(*abort, "--yes").stderr == "kafkapy: open:0: CLUSTER_AUTHORIZATION_FAILED\n"
+    assert kafkapy(*abort, "--yes").stderr.startswith("kafkapy: open:0: CLUSTER_AUTHORIZATION_FAILED: ")
 
 
 def test_an_unknown_transaction_is_named(kafkapy: Run) -> None:

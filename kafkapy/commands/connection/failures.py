@@ -38,6 +38,16 @@ _DUMP: Final = re.compile(
     r"Request '.*' failed with response .*?(?:error_message='(?P<message>[^']*)'|$)", re.DOTALL
 )
 
+_NO_SUCH_REQUEST: Final = re.compile(
+    r"Kafka broker does not support the '(?P<api>\w+?)(?:Request)?' Kafka protocol\."
+)
+_REASONS: Final = {
+    "DescribeQuorum": (
+        ", as only KRaft has a quorum of controllers; kafkapy brokers describe names the controller"
+    ),
+}
+"""Why a cluster may not have a request, and what to do instead."""
+
 CONNECTION_LOG = ConnectionLog()
 
 
@@ -100,7 +110,7 @@ def explained() -> Iterator[None]:
     try:
         yield
     except errors.IncompatibleBrokerVersion as error:
-        raise UserError(f"the cluster cannot do this: {_text(error)}") from None
+        raise UserError(f"the cluster cannot do this: {_what_is_missing(_text(error))}") from None
     except errors.SaslAuthenticationFailedError as error:
         raise UserError(f"the login was refused: {_text(error)}. Check user, password, mechanism") from None
     except errors.KafkaTimeoutError:
@@ -125,9 +135,18 @@ def failure_text(code: int, message: str | None = None) -> str:
 
 
 def check(code: int, message: str | None, about: str) -> None:
-    """Raises UserError if the code is an error."""
+    """Raises UserError if the code is an error; without a message it has kafka-python's."""
     if code:
-        raise UserError(f"{about}: {failure_text(code, message)}")
+        raise UserError(f"{about}: {failure_text(code, message or errors.for_code(code).description)}")
+
+
+def _what_is_missing(text: str) -> str:
+    """What brokers lack that do not have a request."""
+    match = _NO_SUCH_REQUEST.fullmatch(text)
+    if match is None:
+        return text
+    api = match["api"]
+    return f"its brokers do not have {api}{_REASONS.get(api, '')}"
 
 
 def _text(error: Any) -> str:
