@@ -1,19 +1,28 @@
 """Where a pipeline stands, read from Spark's checkpoint without Spark.
 
+    metadata      {"id": the query's id}
     sources/0/0   the starting offsets: "v1", then {"topic": {"0": 12, ...}}; a zero byte may precede them
     offsets/N     the plan of batch N, written before it runs: "v1", the query's settings, the same JSON
-    commits/N     written when batch N is done
+    commits/N     written when batch N is done: "v1", then JSON
+    .N.crc        on a local disk beside each: "crc", a zero byte, the bytes of a chunk, each chunk's CRC-32
 
-Source: Spark's HDFSMetadataLog, OffsetSeqLog, CommitLog and KafkaSourceInitialOffsetWriter. An offset is the
-next one to read: the end of batch N is exclusive. Spark writes a file under another name and renames it, so a
-file whose name has only digits is complete. Spark keeps at least the last hundred batches.
+Source: Spark's HDFSMetadataLog, OffsetSeqLog, CommitLog and KafkaSourceInitialOffsetWriter; Hadoop's
+ChecksumFs. An offset is the next one to read: the end of batch N is exclusive. Spark writes a file under
+another name and renames it, so a file whose name has only digits is complete. Spark keeps at least the last
+hundred batches. It plans a batch only after the one before is committed.
+
+A disk may lose or damage such a file all the same. `damage` finds what Spark would stumble over, and what it
+would silently take for a new pipeline. A reset then goes on from the last position that can be read.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import zlib
 
 from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.reset_command import reset_command
 from kafkapy.pipeline.state import State
 
 
@@ -22,11 +31,8 @@ def initial_offsets(state: State) -> dict[int, int] | None:
 
     None before its first batch is planned.
     """
-    path = _path(state, "sources/0/0")
-    text = path and state.read_path(path)
-    if not path or not text:
-        return None
-    return _offsets(path, text.lstrip("\0"), line=1)
+    text = _text(state, "sources/0/0")
+    return None if text is None else _offsets(state, "sources/0/0", text.lstrip("\0"), line=1)
 
 
 def committed_batch(state: State) -> int | None:
@@ -55,23 +61,79 @@ def batch_offsets(state: State, batch: int) -> dict[int, tuple[int, int]]:
     before = _batch_offsets(state, batch - 1) if batch else initial_offsets(state)
     end = _batch_offsets(state, batch)
     if before is None or end is None:
-        raise _damaged(state, batch)
+        raise _damaged(state, f"offsets/{batch}", "is gone")
     # A partition that was added later is read from its beginning.
     ranges = {partition: (before.get(partition, 0), offset) for partition, offset in end.items()}
     return {partition: (first, offset) for partition, (first, offset) in ranges.items() if first != offset}
 
 
-def position(state: State) -> dict[int, int] | None:
-    """The next offset to read of each partition.
+def start(state: State) -> dict[int, int] | None:
+    """The starting offsets, from the checkpoint or the last reset; None if neither tells them."""
+    with contextlib.suppress(PipelineError):
+        if (found := initial_offsets(state)) is not None:
+            return found
+    incarnation = state.incarnation
+    if incarnation is None or incarnation.starting_offsets is None:
+        return None
+    return dict(incarnation.starting_offsets)
 
-    This is the end of the last committed batch. Without one, it is the starting offset.
+
+def position(state: State) -> dict[int, int] | None:
+    """The next offset to read of each partition; None if nothing tells it.
+
+    This is the end of the last batch that is done. Without one, it is the starting offset. In a damaged
+    checkpoint, it is the end of the last batch that can be read.
     """
-    found = committed_offsets(state)
-    if found is None:
-        found = initial_offsets(state)
-    if found is None and (incarnation := state.incarnation) and incarnation.starting_offsets is not None:
-        found = dict(incarnation.starting_offsets)
-    return found
+    committed, planned = committed_batch(state), planned_batch(state)
+    done = max(-1 if committed is None else committed, -1 if planned is None else planned - 1)
+    for batch in sorted(_batches(state, "offsets"), reverse=True):
+        if batch <= done:
+            with contextlib.suppress(PipelineError):
+                return _batch_offsets(state, batch)
+    return start(state)
+
+
+def damage(state: State) -> PipelineError | None:
+    """The error if the checkpoint is damaged, with the command that mends it.
+
+    Commits are looked at first: batches are planned and committed meanwhile, if the pipeline runs.
+    """
+    try:
+        _check(state)
+    except PipelineError as error:
+        if position(state) is None:
+            return PipelineError(
+                f"{error}; to read the topic again: {reset_command(state.location, 'earliest')}"
+            )
+        return PipelineError(
+            f"{error}; to go on from the last position that can be read: "
+            f"{reset_command(state.location, 'available')}"
+        )
+    return None
+
+
+def _check(state: State) -> None:
+    incarnation = state.incarnation
+    if incarnation is None:
+        return
+    committed, planned = committed_batch(state), planned_batch(state)
+    if committed is None and planned is None:
+        progress = state.progress
+        if progress is not None and progress.incarnation == incarnation.id:
+            raise _damaged(state, "offsets", "is gone")
+        return
+    if planned is None or (committed is not None and committed > planned):
+        raise _damaged(state, f"offsets/{committed}", "is gone")
+    for batch in range(max(planned - 1, 0), planned + 1):
+        _batch_offsets(state, batch)
+    if committed is not None and not (_text(state, f"commits/{committed}") or "").startswith("v1"):
+        raise _damaged(state, f"commits/{committed}", "is empty or damaged")
+    if initial_offsets(state) is None:
+        raise _damaged(state, "sources/0/0", "is gone")
+    try:
+        json.loads(_text(state, "metadata") or "")
+    except ValueError:
+        raise _damaged(state, "metadata", "is gone or damaged") from None
 
 
 def _path(state: State, name: str) -> str | None:
@@ -87,21 +149,37 @@ def _batches(state: State, folder: str) -> list[int]:
 def _batch_offsets(state: State, batch: int | None) -> dict[int, int] | None:
     if batch is None:
         return None
-    path = _path(state, f"offsets/{batch}")
-    text = path and state.read_path(path)
-    if not path or not text:
-        raise _damaged(state, batch)
-    return _offsets(path, text, line=2)
+    name = f"offsets/{batch}"
+    text = _text(state, name)
+    if text is None:
+        raise _damaged(state, name, "is gone")
+    return _offsets(state, name, text, line=2)
 
 
-def _damaged(state: State, batch: int) -> PipelineError:
-    return PipelineError(
-        f"{state.location}: the checkpoint has batch {batch} but not its offsets; it is damaged: "
-        "kafkapy pipeline reset --to earliest reads the topic again"
-    )
+def _text(state: State, name: str) -> str | None:
+    """The text of a file of the checkpoint; None if it is not there."""
+    path = _path(state, name)
+    content = None if path is None else state.read_bytes(path)
+    if path is None or content is None:
+        return None
+    folder, _, last = path.rpartition("/")
+    sums = state.read_bytes(f"{folder}/.{last}.crc")
+    if sums is not None and sums != _checksums(content, int.from_bytes(sums[4:8])):
+        raise _damaged(state, name, "is not what was written: its checksum differs")
+    return content.decode(errors="replace")
 
 
-def _offsets(path: str, text: str, *, line: int) -> dict[int, int]:
+def _checksums(content: bytes, chunk: int) -> bytes:
+    head = b"crc\0" + chunk.to_bytes(4)
+    starts = range(0, len(content), chunk) if chunk else ()
+    return head + b"".join(zlib.crc32(content[at : at + chunk]).to_bytes(4) for at in starts)
+
+
+def _damaged(state: State, name: str, how: str) -> PipelineError:
+    return PipelineError(f"{state.location}: the checkpoint is damaged: {name} {how}")
+
+
+def _offsets(state: State, name: str, text: str, *, line: int) -> dict[int, int]:
     lines = text.split("\n")
     try:
         if lines[0] != "v1":
@@ -109,7 +187,4 @@ def _offsets(path: str, text: str, *, line: int) -> dict[int, int]:
         (partitions,) = json.loads(lines[line]).values()
         return {int(partition): int(offset) for partition, offset in sorted(partitions.items())}
     except (ValueError, IndexError, AttributeError):
-        raise PipelineError(
-            f"{path}: not a Spark checkpoint of one topic; it is damaged: "
-            "kafkapy pipeline reset --to earliest reads the topic again"
-        ) from None
+        raise _damaged(state, name, "has not the offsets of one topic") from None

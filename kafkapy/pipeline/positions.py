@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kafkapy.pipeline import checkpoint
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.reset_command import reset_command
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.topics import Topics
 
@@ -80,7 +81,7 @@ def expired(definition: PipelineDefinition, state: State, topics: Topics) -> Pip
         return PipelineError(
             f"{where} deleted records before they were read: {gaps} "
             f"({sum(one.expired for one in lost):,} offsets); to go on without them: "
-            f"kafkapy pipeline reset {definition.table.location} --to available"
+            f"{reset_command(definition.table.location, 'available')}"
         )
     ends = topics.end_offsets(definition.topic, "read_uncommitted")
     beyond = {partition: offset for partition, offset in known.items() if offset > ends.get(partition, 0)}
@@ -93,6 +94,24 @@ def expired(definition: PipelineDefinition, state: State, topics: Topics) -> Pip
             f"{_remedy(definition, state)}"
         )
     return None
+
+
+def planned_without(definition: PipelineDefinition, state: State, topics: Topics) -> PipelineError | None:
+    """The error if a batch was planned before partitions were added, and is not done yet.
+
+    Spark refuses such a batch in a run to the end of the topic (SPARK-53560).
+    """
+    planned, committed = checkpoint.planned_batch(state), checkpoint.committed_batch(state)
+    if planned is None or planned == committed:
+        return None
+    added = sorted(set(topics.partitions(definition.topic)) - set(checkpoint.planned_offsets(state) or ()))
+    if not added:
+        return None
+    return PipelineError(
+        f"{definition.name}: batch {planned} was interrupted, and planned before {definition.topic} got the "
+        f"partition {added[0]}: Spark cannot finish it in a run that ends (SPARK-53560); run without --once, "
+        f"or plan it again: {reset_command(definition.table.location, 'available')}"
+    )
 
 
 def created_anew(definition: PipelineDefinition, state: State, topics: Topics) -> PipelineError | None:
@@ -108,7 +127,7 @@ def created_anew(definition: PipelineDefinition, state: State, topics: Topics) -
     return PipelineError(
         f"{definition.name}: the topic {definition.topic} was recreated since the table was written; "
         f"{_remedy(definition, state)}; if it was copied with its offsets, continue with: "
-        f"kafkapy pipeline reset {definition.table.location} --to available"
+        f"{reset_command(definition.table.location, 'available')}"
     )
 
 
@@ -122,7 +141,7 @@ def _remedy(definition: PipelineDefinition, state: State) -> str:
         return "write to another table, or delete this one"
     return (
         "write to another table, or replace these rows by its records: "
-        f"kafkapy pipeline reset {definition.table.location} --to earliest"
+        f"{reset_command(definition.table.location, 'earliest')}"
     )
 
 

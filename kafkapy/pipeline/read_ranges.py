@@ -17,11 +17,17 @@ Range = tuple[int, int]
 Ranges = dict[int, tuple[Range, ...]]
 
 
-def read_so_far(state: State) -> Ranges:
-    """The ranges of each partition up to the last batch that Spark has committed."""
+def read_so_far(state: State, *, from_earliest: bool) -> Ranges:
+    """The ranges of each partition up to the last batch that Spark has committed.
+
+    A damaged checkpoint may not tell where it started. `from_earliest` means that the definition does.
+    """
     before = {} if state.incarnation is None else state.incarnation.read
-    start, committed = checkpoint.initial_offsets(state), checkpoint.committed_offsets(state)
-    return with_present(before, start or {}, committed or {})
+    start, position = checkpoint.start(state), checkpoint.position(state) or {}
+    if start is None:
+        start = {} if from_earliest else position
+    found = with_present(before, start, position)
+    return {partition: ranges for partition, ranges in found.items() if ranges}
 
 
 def with_present(

@@ -21,6 +21,7 @@ from kafkapy.pipeline.fields import shown, timestamp_ms
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.positions import PartitionPosition, created_anew, positions
 from kafkapy.pipeline.read_ranges import below, read_so_far
+from kafkapy.pipeline.reset_command import reset_command
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.topics import Topics
 
@@ -80,7 +81,13 @@ def plan_reset(definition: PipelineDefinition, to: str) -> ResetPlan:
     state = State(definition.table.location)
     incarnation = state.incarnation
     if incarnation is None:
-        raise PipelineError(f"{definition.name} has not run yet: set start: instead of resetting it")
+        if state.definition is None:
+            raise PipelineError(f"{definition.name} has not run yet: set start: instead of resetting it")
+        if to.strip() == "available":
+            raise PipelineError(
+                f"{definition.name}: nothing tells its position any more; to read the topic again: "
+                f"{reset_command(definition.table.location, 'earliest')}"
+            )
     topics = Topics(definition.bootstrap, definition.kafka_options)
     topic_id = topics.topic_id(definition.topic)
     before = positions(definition, state, topics)
@@ -101,8 +108,8 @@ def plan_reset(definition: PipelineDefinition, to: str) -> ResetPlan:
                 f"--to: partition {one.partition} of {definition.topic} has the offsets {one.start} to "
                 f"{one.end}, not {after[one.partition]}; name one of these, or use --to earliest"
             )
-    copied_from = () if other else incarnation.copied_from
-    if anew and not other and incarnation.topic_id is not None:
+    copied_from = () if other or incarnation is None else incarnation.copied_from
+    if anew and not other and incarnation is not None and incarnation.topic_id is not None:
         copied_from += (incarnation.topic_id,)
     return ResetPlan(
         definition=definition,
@@ -142,7 +149,8 @@ def _reset_and_trim(plan: ResetPlan, state: State, spark: SparkSession | None) -
 
 
 def _begin_anew(plan: ResetPlan, state: State, *, trim: bool) -> None:
-    read = {} if plan.other else read_so_far(state)
+    earliest = plan.definition.start == "earliest"
+    read = {} if plan.other else read_so_far(state, from_earliest=earliest)
     if plan.mode == "append":  # an upsert table is not trimmed
         read = below(read, plan.after)
     state.begin_anew(plan.after, trim=trim, topic_id=plan.topic_id, copied_from=plan.copied_from, read=read)

@@ -34,7 +34,7 @@ from typing import Any
 from pyarrow import fs
 
 from kafkapy.pipeline.definition import PipelineDefinition
-from kafkapy.pipeline.state_folder import StateFolder
+from kafkapy.pipeline.state_folder import DamagedFileError, StateFolder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,8 +86,11 @@ class State(StateFolder):
 
     @property
     def incarnation(self) -> Incarnation | None:
-        """The present incarnation; None before the first run."""
-        value = self.read_json("incarnation.json")
+        """The present incarnation; None before the first run, or if its file is lost.
+
+        A run finds that the table has rows then, and refuses (`run/run.py`); a reset begins another one.
+        """
+        value = self._known("incarnation.json")
         if value is None:
             return None
         offsets = value["starting_offsets"]
@@ -193,7 +196,11 @@ class State(StateFolder):
 
     @property
     def progress(self) -> Progress | None:
-        value = self.read_json("progress.json")
+        """The last batch; None before the first one.
+
+        If its file is damaged, only the counts are lost: they begin again.
+        """
+        value = self._known("progress.json")
         return None if value is None else Progress(**value)
 
     @progress.setter
@@ -223,6 +230,13 @@ class State(StateFolder):
     def note_dead_letters(self, topic: str, name: str) -> None:
         if (topic, name) not in (places := self.dead_letter_places):
             self.write_json("dead_letters.json", [*places, (topic, name)])
+
+    def _known(self, name: str) -> Any:
+        """The JSON of a file; None if there is none, or if it is damaged."""
+        try:
+            return self.read_json(name)
+        except DamagedFileError:
+            return None
 
 
 def _fresh_id() -> str:

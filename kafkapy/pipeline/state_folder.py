@@ -29,6 +29,10 @@ from kafkapy.pipeline.table_target import local_path
 _LOCK_PATIENCE: Final = 1.0  # seconds; `running` takes the lock for an instant to test it
 
 
+class DamagedFileError(PipelineError):
+    """A file of the state is not what was written."""
+
+
 class StateFolder:
     """The state folder of the table at `location`, a path or a URI.
 
@@ -49,16 +53,20 @@ class StateFolder:
     # -- small files
 
     def read_text(self, name: str) -> str | None:
+        content = self._read(name)
+        return None if content is None else content.decode(errors="replace")
+
+    def _read(self, name: str) -> bytes | None:
         for path in (f"{self.root}/{name}", f"{self.root}/{name}.next"):
-            if (text := self.read_path(path)) is not None:
-                return text
+            if (content := self.read_bytes(path)) is not None:
+                return content
         return None
 
-    def read_path(self, path: str) -> str | None:
-        """The text of the file at a path in `filesystem`; None if there is no such file."""
+    def read_bytes(self, path: str) -> bytes | None:
+        """The content of the file at a path in `filesystem`; None if there is no such file."""
         try:
             with self.filesystem.open_input_stream(path, compression=None) as stream:
-                return bytes(stream.read()).decode()
+                return bytes(stream.read())
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -84,14 +92,14 @@ class StateFolder:
             raise PipelineError(f"{path}: cannot be written: {error}") from None
 
     def read_json(self, name: str) -> Any:
-        text = self.read_text(name)
-        if text is None:
+        content = self._read(name)
+        if content is None:
             return None
         try:
-            return json.loads(text)
+            return json.loads(content)
         except ValueError:
-            raise PipelineError(
-                f"{self.root}/{name}: damaged, not JSON; restore it, or start over: kafkapy pipeline reset"
+            raise DamagedFileError(
+                f"{self.root}/{name}: damaged, not JSON; restore it, or write to another table"
             ) from None
 
     def write_json(self, name: str, value: Any) -> None:

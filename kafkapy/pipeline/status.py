@@ -110,6 +110,8 @@ class Status:
 
 def status_of(definition: PipelineDefinition) -> Status:
     state = State(definition.table.location)
+    if problem := checkpoint.damage(state):
+        raise problem
     return Status(
         definition=definition,
         process=state.running,

@@ -17,6 +17,7 @@ from typing import Any, Final
 from kafkapy.errors import UserError
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.reset_command import reset_command
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ _KNOWN: Final = (
     _Known(
         re.compile(r"KAFKA_DATA_LOSS|OffsetOutOfRangeException|Cannot fetch offset|may have been lost"),
         "the topic {topic} no longer has the next offsets to read ({line}); to continue with what is there: "
-        "kafkapy pipeline reset {location} --to available",
+        "{available}",
         # If records are really lost, `positions.py` finds and names them before the query is started again.
         passing=True,
     ),
@@ -71,9 +72,10 @@ _KNOWN: Final = (
         "the broker refuses this client ({line}); see kafka: in the definition",
     ),
     _Known(
-        # It passes if the broker is restarting. It stays if partitions were added after a batch was killed:
-        # the plan of the batch lacks them (SPARK-53560).
-        re.compile(r"WITH_TRIGGER_AVAILABLENOW|_AND_PREFETCHED|_THAN_PREFETCHED"),
+        # The names of conditions are not in the texts of Spark 4.0. It passes if the broker is restarting.
+        # It stays if partitions were added after a batch was killed (SPARK-53560), which `positions.py` finds
+        # before the query is started again.
+        re.compile(r"WITH_TRIGGER_AVAILABLENOW|_AND_PREFETCHED|_THAN_PREFETCHED|Trigger\.AvailableNow"),
         "the partitions of {topic} are not those that Spark planned with ({line}); run the pipeline without "
         "--once until it has caught up",
         passing=True,
@@ -122,6 +124,7 @@ def _explain(error: BaseException, definition: PipelineDefinition) -> Failure:
         return Failure(PipelineError(str(error)), passing=_AWAY.search(str(error)) is not None)
     found = list(causes(error))
     told = {
+        "available": reset_command(definition.table.location, "available"),
         "topic": definition.topic,
         "location": definition.table.location,
         "bootstrap": definition.bootstrap,

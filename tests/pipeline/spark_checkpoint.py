@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,11 +13,14 @@ _SETTINGS = {"batchWatermarkMs": 0, "batchTimestampMs": 1, "conf": {"spark.sql.s
 
 
 def begin(state: State, topic: str, offsets: Mapping[int, int]) -> None:
-    """The first thing that Spark's Kafka source writes."""
+    """The first things that Spark and its Kafka source write."""
+    _write(state, "metadata", '{"id":"00000000-0000-0000-0000-000000000000"}')
     _write(state, "sources/0/0", "\0v1\n" + _json(topic, offsets))
 
 
 def plan(state: State, topic: str, batch: int, offsets: Mapping[int, int]) -> None:
+    if not Path(state.checkpoint, "sources").exists():
+        begin(state, topic, dict.fromkeys(offsets, 0))
     _write(state, f"offsets/{batch}", f"v1\n{json.dumps(_SETTINGS)}\n{_json(topic, offsets)}")
 
 
@@ -33,4 +37,5 @@ def _write(state: State, name: str, text: str) -> None:
     path = Path(state.checkpoint) / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
-    path.with_name(f".{path.name}.crc").write_bytes(b"crc\0")
+    sums = b"crc\0" + (512).to_bytes(4) + zlib.crc32(path.read_bytes()).to_bytes(4)
+    path.with_name(f".{path.name}.crc").write_bytes(sums)

@@ -48,10 +48,10 @@ def test_a_batch_is_of_the_offsets_between_two_plans(tmp_path: Path) -> None:
 
 def test_a_batch_whose_plan_is_gone_is_named(tmp_path: Path) -> None:
     state = State(tmp_path)
-    with pytest.raises(PipelineError, match="the checkpoint has batch 0 but not its offsets"):
+    with pytest.raises(PipelineError, match="the checkpoint is damaged: offsets/0 is gone"):
         checkpoint.batch_offsets(state, 0)
     spark.plan(state, "orders", 7, {0: 12})
-    with pytest.raises(PipelineError, match="the checkpoint has batch 6 but not its offsets"):
+    with pytest.raises(PipelineError, match="the checkpoint is damaged: offsets/6 is gone"):
         checkpoint.batch_offsets(state, 7)
 
 
@@ -75,8 +75,41 @@ def test_after_a_reset_the_starting_offsets_are_the_position(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("text", ["", "v1\n{}\n", "v2\n{}\n{}", "v1\n{}\n{", 'v1\n{}\n{"a":{"0":1},"b":{}}'])
 def test_a_damaged_checkpoint_names_the_remedy(tmp_path: Path, text: str) -> None:
+    """The position is the last one that can be read."""
+    state = State(tmp_path / "the table")
+    for batch in range(3):
+        spark.commit(state, "orders", batch, {0: 9 * (batch + 1)})
+    assert checkpoint.damage(state) is None
+    Path(state.checkpoint, "offsets/2").write_text(text)
+    Path(state.checkpoint, "offsets/.2.crc").unlink()
+    with pytest.raises(PipelineError, match="the checkpoint is damaged: offsets/2 has not the offsets"):
+        checkpoint.committed_offsets(state)
+    assert checkpoint.position(state) == {0: 18}
+    told = str(checkpoint.damage(state))
+    assert told.endswith(f"can be read: kafkapy pipeline reset '{tmp_path}/the table' --to available")
+
+
+def test_a_file_that_is_not_what_was_written_does_not_count(tmp_path: Path) -> None:
+    state = State(tmp_path)
+    spark.begin(state, "orders", {0: 5})
+    spark.commit(state, "orders", 0, {0: 9})
+    Path(state.checkpoint, "offsets/0").write_text('v1\n{}\n{"orders":{"0":8}}')
+    assert "offsets/0 is not what was written: its checksum differs" in str(checkpoint.damage(state))
+    assert checkpoint.position(state) == {0: 5}
+
+
+def test_without_a_position_the_remedy_is_to_read_again(tmp_path: Path) -> None:
     state = State(tmp_path)
     spark.commit(state, "orders", 0, {0: 9})
-    Path(state.checkpoint, "offsets/0").write_text(text)
-    with pytest.raises(PipelineError, match="damaged: kafkapy pipeline reset --to earliest"):
-        checkpoint.committed_offsets(state)
+    for name in ("offsets/0", "sources/0/0"):
+        Path(state.checkpoint, name).unlink()
+    assert checkpoint.position(state) is None
+    assert str(checkpoint.damage(state)).endswith(f"kafkapy pipeline reset {tmp_path} --to earliest")
+
+
+def test_a_batch_is_done_when_the_next_one_is_planned(tmp_path: Path) -> None:
+    state = State(tmp_path)
+    spark.plan(state, "orders", 0, {0: 9})
+    spark.plan(state, "orders", 1, {0: 12})
+    assert checkpoint.damage(state) is None
+    assert checkpoint.position(state) == {0: 9}

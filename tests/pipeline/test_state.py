@@ -107,9 +107,20 @@ def test_where_dead_letters_were_written_is_kept_once_each(tmp_path: Path) -> No
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "_kafkapy").mkdir()
-    (tmp_path / "_kafkapy/progress.json").write_text('{"batch": ')
-    with pytest.raises(PipelineError, match=r"progress.json: damaged, not JSON; .*kafkapy pipeline reset"):
-        _ = State(tmp_path).progress
+    (tmp_path / "_kafkapy/schema.json").write_bytes(b'{"batch": \xff')
+    with pytest.raises(PipelineError, match=r"schema.json: damaged, not JSON; restore it, or write to "):
+        _ = State(tmp_path).schema
+
+
+@pytest.mark.parametrize("content", [b"", b'{"batch": ', b"\xff"])
+def test_damaged_counts_and_a_damaged_incarnation_are_as_if_absent(tmp_path: Path, content: bytes) -> None:
+    state = State(tmp_path)
+    state.begin()
+    state.progress = PROGRESS
+    for name in ("progress.json", "incarnation.json"):
+        (tmp_path / "_kafkapy" / name).write_bytes(content)
+    assert state.progress is None
+    assert state.incarnation is None
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:

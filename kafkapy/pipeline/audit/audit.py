@@ -54,6 +54,8 @@ def audit(
     if isinstance(definition, str):
         definition = PipelineDefinition.load(definition)
     state = State(definition.table.location)
+    if problem := checkpoint.damage(state):
+        raise problem
     start = _start(definition, state)
     topics = Topics(definition.bootstrap, definition.kafka_options)
     topics.partitions(definition.topic)  # raises before Spark is started

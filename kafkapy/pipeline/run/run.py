@@ -19,14 +19,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from kafkapy.pipeline.checkpoint import damage
 from kafkapy.pipeline.dead_letters.dead_letters import make_topic
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.fields import seconds, within
 from kafkapy.pipeline.formats import open_format
 from kafkapy.pipeline.formats.spark_types import OWN_COLUMNS
 from kafkapy.pipeline.pipeline_error import PipelineError, did_you_mean
-from kafkapy.pipeline.positions import expired
+from kafkapy.pipeline.positions import expired, planned_without
 from kafkapy.pipeline.reset import finish_reset
+from kafkapy.pipeline.reset_command import reset_command
 from kafkapy.pipeline.run.progress import Progress
 from kafkapy.pipeline.run.stopping import Stopping
 from kafkapy.pipeline.sessions import spark_for
@@ -173,11 +175,14 @@ class _Job:
                 )
 
     def check_position(self) -> None:
-        """Checks that the topic still has the next offsets.
+        """Checks that the checkpoint is whole, and that the topic still has the next offsets.
 
         The caller holds the lock.
         """
-        if problem := expired(self.definition, self.state, self._topics):
+        problem = damage(self.state) or expired(self.definition, self.state, self._topics)
+        if problem is None and self._once:
+            problem = planned_without(self.definition, self.state, self._topics)
+        if problem is not None:
             raise problem
 
     def batches(self, spark: SparkSession) -> Batches:
@@ -193,9 +198,15 @@ class _Job:
         columns = self._format.columns
         table.check_shape(None if columns is None else StructType.fromJson(columns))
         if state.incarnation is None and table.exists() and not table.read().isEmpty():
+            remedy = "write to another table or delete it"
+            if state.definition is not None:
+                remedy = (
+                    "to read the topic again, in place of the rows that it still has: "
+                    f"{reset_command(definition.table.location, 'earliest')}"
+                )
             raise PipelineError(
                 f"{definition.table}: the table has rows, but the state of its pipeline ({State.FOLDER}/) "
-                "is missing, and every record would be written again; write to another table or delete it"
+                f"is missing or damaged, and every record would be written again; {remedy}"
             )
         state.begin_with(self._topics.topic_id(definition.topic))
         for one in (state.definition, definition):

@@ -38,6 +38,7 @@ from pyspark.sql.types import (
 )
 
 from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.reset_command import reset_command
 from kafkapy.pipeline.table_target import TableTarget
 from kafkapy.pipeline.tables.batch import Batch, differences
 from kafkapy.pipeline.tables.evolution import AddedColumn, Evolution, fitted
@@ -249,7 +250,7 @@ class Table(ABC):
             f"{self.name}: batch {batch.id} is planned with other offsets than it was written with ({how}): "
             "the checkpoint was restored from an older copy, or another driver uses it; nothing was written. "
             "To delete the rows after the checkpoint's position and read them again: "
-            f"kafkapy pipeline reset {self.location} --to available"
+            f"{reset_command(self.location, 'available')}"
         )
 
     def _stored_schema(self, session: SparkSession) -> StructType:
