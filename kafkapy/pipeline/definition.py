@@ -60,6 +60,7 @@ from kafkapy.pipeline.tables.partitioning import Partitioning
 from kafkapy.protocol.topic_names import why_invalid
 
 DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
+BOOTSTRAP_VARIABLE: Final = "KAFKAPY_BOOTSTRAP"  # of the environment; a YAML file names its broker itself
 FORMAT_KINDS: Final = ("raw", "json", "avro", "protobuf")
 MODES: Final = ("append", "upsert")
 STARTS: Final = ("earliest", "latest")

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kafkapy.pipeline.definition import DEFAULT_BOOTSTRAP, PipelineDefinition
+from kafkapy.pipeline.definition import BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP, PipelineDefinition
 from kafkapy.pipeline.pipeline_error import PipelineError
 
 if TYPE_CHECKING:
@@ -30,9 +30,12 @@ class Pipeline:
 
     Relative paths are relative to the current directory. Each method except `run`, `status` and `audit`
     returns a new pipeline. Those three build `definition`, which raises PipelineError for a mistake.
+
+    Without `bootstrap`, the broker is that of the environment's KAFKAPY_BOOTSTRAP, or 127.0.0.1:9092.
     """
 
-    def __init__(self, topic: str, *, bootstrap: str = DEFAULT_BOOTSTRAP, name: str | None = None) -> None:
+    def __init__(self, topic: str, *, bootstrap: str | None = None, name: str | None = None) -> None:
+        bootstrap = bootstrap or os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP
         self._values: dict[str, Any] = {"topic": topic, "bootstrap": bootstrap, "name": name}
 
     @classmethod

@@ -19,9 +19,12 @@ logger = logging.getLogger(__name__)
 def spark_for(definition: PipelineDefinition, spark: SparkSession | None = None) -> Iterator[SparkSession]:
     """A session that can write the pipeline's table.
 
-    Only a session created here is stopped at the end.
+    Only a session created here is stopped at the end. Raises SparkSetupError if `spark` lacks something.
     """
     if spark is not None:
+        from kafkapy.spark import require
+
+        require(spark, definition.lake)
         yield spark
         return
     from py4j.protocol import Py4JError

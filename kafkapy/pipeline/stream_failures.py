@@ -56,6 +56,11 @@ _KNOWN: Final = (
         "the disk is full ({line}); free some space and start again: it continues where it stopped",
     ),
     _Known(
+        re.compile(r"No module named '"),
+        "the Python of Spark's executors lacks a module ({line}); install it on every worker, as here: "
+        "pip install '.[spark]' in a checkout (spark: {{spark.pyspark.python: PATH}} names that Python)",
+    ),
+    _Known(
         re.compile(r"java\.lang\.OutOfMemoryError"),
         "Spark ran out of memory; give it more (spark: {{spark.driver.memory: 4g}}) or smaller batches "
         "(max_offsets_per_trigger)",
@@ -113,6 +118,12 @@ _AWAY: Final = re.compile(
 )
 
 
+# Lines that say nothing by themselves, the last line of Python's traceback, the words before a task's cause
+_EMPTY: Final = re.compile(r"stack trace below|^Traceback |An error occurred while calling o\d+\.")
+_PYTHONS_ERROR: Final = re.compile(r"(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): ")
+_TASK: Final = re.compile(r"^(?:Job aborted due to stage failure: .* executor \w+\)|An error occurred)?: ")
+
+
 def explain(error: BaseException, definition: PipelineDefinition) -> Failure:
     """Explains `error`, which a batch raised or the query ended with."""
     found = _explain(error, definition)
@@ -130,10 +141,9 @@ def _explain(error: BaseException, definition: PipelineDefinition) -> Failure:
         "bootstrap": definition.bootstrap,
     }
     for known in _KNOWN:
-        for name, message in found:
+        for name, message in reversed(found):  # the innermost is the cause; outer ones quote it within theirs
             if known.pattern.search(f"{name}: {message}"):
-                line = _short(name, message)
-                text = known.told.format(line=line, **told)
+                text = known.told.format(line=_short(name, message, known.pattern), **told)
                 return Failure(PipelineError(f"{definition.name}: {text}"), known.passing)
     name, message = found[-1]
     return Failure(PipelineError(f"{definition.name}: Spark failed: {_short(name, message)}"))
@@ -161,8 +171,20 @@ def causes(error: BaseException) -> Iterator[tuple[str, str]]:
         yield from causes(earlier)
 
 
-def _short(name: str, message: str) -> str:
-    """One line without Java's packages: `DeltaConcurrentModificationException: the table ...`."""
-    line = next((line.strip() for line in message.splitlines() if line.strip()), "")
+def _short(name: str, message: str, pattern: re.Pattern[str] | None = None) -> str:
+    """One line without Java's packages: `DeltaConcurrentModificationException: the table ...`.
+
+    It is the message's first line, or the one with `pattern`. A traceback of Python begins with words that
+    say nothing, and ends with the error.
+    """
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    line = next(
+        (line for line in lines if pattern is not None and pattern.search(line)), lines[0] if lines else ""
+    )
+    if _EMPTY.search(line):
+        line = next((one for one in reversed(lines) if _PYTHONS_ERROR.match(one)), line)
+    if _PYTHONS_ERROR.match(line):
+        return line if len(line) <= 300 else f"{line[:297]}..."
+    line = _TASK.sub("", line)
     text = f"{name.rpartition('.')[2]}: {line}" if line and line != "null" else name.rpartition(".")[2]
     return text if len(text) <= 300 else f"{text[:297]}..."

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kafkapy.spark.checks import Check, check_setup, doctor
-    from kafkapy.spark.sessions import session
+    from kafkapy.spark.sessions import require, session
     from kafkapy.spark.setup_error import SparkSetupError
     from kafkapy.spark.source import read_topic
 
-__all__ = ["Check", "SparkSetupError", "check_setup", "doctor", "read_topic", "session"]
+__all__ = ["Check", "SparkSetupError", "check_setup", "doctor", "read_topic", "require", "session"]
 
 _MODULES = {
     "Check": "checks",
@@ -18,6 +18,7 @@ _MODULES = {
     "check_setup": "checks",
     "doctor": "checks",
     "read_topic": "source",
+    "require": "sessions",
     "session": "sessions",
 }
 

@@ -30,7 +30,7 @@ _NEEDED_MEMORY = 2_000  # MB: 1 GB for a driver's heap, the rest for Java and Py
 class Check:
     """The result of one check.
 
-    `remedy` is empty if there is no problem.
+    `remedy` is empty if there is no problem. If it is `ok` all the same, the first session carries it out.
     """
 
     name: str
@@ -96,10 +96,16 @@ def doctor(lake: str | Sequence[str] | None = None, *, bootstrap: str | None = N
     return [_look(name, look) for name, look in looks.items()]
 
 
+class _NotFetchedError(SparkSetupError):
+    """Jars are not here yet, and the first session fetches them."""
+
+
 def _look(name: str, look: Callable[[], str]) -> Check:
     try:
         return Check(name, True, look())
     except SparkSetupError as error:
+        if isinstance(error, _NotFetchedError):
+            return Check(name, True, error.problem, error.remedy)
         return Check(name, False, error.problem, error.remedy)
     except UserError as error:
         return Check(name, False, str(error))
@@ -169,14 +175,20 @@ def _jars(lakes: Sequence[str]) -> str:
     if folder := jars_folder(None):
         find_jars(spark, lakes, folder, default_cache())
         return f"{wanted[0]} from {folder}"
-    shipped, told = spark.jars(), []
+    shipped, told, absent = spark.jars(), [], []
     for package in wanted:
         if found := package.among(shipped):
             told.append(f"{package} installed as {found}")
         elif jars := cached(package, default_cache()):
             told.append(f"{package} fetched ({size(jars)})")
         else:
-            told.append(f"{package} not here yet, the first session fetches it")
+            absent.append(str(package))
+    if absent:
+        raise _NotFetchedError(
+            f"not here: {'; '.join(absent)}",
+            "the first session fetches it; for a machine without a network: kafkapy spark jars --to DIR"
+            + "".join(f" --lake {lake}" for lake in lakes),
+        )
     return "; ".join(told)
 
 

@@ -54,12 +54,13 @@ def spark() -> None:
 def doctor_command(lakes: tuple[str, ...], bootstrap: str | None) -> int:
     """Check what Spark lacks here, and show the remedies.
 
-    The exit status is 0 if nothing is missing, else 1.
+    BAD is what keeps a session from starting, and makes the exit status 1; GET is what it fetches first.
     """
     checks = doctor(lakes, bootstrap=bootstrap)
     width = max(len(check.name) for check in checks)
     for check in checks:
-        click.echo(f"{'ok ' if check.ok else 'BAD'}  {check.name:<{width}}  {check.detail}")
+        mark = "BAD" if not check.ok else "GET" if check.remedy else "ok "
+        click.echo(f"{mark}  {check.name:<{width}}  {check.detail}")
         if check.remedy:
             click.echo(f"     {'':<{width}}  remedy: {check.remedy}")
     return 0 if all(check.ok for check in checks) else 1

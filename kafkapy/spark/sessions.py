@@ -83,7 +83,7 @@ def session(
         running = _start(spark, lakes, app_name, jars_folder(jars), settings)
     else:
         _adjust(running, settings)
-    _require(running, lakes)
+    require(running, lakes)
     register(running)
     return running
 
@@ -230,10 +230,22 @@ def _adjust(running: SparkSession, settings: Mapping[str, str]) -> None:
             ) from None
 
 
-def _require(running: SparkSession, lakes: Sequence[str]) -> None:
-    """Raise SparkSetupError unless the session's JVM has the jars and extensions."""
+def require(running: SparkSession, lake: str | Sequence[str] | None = None) -> None:
+    """Check a session that somebody else may have started.
+
+    Raises:
+        SparkSetupError: it lacks jars or extensions, is stopped, or is one of Spark Connect.
+    """
     from py4j.protocol import Py4JJavaError
 
+    lakes = as_lakes(lake)
+    make = f"kafkapy.spark.session({', '.join(map(repr, [list(lakes)] if len(lakes) > 1 else lakes))})"
+    if not hasattr(running, "_jsparkSession"):
+        raise SparkSetupError(
+            "this is a session of Spark Connect, whose jars are the server's", f"use {make}"
+        )
+    if running.sparkContext._jsc is None:
+        raise SparkSetupError("this Spark session is stopped", f"make another with {make}")
     loader = running._jvm.java.lang.Thread.currentThread().getContextClassLoader()
     lacking = [
         lake for lake in lakes if _EXTENSIONS[lake] not in running.conf.get("spark.sql.extensions", "")
@@ -249,5 +261,5 @@ def _require(running: SparkSession, lakes: Sequence[str]) -> None:
         if _submitted():
             remedy = f"spark-submit --packages {','.join(map(str, find_spark().packages(lakes)))}"
         else:
-            remedy = f"stop it (spark.stop()) before kafkapy.spark.session({list(lakes)})"
+            remedy = f"stop it (spark.stop()) before {make}"
         raise SparkSetupError(f"the running Spark lacks {' and '.join(dict.fromkeys(lacking))}", remedy)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from kafkapy.errors import UserError
 from kafkapy.log.position import Position, milliseconds
 from kafkapy.protocol.topic_names import why_invalid
+from kafkapy.spark.setup_error import SparkSetupError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -69,7 +70,18 @@ def read_topic(
     if max_offsets_per_trigger is not None:
         settings["maxOffsetsPerTrigger"] = str(max_offsets_per_trigger)
     reader = spark.readStream if stream else spark.read
-    return reader.format("kafka").options(**{**settings, **(options or {})}).load()
+    reader = reader.format("kafka").options(**{**settings, **(options or {})})
+    from pyspark.errors import AnalysisException
+
+    try:
+        return reader.load()
+    except AnalysisException as error:
+        if "data source: kafka" not in str(error):
+            raise
+        raise SparkSetupError(
+            "this Spark session lacks the Kafka connector",
+            "stop it (spark.stop()) before kafkapy.spark.session()",
+        ) from None
 
 
 def _position(side: str, topic: str, position: Position) -> dict[str, str]:

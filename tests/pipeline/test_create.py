@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from kafkapy.pipeline import Pipeline
 from kafkapy.pipeline.commands.cli import pipeline
 from kafkapy.pipeline.definition import PipelineDefinition
 from tests.pipeline.conftest import MakeTopic
@@ -132,3 +133,11 @@ def test_a_compacted_topic_does_not_fit_parquet(make_topic: MakeTopic) -> None:
         create(topic, "--to", "parquet:x").exception
     )
     assert create(topic, "--to", "parquet:x", "--mode", "append").exit_code == 0
+
+
+def test_python_takes_the_broker_of_the_environment_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKAPY_BOOTSTRAP", "kafka:9093")
+    assert Pipeline("orders").to_delta("orders").definition.bootstrap == "kafka:9093"
+    assert Pipeline("orders", bootstrap="other:1").to_delta("orders").definition.bootstrap == "other:1"
+    monkeypatch.delenv("KAFKAPY_BOOTSTRAP")
+    assert Pipeline("orders").to_delta("orders").definition.bootstrap == "127.0.0.1:9092"

@@ -55,7 +55,7 @@ def detail(name: str, lake: str | None = None) -> str:
 
 def test_a_machine_that_has_everything_is_told_so() -> None:
     looked_at = doctor(["delta", "iceberg"])
-    assert [check for check in looked_at if not check.ok or check.remedy] == []
+    assert [check for check in looked_at if not check.ok] == []
     assert [check.name for check in looked_at] == [
         "Java",
         "pyspark",
@@ -214,6 +214,20 @@ def test_the_command_prints_each_remedy_and_its_exit_status_tells(monkeypatch: p
     lines = bad.output.splitlines()
     assert lines[0].split() == ["BAD", "Java", "JAVA_HOME=/nowhere", "has", "no", "bin/java"]
     assert lines[1].strip() == "remedy: correct it or unset it"
+
+
+def test_jars_that_the_first_session_fetches_are_marked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("KAFKAPY_SPARK_JARS", raising=False)
+    run = CliRunner().invoke(command, ["doctor", "--lake", "delta"], standalone_mode=False)
+    assert run.return_value == 0
+    lines = run.output.splitlines()
+    at = next(number for number, line in enumerate(lines) if line.split()[1] == "delta")
+    assert lines[at].startswith("GET  delta")
+    assert "not here: io.delta:" in lines[at]
+    assert lines[at + 1].endswith("without a network: kafkapy spark jars --to DIR --lake delta")
 
 
 def test_the_command_tells_that_a_broker_does_not_answer() -> None:

@@ -9,7 +9,13 @@ from typing import Any
 
 import click
 
-from kafkapy.pipeline.definition import DEFAULT_BOOTSTRAP, FORMAT_KINDS, MODES, PipelineDefinition
+from kafkapy.pipeline.definition import (
+    BOOTSTRAP_VARIABLE,
+    DEFAULT_BOOTSTRAP,
+    FORMAT_KINDS,
+    MODES,
+    PipelineDefinition,
+)
 from kafkapy.pipeline.pipeline_error import PipelineError
 
 
@@ -51,7 +57,7 @@ from kafkapy.pipeline.pipeline_error import PipelineError
     "--bootstrap",
     metavar="HOST:PORT",
     default=DEFAULT_BOOTSTRAP,
-    envvar="KAFKAPY_BOOTSTRAP",
+    envvar=BOOTSTRAP_VARIABLE,
     show_default=True,
     show_envvar=True,
 )
