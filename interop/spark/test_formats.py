@@ -46,6 +46,8 @@ class Parsed:
             [(value, number) for number, value in enumerate(values)], "value binary, offset bigint"
         )
         self.frame: DataFrame = parser.parse(records.coalesce(1))
+        while parser.learn(self.frame):
+            self.frame = parser.parse(records.coalesce(1))
         found = self.frame.collect()
         self.rows: list[Any] = [
             row._error or (None if row._data is None else row._data.asDict(recursive=True)) for row in found
@@ -268,6 +270,47 @@ def test_names_that_a_table_keeps_for_itself_are_errors(
     parser = InferredJsonFormat(state, table_format, ["timestamp_day"])
     rows = Parsed(spark, parser, [b'{"id": 1}', f'{{"id": 2, "{name}": 3}}'.encode()]).rows
     assert rows == [{"id": 1}, f"has a field {name}, which has the name of one of the table's own columns"]
+
+
+def test_a_field_that_the_sample_does_not_have_becomes_a_column(spark: SparkSession, state: State) -> None:
+    inferred(spark, state, '{"id": 1, "s": {"x": 1}, "l": [{"p": 1}], "t": "a", "n": 1}')
+    values = [
+        *['{"id": 2, "n": null, "s": {"x": null}}', '{"id" : 3, "t": "\\"u\\":1"}'] * 30,
+        '{"id" : 4, "u":1}', '{"id": 5, "s": {"x": 1, "v": [1]}}', '{"l": [{"p": 1}, {"p": 2, "w": true}]}',
+        '{"n": null, "empty": [{"a": null}], "z": {}}', '{"id": 6, "s": {"n": null, "y": 1}}', '{"id": 7, "id": 8}',
+        '{"t": {"u": 5}, "": 3}', '{"i\\u0064": 9, "\\u006e": 4}',
+    ]  # fmt: skip
+    batch = inferred(spark, state, *values)
+    assert columns(InferredJsonFormat(state, "delta")) == (
+        "id: BIGINT, l: ARRAY<STRUCT<p: BIGINT, w: BOOLEAN>>, n: BIGINT, "
+        "s: STRUCT<x: BIGINT, v: ARRAY<BIGINT>, y: BIGINT>, t: STRING, u: BIGINT"
+    )
+    assert [
+        row if isinstance(row, str) else {k: v for k, v in row.items() if v} for row in batch.rows[59:]
+    ] == [
+        {"id": 3, "t": '"u":1'},
+        {"id": 4, "u": 1},
+        {"id": 5, "s": {"x": 1, "v": [1], "y": None}},
+        {"l": [{"p": 1, "w": None}, {"p": 2, "w": True}]},
+        {},
+        {"id": 6, "s": {"x": None, "v": None, "y": 1}},
+        {"id": 8},
+        {"t": '{"u":5}'},
+        {"id": 9, "n": 4},
+    ]
+
+
+def test_one_value_in_thousands_decides_no_type(spark: SparkSession, state: State) -> None:
+    told: list[str] = []
+    parser = InferredJsonFormat(state, "delta", note=told.append)
+    good = [f'{{"id": {number}, "price": {number}.5}}'.encode() for number in range(3_000)]
+    poison = [b'{"id": "n/a"}', b'{"id": 1.5}', b'{"id": {"x": 1}}', b'{"price": "free"}', b'{"ID": 7}']
+    rows = Parsed(spark, parser, [*poison, *good]).rows
+    assert columns(parser) == "id: BIGINT, price: DOUBLE"
+    assert rows[len(poison) :] == [{"id": number, "price": number + 0.5} for number in range(3_000)]
+    assert all(isinstance(row, str) for row in rows[: len(poison)])
+    assert told == ["Columns inferred from 3,005 records, of which 3,000 fit: id: BIGINT, price: DOUBLE"]
+    assert columns(InferredJsonFormat(State(state.location), "delta")) == columns(parser)
 
 
 @pytest.mark.parametrize("name", ["n{}", "n {}"])

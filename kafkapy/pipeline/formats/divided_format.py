@@ -37,6 +37,9 @@ class DividedFormat(Format):
     def columns(self) -> Struct | None:
         return self._inner.columns
 
+    def learn(self, parsed: DataFrame) -> bool:
+        return self._inner.learn(parsed)
+
     def parse(self, records: DataFrame) -> DataFrame:
         from pyspark.sql import functions as f
         from pyspark.sql.types import StringType, StructType

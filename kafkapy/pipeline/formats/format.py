@@ -47,7 +47,14 @@ class Format(ABC):
     def parse(self, records: DataFrame) -> DataFrame:
         """Adds `_data`, `_error` and `_schema_id` to records.
 
-        `records` are those of one batch, or of any other read. A format that infers columns scans `records`
-        first and stores the columns in the state before it returns, so that a batch that is run again gets
-        the same columns.
+        `records` are those of one batch, or of any other read. A format that infers columns reads some of
+        `records` first and stores the columns in the state before it returns, so that a batch that is run
+        again gets the same columns.
         """
+
+    def learn(self, parsed: DataFrame) -> bool:
+        """Adds columns that parsed records lack, and says whether there are any.
+
+        If so, the records are parsed again. Only a format that infers columns adds some.
+        """
+        return False

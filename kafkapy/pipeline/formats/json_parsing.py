@@ -93,10 +93,10 @@ def fits_columns() -> Column:
     return f.col("_parsed._bad").isNull() & (f.size("_parsed.r") == 1) & row.isNotNull()
 
 
-def parse_json(records: DataFrame, columns: Struct, refused: Column | None = None) -> DataFrame:
+def parse_json(records: DataFrame, columns: Struct, unnamed: Column | None = None) -> DataFrame:
     """Adds `_data`, `_error` and `_schema_id` to the records.
 
-    `refused` is an additional error computed from `_text`, or null.
+    `unnamed` is an additional error computed from `_text` and `_row`, or null.
     """
     row = f.get(f.col("_parsed.r"), f.lit(0))
     data, text = f.col("_row"), f.col("_text")
@@ -110,7 +110,7 @@ def parse_json(records: DataFrame, columns: Struct, refused: Column | None = Non
                 *_missing(columns),
                 *_beyond(columns),
                 *_infinite(columns),
-                *([] if refused is None else [refused]),
+                *([] if unnamed is None else [unnamed]),
                 f.lit(None),
             ),
         )

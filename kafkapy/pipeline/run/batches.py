@@ -4,7 +4,8 @@
 
 0. The topic must still be the one of the offsets. A recreated topic may have the same offsets for other
    records.
-1. Values are parsed. A record that cannot become a row gets an error (`_error`).
+1. Values are parsed. A record that cannot become a row gets an error (`_error`). If that is a field for which
+   a column can be added, the column is added, and the batch begins again.
 2. The records with errors are sent to the dead-letter topic.
 3. The rows are written to the table, in one commit. The batch takes effect here.
 4. progress.json is written.
@@ -106,24 +107,30 @@ class Batches:
     def _write(self, records: DataFrame, batch_id: int) -> None:
         started = time.monotonic()
         self._check_topic()
-        parsed = self._with_key_errors(self._format.parse(records))
-        if self._errors_expected:
-            rows, bad = self._sorting_out(parsed, batch_id)
-        else:
-            try:
-                rows, bad = self._strictly(parsed, batch_id)
-            except Exception as error:
-                found = _first_bad_record(error)
-                if found is None:
-                    raise
-                if self._definition.dead_letter is None:
-                    raise self._refusal(found, batch_id) from None
-                rows, bad = self._sorting_out(parsed, batch_id)
+        while (counts := self._parsed_and_written(records, batch_id)) is None:
+            pass
+        rows, bad = counts
         self._errors_expected = bad > 0
         written = WrittenBatch(batch_id, rows, bad, time.monotonic() - started)
         self._remember(written)
         self.written.append(written)
         self.last = batch_id
+
+    def _parsed_and_written(self, records: DataFrame, batch_id: int) -> tuple[int, int] | None:
+        """The numbers of rows and errors; None if columns were added instead, for fields found meanwhile."""
+        parsed = self._with_key_errors(self._format.parse(records))
+        if not self._errors_expected:
+            try:
+                return self._strictly(parsed, batch_id)
+            except Exception as error:
+                found = _first_bad_record(error)
+                if found is None:
+                    raise
+                if self._format.learn(parsed):
+                    return None
+                if self._definition.dead_letter is None:
+                    raise self._refusal(found, batch_id) from None
+        return self._sorting_out(parsed, batch_id)
 
     @cached_property
     def _topics(self) -> Topics:
@@ -173,11 +180,13 @@ class Batches:
         rows = counted.get()
         return _rows_and_errors(parsed) if rows is None else (rows, 0)
 
-    def _sorting_out(self, parsed: DataFrame, batch_id: int) -> tuple[int, int]:
-        """Writes the dead letters, then the rows."""
+    def _sorting_out(self, parsed: DataFrame, batch_id: int) -> tuple[int, int] | None:
+        """Writes the dead letters, then the rows; None if columns were added instead."""
         # Not with cache(): Delta refuses a MERGE from a cached source.
         kept = parsed.localCheckpoint(eager=False)
         try:
+            if self._format.learn(kept):
+                return None
             bad = kept.filter(f.col("_error").isNotNull())
             write_dead_letters(bad, self._definition, self._state.begin())
             self._store(self._rows(kept.filter(f.col("_error").isNull())), batch_id)

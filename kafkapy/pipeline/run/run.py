@@ -82,7 +82,7 @@ def run(
     with contextlib.ExitStack() as stack:
         stopping = stack.enter_context(Stopping(stop))
         told = stack.enter_context(progress or Progress())
-        job = _Job(definition, once, every)
+        job = _Job(definition, once, every, told.note)
         job.check(with_setup=spark is None)
         stack.enter_context(job.state.lock())
         job.check_position()
@@ -108,13 +108,15 @@ def run(
 class _Job:
     """One run of a definition."""
 
-    def __init__(self, definition: PipelineDefinition, once: bool, every: str | None) -> None:
+    def __init__(
+        self, definition: PipelineDefinition, once: bool, every: str | None, note: Callable[[str], None]
+    ) -> None:
         self.definition, self._once = definition, once
         self._every = (
             within("--every", seconds, every) if every else definition.every_seconds or DEFAULT_EVERY
         )
         self.state = State(definition.table.location)
-        self._format = open_format(definition, self.state)
+        self._format = open_format(definition, self.state, note)
         self._topics = Topics(definition.bootstrap, definition.kafka_options)
         self._mode = ""
 

@@ -1,0 +1,151 @@
+"""Finds fields of JSON records that no column has.
+
+To look at the names of every record would take half as long as parsing it. So names are counted first: the
+text has as many `":` as it has names, or more, since a text within may have it too. If the parsed row has as
+many values, no name is left. A null is counted if the text has the column's name with null after it, and no
+other column has that name. Whitespace before a colon would hide a name, so such a text is always looked at.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from functools import reduce
+from operator import add, or_
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as f
+
+from kafkapy.pipeline.formats.spark_types import SparkType, Struct, kind_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+WITHOUT_COLUMN: Final = "which no column has"
+"""Ends the error of a record with a field for which a column can be added."""
+
+_OBJECT: Final = "map<string, variant>"
+_ARRAY: Final = "array<variant>"
+# A type, as schema_of_variant writes it, other than those of null and of objects and arrays of nothing else.
+_VALUE: Final = "(?:^|: |ARRAY<)(?!VOID|OBJECT<|ARRAY<)[A-Z]"
+
+
+def unnamed_field(columns: Struct, *, taken: Collection[str], forbidden: str) -> Column:
+    """The error of a record that has a field without a column, null for all others.
+
+    It is computed from `_text` and `_row`. `taken` and `forbidden` are those of `merged_columns`. Fields that
+    are null, [] or {} do not count.
+    """
+    text, row = f.col("_text"), f.col("_row")
+    names = f.octet_length(text) - f.octet_length(f.replace(text, f.lit('":'), f.lit('"')))
+    values = _values(columns, row)
+    spaced = reduce(or_, [f.contains(text, f.lit(f"{space}:")) for space in " \t\r\n"])
+    all_named = ~spaced & ((names == values) | (names == values + _nulls(columns, row, text)))
+    exact = _Names(taken, forbidden).in_object(columns, f.from_json(text, _OBJECT), "")
+    return f.when(all_named, None).otherwise(exact)
+
+
+def _values(kind: SparkType, value: Column) -> Column:
+    """The number of fields that are not null."""
+    if isinstance(kind, str):
+        return f.lit(0)
+    if kind["type"] == "array":
+        inner = kind["elementType"]
+        if not _has_names(inner):
+            return f.lit(0)
+        return f.coalesce(
+            f.aggregate(value, f.lit(0), lambda count, one: count + _values(inner, one)), f.lit(0)
+        )
+    fields = [(value.getField(one["name"]), one["type"]) for one in kind["fields"]]
+    counts = [one.isNotNull().cast("int") for one, _ in fields]
+    counts += [_values(inner, one) for one, inner in fields if _has_names(inner)]
+    return reduce(add, counts, f.lit(0))
+
+
+def _nulls(columns: Struct, row: Column, text: Column) -> Column:
+    """The number of columns whose name has a null in the text."""
+    times = Counter(name for name in _all_names(columns))
+    counts = [
+        (
+            value.isNull()
+            & (f.contains(text, f.lit(f'"{name}":null')) | f.contains(text, f.lit(f'"{name}": null')))
+        ).cast("int")
+        for name, value in _struct_fields(columns, row)
+        if times[name] == 1
+    ]
+    return reduce(add, counts, f.lit(0))
+
+
+def _struct_fields(kind: Struct, value: Column) -> Iterator[tuple[str, Column]]:
+    """The fields that are not within an array."""
+    for one in kind["fields"]:
+        inner = value.getField(one["name"])
+        yield one["name"], inner
+        if kind_of(one["type"]) == "struct":
+            yield from _struct_fields(one["type"], inner)
+
+
+def _all_names(kind: SparkType) -> Iterator[str]:
+    if isinstance(kind, dict) and kind["type"] == "array":
+        yield from _all_names(kind["elementType"])
+    elif isinstance(kind, dict):
+        for one in kind["fields"]:
+            yield one["name"]
+            yield from _all_names(one["type"])
+
+
+def _has_names(kind: SparkType) -> bool:
+    return next(_all_names(kind), None) is not None
+
+
+class _Names:
+    """The names of objects, each compared with its columns."""
+
+    def __init__(self, taken: Collection[str], forbidden: str) -> None:
+        self._taken, self._forbidden = taken, forbidden
+
+    def in_object(self, columns: Struct, found: Column, path: str) -> Column:
+        """The error of the first field without a column in a map of variants."""
+        names = [one["name"] for one in columns["fields"]]
+        unnamed = f.map_keys(
+            f.map_filter(
+                found,
+                lambda name, value: (
+                    ~name.isin(names) & (name != "") & f.rlike(f.schema_of_variant(value), f.lit(_VALUE))
+                ),
+            )
+        )
+        errors = [f.get(f.transform(unnamed, lambda name: self._error(name, names, path)), f.lit(0))]
+        for one in columns["fields"]:
+            if _has_names(one["type"]):
+                inner = f.try_element_at(found, f.lit(one["name"]))
+                errors.append(self._in_value(one["type"], inner, f"{path}{one['name']}"))
+        return f.coalesce(*errors)
+
+    def _in_value(self, kind: SparkType, value: Column, path: str) -> Column:
+        """The error of the first field without a column in a variant."""
+        assert isinstance(kind, dict)
+        if kind["type"] == "struct":
+            return self.in_object(kind, f.try_variant_get(value, "$", _OBJECT), f"{path}.")
+        elements = f.try_variant_get(value, "$", _ARRAY)
+        inner = kind["elementType"]
+        errors = f.transform(elements, lambda one: self._in_value(inner, one, f"{path}[]"))
+        return f.get(f.filter(errors, lambda error: error.isNotNull()), f.lit(0))
+
+    def _error(self, name: Column, names: list[str], path: str) -> Column:
+        lower = f.lower(name)
+        why = f.when(f.lit(False), "")
+        if not path:
+            why = why.when(lower.isin(*self._taken), "which has the name of one of the table's own columns")
+        if names:
+            holders = f.create_map(*(f.lit(text) for one in names for text in (one.lower(), one)))
+            told = f.concat(
+                f.lit("which differs from the column "),
+                f.try_element_at(holders, lower),
+                f.lit(" by case only"),
+            )
+            why = why.when(told.isNotNull(), told)
+        if self._forbidden:
+            odd = reduce(or_, [f.contains(name, f.lit(one)) for one in self._forbidden])
+            why = why.when(odd, "which has a name that the table does not allow for a column")
+        return f.concat(f.lit(f"has a field {path}"), name, f.lit(", "), why.otherwise(WITHOUT_COLUMN))
