@@ -333,7 +333,10 @@ class Brokers:
         return admin
 
     def close(self, directory: str) -> dict[str, object]:
-        """Kill all brokers of a cluster: nobody needs their data, and the last could hand over to none."""
+        """Kill all brokers of a cluster, as nobody needs their data.
+
+        The last one could hand over to none.
+        """
         for of, number in list(self._running):
             if of == directory:
                 self._running.pop((of, number)).kill()

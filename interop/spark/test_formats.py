@@ -277,7 +277,8 @@ def test_a_field_that_the_sample_does_not_have_becomes_a_column(spark: SparkSess
     values = [
         *['{"id": 2, "n": null, "s": {"x": null}}', '{"id" : 3, "t": "\\"u\\":1"}'] * 30,
         '{"id" : 4, "u":1}', '{"id": 5, "s": {"x": 1, "v": [1]}}', '{"l": [{"p": 1}, {"p": 2, "w": true}]}',
-        '{"n": null, "empty": [{"a": null}], "z": {}}', '{"id": 6, "s": {"n": null, "y": 1}}', '{"id": 7, "id": 8}',
+        '{"n": null, "empty": [{"a": null}], "z": {}}', '{"id": 6, "s": {"n": null, "y": 1}}',
+        '{"id": 7, "id": 8}',
         '{"t": {"u": 5}, "": 3}', '{"i\\u0064": 9, "\\u006e": 4}',
     ]  # fmt: skip
     batch = inferred(spark, state, *values)
