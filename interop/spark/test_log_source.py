@@ -127,6 +127,24 @@ def test_offsets_and_times_bound_the_same_rows(spark: SparkSession, kafkapy: Kaf
         assert_same(log_rows(spark, kafkapy.data, "bounds", "read_committed", **options), expected)
 
 
+def test_topics_are_chosen_as_in_the_kafka_source(spark: SparkSession, kafkapy: KafkapyProcess) -> None:
+    producer = Producer({"bootstrap.servers": kafkapy.bootstrap_servers})
+    for topic in ("chosen-a", "chosen-b", "other"):
+        make_topic(kafkapy, topic, 2)
+        for number in range(20):
+            producer.produce(topic, b"%d" % number, partition=number % 2)
+    assert producer.flush(60) == 0
+    for choice, rows in (
+        ({"subscribe": "chosen-a,other"}, 40),
+        ({"subscribePattern": "chosen-[ab]"}, 40),
+        ({"assign": json.dumps({"chosen-a": [1], "other": [0, 1]})}, 30),
+    ):
+        kafka, log = spark.read.format("kafka"), spark.read.format("kafkapy-log").option("path", kafkapy.data)
+        kafka = kafka.option("kafka.bootstrap.servers", kafkapy.bootstrap_servers)
+        expected = kafka.option("includeHeaders", "true").options(**choice).load()
+        assert assert_same(log.options(**choice).load(), expected) == rows
+
+
 def test_headers_can_be_left_out(spark: SparkSession, kafkapy: KafkapyProcess) -> None:
     make_topic(kafkapy, "bare", 1)
     producer = Producer({"bootstrap.servers": kafkapy.bootstrap_servers})
@@ -143,8 +161,8 @@ def test_what_is_wrong_is_said_in_the_words_of_the_source(
     make_topic(kafkapy, "words", 1)
     with pytest.raises(Exception, match=r"There is no topic wrods in .*; did you mean words"):
         log_rows(spark, kafkapy.data, "wrods", "read_committed").count()
-    with pytest.raises(Exception, match="There is no option subscribe; there are path"):
-        log_rows(spark, kafkapy.data, "words", "read_committed", subscribe="words").count()
+    with pytest.raises(Exception, match=r"There is no option kafka\.group\.id; there are path"):
+        log_rows(spark, kafkapy.data, "words", "read_committed", **{"kafka.group.id": "words"}).count()
 
 
 def test_a_stream_follows_a_running_broker_and_goes_on_from_its_checkpoint(

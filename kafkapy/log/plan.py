@@ -5,7 +5,9 @@ from __future__ import annotations
 from kafkapy.log.bounds import require_kept, resolve
 from kafkapy.log.read_options import ReadOptions
 from kafkapy.log.splits import OffsetRange, ranges_of
-from kafkapy.storage.offline.data_directory import PartitionDirectory, find_partitions
+from kafkapy.patterns import compile_pattern
+from kafkapy.protocol.topic_names import INTERNAL_TOPICS
+from kafkapy.storage.offline.data_directory import PartitionDirectory, find_matching, find_partitions
 from kafkapy.storage.offline.offline_error import LogSourceError
 from kafkapy.storage.offline.offline_log import OfflineLog, read_log
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
@@ -19,27 +21,33 @@ def plan_batch(files: ReadOnlyFiles, options: ReadOptions) -> list[OffsetRange]:
         LogSourceError: a partition or its records do not exist, or cannot be read.
     """
     ranges: list[OffsetRange] = []
-    for directory in choose(find_partitions(files, options.paths, options.topics), options):
+    for directory in find(files, options):
         ranges += read_log(files, directory, lambda log: _plan(log, options))
     return ranges
 
 
-def choose(directories: list[PartitionDirectory], options: ReadOptions) -> list[PartitionDirectory]:
+def find(files: ReadOnlyFiles, options: ReadOptions) -> list[PartitionDirectory]:
     """Return the partitions that the options ask for.
 
     Raises:
         LogSourceError: one of them does not exist.
     """
-    if options.partitions is None:
-        return directories
-    known = {directory.topic_partition.partition for directory in directories}
-    if missing := sorted(options.partitions - known):
-        there = ", ".join(map(str, sorted(known)))
-        raise LogSourceError(
-            f"There is no partition {missing[0]} of {options.topics[0]} in {', '.join(options.paths)}; there "
-            f"{'is' if len(known) == 1 else 'are'} {there}."
+    if options.pattern is not None:
+        matches = compile_pattern(options.pattern).fullmatch
+        return find_matching(
+            files, options.paths, lambda topic: topic not in INTERNAL_TOPICS and matches(topic)
         )
-    return [each for each in directories if each.topic_partition.partition in options.partitions]
+    found = find_partitions(files, options.paths, options.topics)
+    if options.partitions is None:
+        return found
+    known = [each.topic_partition for each in found]
+    for topic, partition in sorted(options.partitions.difference(known)):
+        there = [str(each.partition) for each in known if each.topic == topic]
+        raise LogSourceError(
+            f"There is no partition {partition} of {topic} in {', '.join(options.paths)}; there "
+            f"{'is' if len(there) == 1 else 'are'} {', '.join(there)}."
+        )
+    return [each for each in found if each.topic_partition in options.partitions]
 
 
 def _plan(log: OfflineLog, options: ReadOptions) -> list[OffsetRange]:

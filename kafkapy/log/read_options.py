@@ -26,12 +26,17 @@ class ReadOptions:
     """The topics, the bounds, and how records are shown."""
 
     paths: tuple[str, ...]
-    topics: tuple[str, ...]
+    topics: tuple[str, ...] = ()
+    """The topics by name, if there is no pattern."""
+    pattern: str | None = None
+    """Matches the names of the topics (patterns.py); those that brokers keep for themselves do not count."""
+    partitions: frozenset[TopicPartition] | None = None
+    """The partitions of the topics; None: all."""
     starting: Bound = Bound("startingOffsets", EARLIEST)
     ending: Bound = Bound("endingOffsets", LATEST)
     read_committed: bool = True
     include_headers: bool = True
     fail_on_data_loss: bool = True
     max_offsets_per_trigger: int | None = None
-    partitions: frozenset[int] | None = None
-    """The partitions of each topic, None for all; Spark has filters in place of such an option."""
+    min_splits: int = 1
+    """Into how many tasks the work is divided, if it is large enough."""

@@ -73,7 +73,9 @@ def scan(
         ending=_bound("ending", topic, ending, LATEST),
         read_committed=isolation == "read_committed",
         include_headers=headers,
-        partitions=None if partitions is None else frozenset(partitions),
+        partitions=None
+        if partitions is None
+        else frozenset(TopicPartition(topic, each) for each in partitions),
     )
     ranges = plan_batch(ReadOnlyFiles(), options)
     return pa.RecordBatchReader.from_batches(schema(headers=headers), _batches(ranges, headers, key))

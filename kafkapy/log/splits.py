@@ -74,12 +74,18 @@ def ranges_of(log: OfflineLog, start: int, end: int, aborted: Sequence[AbortedTx
     return ranges
 
 
-def group(ranges: Iterable[OffsetRange], *, cores: int | None = None) -> list[list[OffsetRange]]:
-    """Group the ranges, in order, into splits; neighbours in a partition are joined again."""
+def group(
+    ranges: Iterable[OffsetRange], *, cores: int | None = None, at_least: int = 1
+) -> list[list[OffsetRange]]:
+    """Group the ranges, in order, into splits; neighbours in a partition are joined again.
+
+    There are `at_least` so many splits, if there are as many ranges of RANGE_BYTES.
+    """
     ranges = list(ranges)
     total = sum(each.nbytes for each in ranges)
     cores = cores or os.cpu_count() or 1
     target = min(max(total // (cores * _SPLITS_PER_CORE), _MIN_SPLIT_BYTES), _MAX_SPLIT_BYTES)
+    target = min(target, total // at_least)
     splits: list[list[OffsetRange]] = []
     room = 0
     for each in ranges:

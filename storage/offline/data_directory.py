@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import difflib
 import errno
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from kafkapy.protocol.types import TopicPartition
@@ -65,8 +65,30 @@ def find_partitions(
     Raises:
         LogSourceError: a directory or a topic does not exist or cannot be read.
     """
-    found: dict[TopicPartition, PartitionDirectory] = {}
     paths = list(paths)
+    found = _found(files, paths)
+    known = {topic for topic, _ in found}
+    wanted = set(topics)
+    for topic in sorted(wanted - known):
+        raise LogSourceError(_missing_topic(topic, known, ", ".join(paths)))
+    return [found[each] for each in sorted(found) if each.topic in wanted]
+
+
+def find_matching(
+    files: ReadOnlyFiles, paths: Iterable[str], matches: Callable[[str], object]
+) -> list[PartitionDirectory]:
+    """Return the partitions of the topics whose name `matches`, in the same order; there may be none.
+
+    Raises:
+        LogSourceError: a directory does not exist or cannot be read.
+    """
+    found = _found(files, paths)
+    wanted = {topic for topic in {each.topic for each in found} if matches(topic)}
+    return [found[each] for each in sorted(found) if each.topic in wanted]
+
+
+def _found(files: ReadOnlyFiles, paths: Iterable[str]) -> dict[TopicPartition, PartitionDirectory]:
+    found: dict[TopicPartition, PartitionDirectory] = {}
     for path in paths:
         for partition in _scan(files, path):
             other = found.setdefault(partition.topic_partition, partition)
@@ -75,11 +97,7 @@ def find_partitions(
                     f"{partition.topic_partition} is in both {other.path} and {partition.path}: remove the "
                     f"one that is out of date, or name only one of the directories."
                 )
-    known = {topic for topic, _ in found}
-    wanted = set(topics)
-    for topic in sorted(wanted - known):
-        raise LogSourceError(_missing_topic(topic, known, ", ".join(paths)))
-    return [found[each] for each in sorted(found) if each.topic in wanted]
+    return found
 
 
 def _scan(files: ReadOnlyFiles, path: str) -> list[PartitionDirectory]:

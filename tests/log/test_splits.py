@@ -44,6 +44,14 @@ def test_a_large_partition_has_work_for_each_core_twice() -> None:
     ]
 
 
+def test_more_tasks_are_made_where_they_are_asked_for() -> None:
+    few = ranges(0, *[8] * 6)
+    assert len(group(few, cores=1)) == 2
+    assert len(group(few, cores=1, at_least=3)) == 3
+    assert len(group(few, cores=1, at_least=6)) == 6
+    assert len(group(few, cores=1, at_least=60)) == 6
+
+
 def test_neighbours_that_are_joined_have_the_transactions_of_both() -> None:
     first, second = AbortedTxn(1, 0, 5, 6), AbortedTxn(2, 9, 12, 13)
     one, two = ranges(0, 8, 8)

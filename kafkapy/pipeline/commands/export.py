@@ -13,6 +13,7 @@ import click
 
 from kafkapy.pipeline.fields import timestamp_ms
 from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.protocol.types import TopicPartition
 
 if TYPE_CHECKING:
     from kafkapy.log.read_options import Bound, ReadOptions
@@ -56,7 +57,7 @@ def export(
         starting=_bound("--start", topic, start, EARLIEST),
         ending=_bound("--end", topic, end, LATEST),
         read_committed=isolation == "read_committed",
-        partitions=None if partitions is None else _numbers(partitions),
+        partitions=None if partitions is None else _partitions(topic, partitions),
     )
     result = _export(options, _path(target))
     size = f"{result.files:,} files, {result.nbytes / 1e6:,.1f} MB"
@@ -70,7 +71,7 @@ def _path(target: str) -> Path:
     return Path(path)
 
 
-def _numbers(text: str) -> frozenset[int]:
+def _partitions(topic: str, text: str) -> frozenset[TopicPartition]:
     numbers: set[int] = set()
     try:
         for part in text.split(","):
@@ -78,7 +79,7 @@ def _numbers(text: str) -> frozenset[int]:
             numbers |= set(range(int(first), int(last or first) + 1))
     except ValueError:
         raise PipelineError(f"--partitions {text}: expected numbers, such as 0,2,5-7") from None
-    return frozenset(numbers)
+    return frozenset(TopicPartition(topic, number) for number in numbers)
 
 
 def _bound(option: str, topic: str, text: str, default: int) -> Bound:

@@ -94,7 +94,11 @@ class LogBatchReader(_RangeReading, DataSourceReader):  # type: ignore[misc]
         self._options = options
 
     def partitions(self) -> list[Split]:
-        return [Split(ranges) for ranges in group(plan_batch(ReadOnlyFiles(), self._options))]
+        options = self._options
+        return [
+            Split(ranges)
+            for ranges in group(plan_batch(ReadOnlyFiles(), options), at_least=options.min_splits)
+        ]
 
 
 class LogStreamReader(_RangeReading, DataSourceStreamReader):  # type: ignore[misc]
@@ -117,4 +121,5 @@ class LogStreamReader(_RangeReading, DataSourceStreamReader):  # type: ignore[mi
         return self._planner.latest_offsets()
 
     def partitions(self, start: dict[str, dict[str, int]], end: dict[str, dict[str, int]]) -> list[Split]:
-        return [Split(ranges) for ranges in group(self._planner.ranges(start, end))]
+        found = self._planner.ranges(start, end)
+        return [Split(ranges) for ranges in group(found, at_least=self._options.min_splits)]

@@ -1,7 +1,9 @@
 """The options of the data source, with the names that Spark's Kafka source uses.
 
     path                  the data directory; several are separated by commas, as in log.dirs
-    topics                one or more, separated by commas
+    subscribe             one or more topics, separated by commas; `topics` is the same
+    subscribePattern      a regular expression for the names of topics, with RE2's syntax
+    assign                partitions as JSON: {"topic": [0, 2]}
     startingOffsets       "earliest" (default), "latest", or JSON: {"topic": {"0": 17, "1": -2}} with -2 for
                           earliest and -1 for latest, every partition named
     endingOffsets         the same, "latest" by default, exclusive; only for batch queries
@@ -12,6 +14,7 @@
     includeHeaders        true (default) or false
     failOnDataLoss        true (default): an error if records that had to be read are gone; false: read on
                           with the records that are left
+    minPartitions         the least number of tasks, as far as there are 8 MB of the log for each
     maxOffsetsPerTrigger  only for streams: the most offsets that a micro-batch spans, over all partitions
 
 Two defaults differ from Spark's Kafka source: isolation, since records of an aborted transaction must not be
@@ -21,17 +24,23 @@ read by mistake; and includeHeaders, since few records have headers and leaving 
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from kafkapy.log.offsets_json import parse_offsets
 from kafkapy.log.read_options import Bound, ReadOptions
+from kafkapy.patterns import PatternError, compile_pattern
 from kafkapy.protocol.special_timestamps import EARLIEST, LATEST
+from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.offline.offline_error import LogSourceError
 
 _NAMES: Final = (
     "path",
     "topics",
+    "subscribe",
+    "subscribePattern",
+    "assign",
     "startingOffsets",
     "endingOffsets",
     "startingTimestamp",
@@ -39,9 +48,12 @@ _NAMES: Final = (
     "isolation",
     "includeHeaders",
     "failOnDataLoss",
+    "minPartitions",
     "maxOffsetsPerTrigger",
 )
 _SPELLINGS = {name.lower(): name for name in _NAMES}
+_TOPICS: Final = ("topics", "subscribe", "subscribePattern", "assign")
+"""The options that choose topics; one of them is set."""
 _FOR_BATCHES = ("endingOffsets", "endingTimestamp")
 
 
@@ -58,12 +70,13 @@ def parse_options(options: Mapping[str, str], *, stream: bool) -> ReadOptions:
             raise LogSourceError(f"{name} cannot be set: {what}.")
     return ReadOptions(
         paths=_words(given, "path", "the data directory of a broker"),
-        topics=_words(given, "topics", "one or more topics, separated by commas"),
+        **_choice_of_topics(given),
         starting=_bound(given, "starting", EARLIEST),
         ending=_bound(given, "ending", LATEST),
         read_committed=_choice(given, "isolation", ("read_committed", "read_uncommitted")),
         include_headers=_choice(given, "includeHeaders", ("true", "false")),
         fail_on_data_loss=_choice(given, "failOnDataLoss", ("true", "false")),
+        min_splits=_number(given, "minPartitions", 1) or 1,
         max_offsets_per_trigger=_number(given, "maxOffsetsPerTrigger", 1),
     )
 
@@ -75,6 +88,36 @@ def _spelling(name: str) -> str:
         hint = f"did you mean {_SPELLINGS[near[0]]}?" if near else f"there are {', '.join(_NAMES)}."
         raise LogSourceError(f"There is no option {name}; {hint}")
     return known
+
+
+def _choice_of_topics(given: Mapping[str, str]) -> dict[str, Any]:
+    """The arguments of ReadOptions that choose topics."""
+    chosen = [name for name in _TOPICS if given.get(name, "").strip()]
+    if len(chosen) > 1:
+        raise LogSourceError(f"{chosen[0]} and {chosen[1]} are both set: leave one out.")
+    (name,) = chosen or ["topics"]
+    if name == "subscribePattern":
+        try:
+            compile_pattern(given[name].strip())
+            return {"pattern": given[name].strip()}
+        except PatternError as error:
+            raise LogSourceError(f"subscribePattern is {given[name]!r}: {error}.") from None
+    if name == "assign":
+        partitions = _assigned(given[name])
+        return {"topics": tuple(sorted({each.topic for each in partitions})), "partitions": partitions}
+    return {"topics": _words(given, name, "one or more topics, separated by commas")}
+
+
+def _assigned(text: str) -> frozenset[TopicPartition]:
+    try:
+        assigned = {
+            TopicPartition(topic, number) for topic, numbers in json.loads(text).items() for number in numbers
+        }
+        if assigned and all(type(number) is int and number >= 0 for _, number in assigned):
+            return frozenset(assigned)
+    except (ValueError, TypeError, AttributeError):
+        pass
+    raise LogSourceError(f'assign is {text!r}: it must be JSON such as {{"topic": [0, 2]}}.')
 
 
 def _words(given: Mapping[str, str], name: str, meaning: str) -> tuple[str, ...]:

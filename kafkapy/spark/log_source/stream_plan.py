@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from kafkapy.log.bounds import resolve
 from kafkapy.log.offsets_json import offsets_from, offsets_to
-from kafkapy.log.plan import ranges_between, readable_end
+from kafkapy.log.plan import find, ranges_between, readable_end
 from kafkapy.log.read_options import ReadOptions
 from kafkapy.log.splits import OffsetRange
 from kafkapy.protocol.types import TopicPartition
-from kafkapy.storage.offline.data_directory import PartitionDirectory, find_partitions
+from kafkapy.storage.offline.data_directory import PartitionDirectory
 from kafkapy.storage.offline.offline_error import LogSourceError
 from kafkapy.storage.offline.offline_log import OfflineLog, read_log
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
@@ -100,7 +100,7 @@ class StreamPlanner:
         return read_log(self._files, directory, plan)
 
     def _partitions(self) -> list[PartitionDirectory]:
-        return find_partitions(self._files, self._options.paths, self._options.topics)
+        return find(self._files, self._options)
 
     def _tracker(self, log: OfflineLog) -> TransactionTracker:
         """Return the tracker of the log's transactions, a new one if the log has become shorter."""

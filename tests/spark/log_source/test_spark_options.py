@@ -74,6 +74,17 @@ def test_offsets_go_to_text_and_back() -> None:
             """endingOffsets is '{"orders": {"0": "1"}}': it must be earliest, latest or JSON such as """
             """{"topic": {"0": 17, "1": -2}}.""",
         ),
+        ({"subscribe": "orders"}, "topics and subscribe are both set: leave one out."),
+        (
+            {"topics": "", "subscribePattern": "a("},
+            "subscribePattern is 'a(': missing closing ).",
+        ),
+        (
+            {"topics": "", "assign": '{"orders": 1}'},
+            """assign is '{"orders": 1}': it must be JSON such as {"topic": [0, 2]}.""",
+        ),
+        ({"topics": "", "assign": "{}"}, "assign is '{}': it must be JSON such as {\"topic\": [0, 2]}."),
+        ({"minPartitions": "0"}, "minPartitions is '0': it must be a number of at least 1."),
         ({"maxOffsetsPerTrigger": "5"}, "maxOffsetsPerTrigger cannot be set: only streams have triggers."),
     ],
 )
@@ -87,6 +98,15 @@ def test_what_is_wrong_is_named(given: dict[str, str], message: str) -> None:
 def test_other_json_is_no_offsets(text: str) -> None:
     with pytest.raises(LogSourceError, match="it must be earliest, latest or JSON such as"):
         parse(startingOffsets=text)
+
+
+def test_topics_are_chosen_as_in_sparks_kafka_source() -> None:
+    assert parse(topics="", subscribe="a, b").topics == ("a", "b")
+    assert parse(topics="", subscribePattern="ord.*").pattern == "ord.*"
+    options = parse(topics="", assign='{"orders": [0, 2], "a": [1]}')
+    assert options.topics == ("a", "orders")
+    assert options.partitions == {TopicPartition("a", 1), ORDERS[0], ORDERS[2]}
+    assert (parse().min_splits, parse(minPartitions="7").min_splits) == (1, 7)
 
 
 def test_a_stream_has_no_end() -> None:

@@ -107,6 +107,16 @@ def test_a_new_partition_is_read_from_its_start(tmp_path: Path) -> None:
     assert [(each.topic_partition.partition, each.start, each.end) for each in ranges] == [(1, 0, 2)]
 
 
+def test_a_new_topic_that_the_pattern_matches_is_read_from_its_start(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    fill(logs.log, 2)
+    stream = planner(logs, topics="", subscribePattern="e.*|__consumer_offsets")
+    assert stream.initial_offsets() == at(0)
+    for topic in ("else", "other", "__consumer_offsets"):
+        append(logs.manager.create(TopicPartition(topic, 0), TOPIC_ID, LogConfig(), new=True), batch(b"x"))
+    assert stream.latest_offsets() == {"else": {"0": 1}, "events": {"0": 2}}
+
+
 def test_records_that_expired_before_they_were_read_are_an_error_unless_that_is_allowed(
     tmp_path: Path,
 ) -> None:
