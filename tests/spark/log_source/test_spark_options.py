@@ -105,7 +105,7 @@ def test_topics_are_chosen_as_in_sparks_kafka_source() -> None:
     assert parse(topics="", subscribePattern="ord.*").pattern == "ord.*"
     options = parse(topics="", assign='{"orders": [0, 2], "a": [1]}')
     assert options.topics == ("a", "orders")
-    assert options.partitions == {TopicPartition("a", 1), ORDERS[0], ORDERS[2]}
+    assert options.partitions == frozenset({TopicPartition("a", 1), ORDERS[0], ORDERS[2]})
     assert (parse().min_splits, parse(minPartitions="7").min_splits) == (1, 7)
 
 
