@@ -34,7 +34,10 @@ _OF_MECHANISMS: Final = (
     "sasl.login.class",
     "sasl.server.callback.handler.class",
 )
-"""Settings that a listener may have for each SASL mechanism; its name is then their prefix."""
+"""Settings that a listener may have for each SASL mechanism; its name is then their prefix.
+
+So may those of OAUTHBEARER, as in Apache Kafka's ConfigurationUtils.
+"""
 _CASE_INSENSITIVE: Final = "(case insensitive) "
 _SOLE_DEFAULTS: Final = frozenset(
     {
@@ -191,6 +194,9 @@ def listener_setting(name: str) -> str | None:
     match = _LISTENER_SETTING.fullmatch(name)
     if match is None:
         return None
+    _, _, of_mechanism = match[1].partition(".")
+    if of_mechanism.startswith("sasl.oauthbearer.") and of_mechanism in broker_keys():
+        return of_mechanism
     return next((each for each in _OF_MECHANISMS if match[1].endswith(each)), match[1])
 
 

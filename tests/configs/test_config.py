@@ -392,6 +392,9 @@ def test_other_settings_of_one_listener_have_their_type_and_no_effect() -> None:
     [
         ("listener.name.plaintext.max.connections", "max.connections"),
         ("listener.name.sasl.plain.sasl.jaas.config", "sasl.jaas.config"),
+        ("listener.name.a.sasl.oauthbearer.expected.issuer", "sasl.oauthbearer.expected.issuer"),
+        ("listener.name.a.oauthbearer.sasl.oauthbearer.expected.issuer", "sasl.oauthbearer.expected.issuer"),
+        ("listener.name.a.oauthbearer.sasl.oauthbearer.another", "oauthbearer.sasl.oauthbearer.another"),
         ("listener.name.plaintext", None),
         ("max.connections", None),
     ],

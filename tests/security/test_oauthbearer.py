@@ -76,6 +76,15 @@ def test_a_signed_token_lets_its_owner_in(
     assert owner == TokenOwner("alice", body["exp"] * 1000)
 
 
+def test_what_tokens_are_checked_with_may_be_set_for_the_mechanism_of_a_listener(
+    settings: dict[str, str],
+) -> None:
+    of_mechanism = {f"listener.name.sasl.oauthbearer.{name}": value for name, value in settings.items()}
+    of_mechanism["listener.name.sasl.oauthbearer.sasl.oauthbearer.clock.skew.seconds"] = "5"
+    config = ListenerConfig(BrokerConfig(of_mechanism), "SASL", "OAUTHBEARER")
+    assert SignedTokens(config).owner(signed(claims(exp=int(time.time()) - 2))) is not None
+
+
 def test_the_end_may_be_written_as_text(settings: dict[str, str]) -> None:
     exp = int(time.time()) + 600
     assert tokens(settings).owner(signed(claims(exp=str(exp)))) == TokenOwner("alice", exp * 1000)
