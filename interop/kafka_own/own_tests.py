@@ -47,6 +47,8 @@ _TOGETHER_WITH: Final = (
     Coordinates(
         "org.mockito", "mockito-junit-jupiter", "5.20.0", (("org.junit.jupiter", "junit-jupiter-api"),)
     ),
+    # It wants another log than the tests.
+    Coordinates("no.nav.security", "mock-oauth2-server", "2.2.1", (("ch.qos.logback", "logback-classic"),)),
     # Tests with logins name its classes, whether they use Kerberos or not.
     *(
         Coordinates(

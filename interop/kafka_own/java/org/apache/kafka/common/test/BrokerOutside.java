@@ -86,6 +86,8 @@ final class BrokerOutside {
         KRaftMetadataCache metadata = Outside.of(KRaftMetadataCache.class, Map.of(
             "numPartitions", call -> Optional.of(partitionsOf(call.getArgument(0))).filter(number -> number > 0),
             "getAliveBrokerNodes", call -> alive(call.getArgument(0)),
+            "getAliveBrokerNode", call -> alive(call.getArgument(1)).stream()
+                .filter(node -> node.id() == call.<Integer>getArgument(0)).findFirst(),
             "hasAliveBroker", call -> isAlive(call.getArgument(0)),
             "contains", call -> partitionsOf(call.getArgument(0)) > 0,
             "getLeaderAndIsr", call -> leaderAndIsr(call.getArgument(0), call.getArgument(1)),
@@ -114,7 +116,10 @@ final class BrokerOutside {
         ReplicaManager replicas = Outside.of(ReplicaManager.class, Map.of(
             "onlinePartition", call -> Option.when(isOnline(call.getArgument(0)), () -> partition(call.getArgument(0))),
             "localLog", call -> Option.when(isOnline(call.getArgument(0)), () -> log(call.getArgument(0))),
-            "checkpointHighWatermarks", call -> KafkapyBrokers.ask("checkpoint", "directory", cluster, "number", id),
+            "checkpointHighWatermarks", call -> {
+                KafkapyBrokers.ask("checkpoint", "directory", cluster, "number", id);
+                return null;
+            },
             "localLogOrException", call -> log(call.getArgument(0)),
             "logManager", call -> logs
         ));

@@ -7,12 +7,16 @@ import org.apache.kafka.common.security.auth.AuthenticationContext;
 import org.apache.kafka.common.security.auth.KafkaPrincipalBuilder;
 import org.apache.kafka.common.security.auth.PlaintextAuthenticationContext;
 
+import com.fasterxml.jackson.databind.ObjectMapper;
+
 import java.io.ByteArrayOutputStream;
 import java.io.File;
 import java.io.FileInputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.net.InetAddress;
+import java.net.URL;
+import java.net.URLConnection;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.security.GeneralSecurityException;
@@ -37,6 +41,8 @@ import javax.security.auth.login.AppConfigurationEntry;
  */
 final class SecuritySettings {
     private static final String JAAS = ".sasl.jaas.config";
+    private static final String KEY_SET = "sasl.oauthbearer.jwks.endpoint.url";
+    private static final String TOKEN = "sasl.oauthbearer.token.endpoint.url";
     private static final String BUILDER = "principal.builder.class";
     private static final Map<String, String> LOGIN_MODULES = Map.of(
         "PLAIN", "PlainLoginModule",
@@ -61,6 +67,7 @@ final class SecuritySettings {
         });
         try {
             convertKeystores();
+            askOAuthServer();
             addLogins();
             replacePrincipalBuilders();
         } catch (IOException | GeneralSecurityException | ReflectiveOperationException error) {
@@ -132,6 +139,33 @@ final class SecuritySettings {
         String lines = Base64.getMimeEncoder(64, new byte[] {'\n'}).encodeToString(content);
         return ("-----BEGIN " + kind + "-----\n" + lines + "\n-----END " + kind + "-----\n")
             .getBytes(StandardCharsets.US_ASCII);
+    }
+
+    /**
+     * Makes files of what an OAuth server of the test gives: the set of its keys, and a token for brokers.
+     *
+     * kafkapy asks no server without TLS for keys, and none for tokens.
+     */
+    private void askOAuthServer() throws IOException {
+        for (String name : List.copyOf(texts.keySet())) {
+            String url = texts.get(name);
+            if (!name.endsWith(KEY_SET) || !url.startsWith("http:"))
+                continue;
+            texts.put(name, file(new URL(url).openStream().readAllBytes()));
+            URLConnection token = new URL(url.replaceFirst("/jwks$", "/token")).openConnection();
+            token.setDoOutput(true);
+            token.getOutputStream().write(
+                "grant_type=client_credentials&client_id=broker&client_secret=of-broker".getBytes(StandardCharsets.US_ASCII));
+            String answer = new ObjectMapper().readTree(token.getInputStream()).get("access_token").asText();
+            texts.put(TOKEN, file(answer.getBytes(StandardCharsets.US_ASCII)));
+        }
+    }
+
+    private static String file(byte[] content) throws IOException {
+        File file = File.createTempFile("kafkapy-", ".txt");
+        file.deleteOnExit();
+        Files.write(file.toPath(), content);
+        return "file://" + file.getAbsolutePath();
     }
 
     private List<String> listeners() {
