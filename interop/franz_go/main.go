@@ -3,8 +3,9 @@
 //	copy    -transactional-id ID -group G -from TOPIC -to TOPIC    copies records in transactions
 //	consume -group G -from TOPIC                                    reads as a member of a group
 //	share   -group G -from TOPIC                                    works as a member of a share group
+//	login                                                           comes in by ways on standard input (login.go)
 //
-// They run until SIGTERM, upon which they commit what they have done and leave the group.
+// The first three run until SIGTERM, upon which they commit what they have done and leave the group.
 package main
 
 import (
@@ -34,7 +35,7 @@ type settings struct {
 
 func main() {
 	if len(os.Args) < 2 {
-		fail(errors.New("a subcommand is missing: copy, consume or share"))
+		fail(errors.New("a subcommand is missing: copy, consume, share or login"))
 	}
 	var given settings
 	flags := flag.NewFlagSet(os.Args[1], flag.ExitOnError)
@@ -51,7 +52,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	run := map[string]func(context.Context, settings) error{
-		"copy": copyRecords, "consume": consume, "share": share,
+		"copy": copyRecords, "consume": consume, "share": share, "login": login,
 	}[os.Args[1]]
 	if run == nil {
 		fail(fmt.Errorf("there is no subcommand %s", os.Args[1]))

@@ -161,7 +161,10 @@ class Way:
             return "protocol.version"
         if self.mechanism is None:
             return "certificate.verify.failed"
-        why = "invalid username or password" if self.mechanism == "PLAIN" else "invalid credentials"
+        why = {
+            "PLAIN": "invalid username or password",
+            "OAUTHBEARER": "invalid.credentials|invalid_token",
+        }.get(self.mechanism, "invalid credentials")
         # aiokafka takes the refusal of a token for the end of its login, and its next request closes the
         # connection. kafka-python drops an answer if the end of the connection comes with it.
         return f"{why}|closed|socket disconnected"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from interop.security.franz_go import fields, logged_in
 from interop.security.python_clients import CLIENTS, RoundTrip
 from interop.security.secure_server import OTHER_VERSIONS, WAYS, WRONG_WAYS, SecureServer, Way, may_read
 from interop.support.jars_or_skip import skipped_without_jars
@@ -125,3 +126,15 @@ def test_java_clients_come_in_and_do_not(
     command = ["java", *TOOL_FLAGS, *may_read(",".join(tokens)), *program, *arguments]
     run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
     assert dict(line.split("\t") for line in run.stdout.splitlines() if "\t" in line) == expected, run.stderr
+
+
+def test_franz_go_comes_in_and_does_not(secure_server: SecureServer, certificates: Certificates) -> None:
+    """All ways in one process."""
+    ways = {topic_of(way): way for way in (*WAYS, *WRONG_WAYS, *OTHER_VERSIONS)}
+    told = logged_in([fields(secure_server, certificates, way, topic) for topic, way in ways.items()])
+    assert told.keys() == ways.keys()
+    for topic, way in ways.items():
+        if way.is_refused:
+            assert re.search(rf"{way.refusal}|unknown authority", told[topic], re.IGNORECASE), topic
+        else:
+            assert told[topic] == "franz-go", topic

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from interop.security.franz_go import fields, logged_in
 from interop.security.secure_server import SecureServer, Way
 from interop.security.test_logins import java_settings
 from interop.support.jars_or_skip import skipped_without_jars
@@ -126,6 +128,27 @@ def test_the_login_ends_with_the_token(secure_server: SecureServer, alice: RawCl
         assert 500_000 < log_in(client, token.token_id, token.hmac).session_lifetime_ms <= 600_000
     with secure_server.connect(SASL) as client:
         assert log_in(client, token.token_id, b"wrong").error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+def test_franz_go_logs_in_by_a_token(
+    secure_server: SecureServer, certificates: Certificates, alice: RawClient
+) -> None:
+    token = known(alice, create(alice))
+    ways = {
+        f"{way}-by-token-{is_token}": {
+            **fields(secure_server, certificates, way, f"{way}-by-token-{is_token}"),
+            "Username": token.token_id,
+            "Password": base64.b64encode(token.hmac).decode(),
+            "IsToken": is_token,
+        }
+        for way in (Way("SASL_SSL", "SCRAM-SHA-256"), Way("SASL_SSL", "SCRAM-SHA-512"))
+        for is_token in (True, False)
+    }
+    for topic, told in logged_in(list(ways.values())).items():
+        if ways[topic]["IsToken"]:
+            assert told == "franz-go"
+        else:
+            assert "invalid credentials" in told
 
 
 # --- Java -----------------------------------------------------------------------------------------------
