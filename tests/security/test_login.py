@@ -171,9 +171,10 @@ def test_a_refused_token_is_answered_and_the_login_fails(listeners: Listeners, i
     with hands_shaken(listeners, "OAUTHBEARER") as client:
         first = f"n,,\x01auth=Bearer {issuer.token('alice', audience='x')}\x01\x01".encode()
         answer = client.ask(SaslAuthenticateRequest(auth_bytes=first), 2)
-        assert (answer.error_code, b"invalid_token" in answer.auth_bytes) == (ErrorCode.NONE, True)
+        assert (answer.error_code, answer.auth_bytes) == (ErrorCode.NONE, b'{"status":"invalid_token"}')
         answer = client.ask(SaslAuthenticateRequest(auth_bytes=b"\x01"), 2)
         assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+        assert answer.error_message == '{"status":"invalid_token"}'
         assert client.is_closed()
 
 

@@ -1,12 +1,11 @@
 """SASL OAUTHBEARER: a client shows a token that somebody else has signed.
 
-A client whose token is refused gets the reason as JSON, and its login fails at the next message. Source: RFC
-7628, Kafka's OAuthBearerSaslServer and OAuthBearerClientInitialResponse.
+A client whose token is refused gets the reason as JSON, and again when its login fails at the next message.
+Source: RFC 7628, Kafka's OAuthBearerSaslServer and OAuthBearerClientInitialResponse.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -21,6 +20,8 @@ _FIRST: Final = re.compile(
 _BEARER: Final = re.compile(r"(?i:bearer) +(?P<token>[-_.~+/A-Za-z0-9]+=*) *")
 _LONGEST: Final = 64 << 10
 """The most bytes of a message: many times what tokens have."""
+
+_REFUSAL: Final = '{"status":"invalid_token"}'
 
 CheckToken = Callable[[str], Awaitable[TokenOwner | None]]
 """The owner of a token; None if it lets nobody in."""
@@ -43,7 +44,9 @@ class _OAuthBearerExchange(Exchange):
         self._is_refused = False
 
     async def step(self, token: bytes) -> bytes:
-        if self._is_refused or len(token) > _LONGEST:
+        if self._is_refused:
+            raise LoginError(_REFUSAL)
+        if len(token) > _LONGEST:
             raise LoginError
         message = _FIRST.fullmatch(str(token, "utf-8", "replace"))
         if message is None:
@@ -55,7 +58,7 @@ class _OAuthBearerExchange(Exchange):
         owner = await self._check(bearer["token"])
         if owner is None:
             self._is_refused = True
-            return json.dumps({"status": "invalid_token"}).encode()
+            return _REFUSAL.encode()
         authorization_id = (message["authzid"] or "").replace("=2C", ",").replace("=3D", "=")
         if authorization_id not in ("", owner.name):
             raise LoginError(
