@@ -97,14 +97,20 @@ def test_a_pipeline_runs_on_a_cluster(
     definition = {
         "bootstrap": bootstrap_servers,
         "topic": topic,
-        "table": f"delta:{tmp_path / 'table'}",
+        "table": f"delta:{tmp_path / 'table'}",  # refused below: a folder of each machine
         "format": "json",
         "dead_letter": f"{topic}.dlq",
         "spark": settings,
     }
-    (tmp_path / "pipeline.yaml").write_text(json.dumps(definition))
-    command = [sys.executable, "-m", "kafkapy", "pipeline", "run", str(tmp_path / "pipeline.yaml"), "--once"]
+    written = tmp_path / "pipeline.yaml"
+    written.write_text(json.dumps(definition))
+    command = [sys.executable, "-m", "kafkapy", "pipeline", "run", str(written), "--once"]
     command += ["--master", url]
+    refused = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert refused.returncode == 1
+    remedy = f"delta:file://{tmp_path / 'table'}"
+    assert f"or {remedy} if all of them mount that folder" in refused.stderr
+    written.write_text(json.dumps({**definition, "table": remedy}))
     run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert run.returncode == 0, run.stderr
     assert "2,000 rows" in run.stdout

@@ -1,4 +1,4 @@
-"""Sessions that kafkapy did not make, and executors that lack something: one line says what to do."""
+"""Sessions that kafkapy did not make, and executors that lack something."""
 
 from __future__ import annotations
 

@@ -448,3 +448,21 @@ def test_a_table_that_is_another_pipelines_is_refused(
     spark.range(3).write.format("delta").save(str(tmp_path / "foreign"))
     with pytest.raises(PipelineError, match="this is not a pipeline's table"):
         run(pipeline.to_delta(tmp_path / "foreign").definition, once=True, spark=spark)
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg", "parquet"])
+def test_a_table_may_be_named_by_a_file_uri(
+    kind: str, spark: SparkSession, bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic = make_topic()
+    pipeline = Pipeline(topic, bootstrap=bootstrap_servers).json(SCHEMA)
+    definition = getattr(pipeline, f"to_{kind}")(f"file://{tmp_path}/the table").definition
+    for numbers in (range(3), range(3, 5)):
+        produce(bootstrap_servers, topic, numbered(numbers))
+        run(definition, once=True, spark=spark)
+    assert ids(definition, spark) == list(range(5))
+    by_path = getattr(pipeline, f"to_{kind}")(tmp_path / "the table").definition
+    assert ids(by_path, spark) == list(range(5))
+    assert run(by_path, once=True, spark=spark).rows == 0
+    reset(plan_reset(definition, '{"0": 4}'), spark=spark)
+    assert ids(definition, spark) == list(range(4))

@@ -19,14 +19,18 @@ logger = logging.getLogger(__name__)
 def spark_for(definition: PipelineDefinition, spark: SparkSession | None = None) -> Iterator[SparkSession]:
     """A session that can write the pipeline's table.
 
-    Only a session created here is stopped at the end. Raises SparkSetupError if `spark` lacks something.
+    Only a session created here is stopped at the end. Raises SparkSetupError if `spark` lacks something,
+    and PipelineError if its machines do not reach the table.
     """
     if spark is not None:
         from kafkapy.spark import require
 
         require(spark, definition.lake)
+        _check_reach(definition, spark)
         yield spark
         return
+    if definition.master is not None:
+        definition.table.check_reach(definition.master)
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
 
@@ -43,8 +47,14 @@ def spark_for(definition: PipelineDefinition, spark: SparkSession | None = None)
         conf=definition.spark_options,
     )
     try:
+        _check_reach(definition, found)
         yield found
     finally:
         if not borrowed:
             with contextlib.suppress(Py4JError, OSError):  # the JVM was killed
                 found.stop()
+
+
+def _check_reach(definition: PipelineDefinition, spark: SparkSession) -> None:
+    settings = spark._jsparkSession.sessionState().newHadoopConf()
+    definition.table.check_reach(spark.sparkContext.master, settings.get("fs.defaultFS"))

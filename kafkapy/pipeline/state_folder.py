@@ -14,6 +14,7 @@ definition.
 from __future__ import annotations
 
 import contextlib
+import ctypes.util
 import errno
 import fcntl
 import json
@@ -26,6 +27,8 @@ from typing import Any, Final
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.table_target import local_path
 
+# Both pyarrow, for this folder, and Spark, for the table, reach them. In Azure's, pyarrow ends the process.
+_STORES: Final = ("s3a", "s3", "s3n", "gs", "hdfs")
 _LOCK_PATIENCE: Final = 1.0  # seconds; `running` takes the lock for an instant to test it
 
 
@@ -170,9 +173,23 @@ def _open_filesystem(location: str) -> tuple[Any, str]:
     if local is not None:
         return fs.LocalFileSystem(), str(local.absolute())
     scheme, _, rest = location.partition(":")
+    if scheme not in _STORES:
+        raise ValueError(f"no tables on {scheme}: yet; write to {', '.join(_STORES)} or a local folder")
+    if scheme == "hdfs" and not _has_libhdfs():
+        # pyarrow would print a page of what it tried.
+        raise ValueError(
+            "its client libhdfs.so is not here; set HADOOP_HOME to Hadoop's folder, and CLASSPATH to what "
+            "`hadoop classpath --glob` prints"
+        )
     # s3a is Hadoop's name of its S3 connector; the object store is the same.
     filesystem, path = fs.FileSystem.from_uri(f"{'s3' if scheme in ('s3a', 's3n') else scheme}:{rest}")
     return filesystem, path
+
+
+def _has_libhdfs() -> bool:
+    places = [("ARROW_LIBHDFS_DIR", "libhdfs.so"), ("HADOOP_HOME", "lib/native/libhdfs.so")]
+    named = any((folder := os.environ.get(name)) and Path(folder, file).exists() for name, file in places)
+    return named or ctypes.util.find_library("hdfs") is not None
 
 
 def _try_lock(descriptor: int, kind: int) -> bool:

@@ -83,7 +83,34 @@ def test_a_uri_stays_as_it_is(uri: str, tmp_path: Path) -> None:
 
 
 def test_a_file_uri_is_a_path(tmp_path: Path) -> None:
-    assert TableTarget.parse("delta:file:///lake/orders", tmp_path).location == "/lake/orders"
+    target = TableTarget.parse("delta:file:///lake/orders", tmp_path)
+    assert (target.location, target.local_path) == ("file:///lake/orders", Path("/lake/orders"))
+
+
+@pytest.mark.parametrize("name", ["cat.db.orders", "db.orders", "orders.v1"])
+def test_a_table_of_a_catalog_is_not_taken_for_a_folder(name: str, tmp_path: Path) -> None:
+    with pytest.raises(
+        PipelineError, match=rf"name of a table in a catalog.*or iceberg:\./{name} for a folder"
+    ):
+        TableTarget.parse(f"iceberg:{name}", tmp_path)
+    assert TableTarget.parse(f"iceberg:./{name}", tmp_path).location == str(tmp_path / name)
+    (tmp_path / name).mkdir()
+    assert TableTarget.parse(f"iceberg:{name}", tmp_path).location == str(tmp_path / name)
+
+
+def test_a_local_folder_is_refused_where_spark_means_another() -> None:
+    local = TableTarget(format="delta", location="/lake/orders")
+    with pytest.raises(
+        PipelineError, match=r"runs on spark://m:7077, .* or delta:file:///lake/orders if all"
+    ):
+        local.check_reach("spark://m:7077")
+    with pytest.raises(
+        PipelineError, match=r"would take this path for one in hdfs://n:8020 .*delta:file:///lake"
+    ):
+        local.check_reach("local[2]", "hdfs://n:8020")
+    local.check_reach("local[2]", "file:///")
+    for location in ("file:///lake/orders", "s3a://bucket/orders"):
+        TableTarget(format="delta", location=location).check_reach("yarn", "hdfs://n:8020")
 
 
 def test_a_table_is_loaded_by_its_path_or_with_its_format(tmp_path: Path) -> None:

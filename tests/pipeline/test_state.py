@@ -136,6 +136,26 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         State("nosuch:/x")
 
 
+def test_a_store_that_cannot_be_reached_is_refused_in_a_line(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("HADOOP_HOME", raising=False)
+    monkeypatch.delenv("ARROW_LIBHDFS_DIR", raising=False)
+    for location, told in (
+        (
+            "abfss://c@account.dfs.core.windows.net/orders",
+            "no tables on abfss: yet; write to s3a, s3, s3n, gs",
+        ),
+        ("dbfs:/orders", "no tables on dbfs: yet"),
+        ("hdfs://namenode:8020/orders", "libhdfs.so is not here; set HADOOP_HOME"),
+    ):
+        with pytest.raises(PipelineError) as refused:
+            State(location)
+        assert str(refused.value).startswith(f"{location}: cannot be reached: ")
+        assert told in str(refused.value)
+    assert capfd.readouterr() == ("", "")
+
+
 _WRITE_FOR_EVER = """\
 import itertools, sys
 from kafkapy.pipeline.state import State

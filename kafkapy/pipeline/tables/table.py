@@ -76,6 +76,8 @@ class Table(ABC):
         path = target.local_path
         self.spark = spark
         self.location = target.location.rstrip("/") if path is None else str(path.absolute())
+        if path is not None and target.location.startswith("file:"):
+            self.location = f"file://{self.location}"
         self.partitioning = partitioning
         self.name = f"{target.format}:{self.location}"
 
