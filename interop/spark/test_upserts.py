@@ -114,6 +114,59 @@ def test_an_older_record_changes_nothing(spark: SparkSession, upsert_target: Tab
     assert moved == {b"x": "x0", b"y": "y5"}
 
 
+@pytest.mark.parametrize("keys", [(), ("Id",)], ids=["record-key", "columns"])
+def test_the_later_record_of_a_key_in_several_partitions_wins_in_any_order(
+    spark: SparkSession, upsert_target: TableTarget, keys: tuple[str, ...]
+) -> None:
+    """Each batch is read from the partitions at random, and some batches are read again."""
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    dice = random.Random(seed)
+    columns = f"id BIGINT, text STRING, {RECORD}, _deleted BOOLEAN"
+    partitions: list[list[tuple[Any, ...]]] = []
+    for partition in range(3):
+        records = []
+        for offset in range(12):
+            key, time = dice.randrange(5), NOON + datetime.timedelta(seconds=offset + dice.random())
+            deleted = dice.random() < 0.4
+            data = (None, None) if deleted else (key, f"{partition}-{offset}")
+            records.append((*data, *record(partition, offset, f"k{key}", time), deleted))
+        partitions.append(records)
+    expected = {}
+    for row in sorted((row for records in partitions for row in records), key=lambda row: row[5]):
+        expected[row[6]] = None if row[-1] else row[1]
+    table = open_table(spark, upsert_target)
+    read = [0, 0, 0]
+    while any(at < len(records) for at, records in zip(read, partitions, strict=True)):
+        before = list(read)
+        for partition in range(3):
+            read[partition] = min(read[partition] + dice.choice([0, 0, 4, 8]), 12)
+        batch = [row for at, end, rows in zip(before, read, partitions, strict=True) for row in rows[at:end]]
+        for _ in range(dice.choice([1, 2])):
+            if batch:
+                table.upsert(data_frame(spark, columns, batch), keys)
+    found = {bytes(row._key): row.text for row in table.read().select("_key", "text").collect()}
+    assert found == {key: text for key, text in expected.items() if text is not None}
+
+
+def test_a_tombstone_is_not_undone_by_an_older_record_of_another_partition(
+    spark: SparkSession, upsert_target: TableTarget
+) -> None:
+    table = open_table(spark, upsert_target)
+    columns = f"text STRING, {RECORD}, _deleted BOOLEAN"
+    later = NOON + datetime.timedelta(seconds=1)
+    table.upsert(data_frame(spark, columns, [(None, *record(1, 0, "x", later), True)]), ())
+    table.upsert(data_frame(spark, columns, [("old", *record(0, 0, "x"), False)]), ())
+    assert table.read().collect() == []
+    table.maintain(datetime.timedelta(days=7))
+    table.upsert(data_frame(spark, columns, [("old", *record(0, 1, "x"), False)]), ())
+    assert table.read().collect() == []
+    table.upsert(
+        data_frame(spark, columns, [("new", *record(0, 2, "x", later + later.resolution), False)]), ()
+    )
+    assert [row.text for row in table.read().collect()] == ["new"]
+
+
 def test_an_upsert_by_columns_that_are_missing_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     table = open_table(spark, TableTarget(format="delta", location=str(tmp_path / "orders")))
     batch = data_frame(spark, f"id INT, {RECORD}, _deleted BOOLEAN", [(1, *record(0, 0), False)])

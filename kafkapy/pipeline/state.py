@@ -8,6 +8,7 @@
     progress.json      the last batch and the counts
     dead_letters.json  [[topic, pipeline's name], ...] under which dead letters were written
     dlq.json           the dead letters that were replayed (dead_letters/replay.py)
+    tombstones/        the tombstones of an upsert table (tables/tombstones.py)
     lock               locked (flock) by the driver while it runs; contains its process id
 
 Readers of Delta, Iceberg and Parquet ignore names that begin with an underscore. Deleting the table deletes

@@ -49,7 +49,7 @@ class DeltaTable(Table):
         return bool(tables.isDeltaTable(self.spark._jsparkSession, self.location))
 
     def _upsert(self, rows: DataFrame, keys: Sequence[str]) -> None:
-        Upsert(self._sql, keys).run(self._prepare(rows, marked=True))
+        Upsert(self._sql, keys, self._tombstones).run(self._prepare(rows, marked=True))
 
     def _trim(self, positions: Mapping[int, int]) -> None:
         if condition := at_or_after(positions):

@@ -61,7 +61,8 @@ class IcebergTable(Table):
 
     def _upsert(self, rows: DataFrame, keys: Sequence[str]) -> None:
         prepared = _stored_names(self._prepare(rows, marked=True))
-        Upsert(self._in_catalog(rows.sparkSession), keys, ICEBERGS_PARTITION).run(prepared)
+        table = self._in_catalog(rows.sparkSession)
+        Upsert(table, keys, self._tombstones, ICEBERGS_PARTITION).run(prepared)
 
     def _trim(self, positions: Mapping[int, int]) -> None:
         if condition := at_or_after(positions, ICEBERGS_PARTITION):

@@ -21,7 +21,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import ClassVar, Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -42,9 +43,11 @@ from kafkapy.pipeline.reset_command import reset_command
 from kafkapy.pipeline.table_target import TableTarget
 from kafkapy.pipeline.tables.batch import Batch, differences
 from kafkapy.pipeline.tables.evolution import AddedColumn, Evolution, fitted
+from kafkapy.pipeline.tables.files import Files
 from kafkapy.pipeline.tables.old_timestamps import MICROS, files_with_int96
 from kafkapy.pipeline.tables.partitioning import PartitionField, Partitioning
 from kafkapy.pipeline.tables.sql import ddl, quoted, settings
+from kafkapy.pipeline.tables.tombstones import Tombstones
 
 _HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 RECORD_COLUMNS: Final = StructType(
@@ -80,6 +83,10 @@ class Table(ABC):
             self.location = f"file://{self.location}"
         self.partitioning = partitioning
         self.name = f"{target.format}:{self.location}"
+
+    @cached_property
+    def _tombstones(self) -> Tombstones:
+        return Tombstones(Files(self.spark, self.location))
 
     # -- reading
 
@@ -159,6 +166,7 @@ class Table(ABC):
         written meanwhile.
         """
         with settings(self.spark, self.session_settings):
+            self._tombstones.drop(self.spark, datetime.now(UTC) - retain)
             return self._maintain(retain)
 
     def files_to_rewrite(self) -> list[str]:

@@ -4,7 +4,8 @@
 partition until the number of partitions changes. Of two records of different partitions, the one with the
 later timestamp is later; with equal timestamps, the one of the higher partition. Only the last record of each
 key in a batch goes into the MERGE, which changes a row only for a later record. So a batch that runs again,
-or that reads old offsets again, changes nothing.
+or that reads old offsets again, changes nothing. A deleted key has no row, so a record is compared with the
+tombstones that were read before it too (`tombstones.py`).
 
 **By the record's key**, one MERGE inserts, updates and deletes. **By columns** (`key: id`), a tombstone has
 no columns, so it deletes the rows whose `_key` equals its key. This is a second MERGE, only for a batch with
@@ -27,6 +28,7 @@ from pyspark.sql import functions as f
 
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.tables.sql import quoted
+from kafkapy.pipeline.tables.tombstones import Tombstones
 
 DELETED: Final = "_deleted"
 RECORD_KEY: Final = "_key"
@@ -39,8 +41,11 @@ class Upsert:
     column with the record's partition.
     """
 
-    def __init__(self, table: str, keys: Sequence[str], partition: str = "_partition") -> None:
+    def __init__(
+        self, table: str, keys: Sequence[str], tombstones: Tombstones, partition: str = "_partition"
+    ) -> None:
         self._table = table
+        self._tombstones = tombstones
         self._keys = tuple(keys) or (RECORD_KEY,)
         self._partition = partition
 
@@ -52,22 +57,24 @@ class Upsert:
                 shown = ", ".join(rows.columns[:20])
                 raise PipelineError(f"key: the data has no column {key}; it has {shown}")
         if self._keys == (RECORD_KEY,):
-            with _stored(self._last_of_each(rows, self._keys)) as source:
-                self._merge(source)
+            with stored(self._last_of_each(rows, self._keys)) as source:
+                self._tombstones.add(source.where(DELETED), self._partition)
+                self._merge(self._dead(source))
         else:
-            with _stored(rows) as batch:
+            with stored(rows) as batch:
                 self._by_columns(batch)
 
     def _by_columns(self, batch: DataFrame) -> None:
         place = (self._partition, "_offset", "_timestamp")
         tombstones = batch.where(f"{DELETED} AND {RECORD_KEY} IS NOT NULL").select(RECORD_KEY, *place)
-        source = self._last_of_each(batch.where(~f.col(DELETED)), self._keys)
-        with _stored(self._last_of_each(tombstones, (RECORD_KEY,))) as last_tombstones:
+        source = self._dead(self._last_of_each(batch.where(~f.col(DELETED)), self._keys))
+        with stored(self._last_of_each(tombstones, (RECORD_KEY,))) as last_tombstones:
             if last_tombstones.isEmpty():
-                with _stored(source) as rows:
+                with stored(source) as rows:
                     self._merge(rows)
             else:
-                with _stored(self._marked_deleted(source, last_tombstones)) as rows:
+                self._tombstones.add(last_tombstones, self._partition)
+                with stored(self._marked_deleted(source, last_tombstones)) as rows:
                     self._merge(rows)
                 self._delete(last_tombstones)
 
@@ -94,19 +101,34 @@ class Upsert:
             last = last.withColumn("_rank", f.row_number().over(window)).where("_rank = 1").drop("_rank")
         return last
 
+    def _dead(self, source: DataFrame) -> DataFrame:
+        """`source` with `_deleted` set if a later tombstone has been read before."""
+        known = self._tombstones.by_key(source.sparkSession)
+        if known is None:
+            return source
+        own = self._partition
+        later = (
+            f"CASE WHEN d.partition = {own} THEN d.offset > _offset ELSE d.timestamp > _timestamp "
+            f"OR (d.timestamp = _timestamp AND d.partition > {own}) END"
+        )
+        dead = f.expr(f"{DELETED} OR coalesce(exists(deaths, d -> {later}), false)").alias(DELETED)
+        columns = [f.col(quoted(name)) for name in source.columns if name != DELETED]
+        return source.join(known, RECORD_KEY, "left").select(*columns, dead)
+
     def _marked_deleted(self, source: DataFrame, tombstones: DataFrame) -> DataFrame:
         """`source` with `_deleted` set if a later tombstone has the same record key."""
         same = f.expr(f"s.{RECORD_KEY} = d.{RECORD_KEY} AND {self._later('d', 's')}")
         joined = source.alias("s").join(tombstones.alias("d"), same, "left")
         columns = [f.col(f"s.{quoted(name)}") for name in source.columns if name != DELETED]
-        return joined.select(*columns, f.col("d._offset").isNotNull().alias(DELETED))
+        dead = f.col(f"s.{DELETED}") | f.col("d._offset").isNotNull()
+        return joined.select(*columns, dead.alias(DELETED))
 
     def _merge(self, source: DataFrame) -> None:
         names = [quoted(name) for name in source.columns if name != DELETED]
         same = " AND ".join(f"t.{quoted(key)} = s.{quoted(key)}" for key in self._keys)
-        with _view(source) as view:
+        with view(source) as merged:
             source.sparkSession.sql(
-                f"MERGE INTO {self._table} t USING {view} s ON {same} "
+                f"MERGE INTO {self._table} t USING {merged} s ON {same} "
                 f"WHEN MATCHED AND ({self._later('s', 't')}) AND s.{DELETED} THEN DELETE "
                 f"WHEN MATCHED AND ({self._later('s', 't')}) THEN "
                 f"UPDATE SET {', '.join(f't.{name} = s.{name}' for name in names)} "
@@ -115,30 +137,30 @@ class Upsert:
             )
 
     def _delete(self, tombstones: DataFrame) -> None:
-        with _view(tombstones) as view:
+        with view(tombstones) as merged:
             tombstones.sparkSession.sql(
-                f"MERGE INTO {self._table} t USING {view} s ON t.{RECORD_KEY} = s.{RECORD_KEY} "
+                f"MERGE INTO {self._table} t USING {merged} s ON t.{RECORD_KEY} = s.{RECORD_KEY} "
                 f"WHEN MATCHED AND ({self._later('s', 't')}) THEN DELETE"
             )
 
 
 @contextlib.contextmanager
-def _stored(rows: DataFrame) -> Iterator[DataFrame]:
+def stored(rows: DataFrame) -> Iterator[DataFrame]:
     """Computes the rows once.
 
     A MERGE reads its source twice, to find the files and to write.
     """
     # Not with cache(): Delta refuses a MERGE from a cached source. Eagerly, because an observation within
     # `rows` (`batches.py` counts with one) ends with the first action, and a lazy call would count nothing.
-    stored = rows.localCheckpoint()
+    kept = rows.localCheckpoint()
     try:
-        yield stored
+        yield kept
     finally:
-        stored._jdf.queryExecution().logical().rdd().unpersist(False)
+        kept._jdf.queryExecution().logical().rdd().unpersist(False)
 
 
 @contextlib.contextmanager
-def _view(rows: DataFrame) -> Iterator[str]:
+def view(rows: DataFrame) -> Iterator[str]:
     name = f"kafkapy_batch_{uuid.uuid4().hex}"
     rows.createTempView(name)
     try:
