@@ -54,15 +54,20 @@ def audit(
     if isinstance(definition, str):
         definition = PipelineDefinition.load(definition)
     state = State(definition.table.location)
+    check_comparable(definition, state)
+    with spark_for(definition, spark) as session, spark_failures(definition):
+        return _audit(definition, session, state, examples, deep)
+
+
+def check_comparable(definition: PipelineDefinition, state: State) -> None:
+    """Raises PipelineError if the table cannot be compared with its topic; starts no Spark."""
     if problem := checkpoint.damage(state):
         raise problem
-    start = _start(definition, state)
+    _start(definition, state)
     topics = Topics(definition.bootstrap, definition.kafka_options)
-    topics.partitions(definition.topic)  # raises before Spark is started
+    topics.partitions(definition.topic)
     if problem := created_anew(definition, state, topics):
         raise problem
-    with spark_for(definition, spark) as session, spark_failures(definition):
-        return _audit(definition, session, state, topics, start, examples, deep)
 
 
 def _start(definition: PipelineDefinition, state: State) -> dict[int, int]:
@@ -76,57 +81,80 @@ def _start(definition: PipelineDefinition, state: State) -> dict[int, int]:
     return start
 
 
-def _audit(
-    definition: PipelineDefinition,
-    spark: SparkSession,
-    state: State,
-    topics: Topics,
-    start: dict[int, int],
-    examples: int,
-    deep: bool,
-) -> AuditReport:
-    from kafkapy.pipeline.audit.sides import AuditSides
+class Audit:
+    """One audit: the table's rows as they were when it began, and how far the pipeline was."""
 
-    incarnation = state.incarnation
-    policy = topics.cleanup_policy(definition.topic)
-    former = state.definition  # the mode of the last run: the topic's policy may have changed since
-    mode = definition.mode or (former and former.mode) or definition.mode_for(policy)
-    sides = AuditSides(definition, spark, topics, upsert=mode == "upsert", deep=deep)
-    batch = checkpoint.committed_batch(state)
-    committed = checkpoint.committed_offsets(state) or start
-    # Persisted, since a second computation would see a later table; not cached, since other queries would use
-    # it.
-    rows = sides.rows().localCheckpoint()
-    planned = checkpoint.planned_offsets(state) or committed
-    read = with_present({} if incarnation is None else incarnation.read, start, committed)
-    for attempt in range(_ATTEMPTS):
-        bounds = _bounds(topics, definition.topic, read, committed, planned)
-        comparison = _Comparison(
-            sides, rows, bounds, topic=definition.topic, compacted="compact" in policy, examples=examples
+    def __init__(
+        self,
+        definition: PipelineDefinition,
+        spark: SparkSession,
+        state: State,
+        *,
+        examples: int = 0,
+        deep: bool = False,
+    ) -> None:
+        from kafkapy.pipeline.audit.sides import AuditSides
+
+        self.definition, self.state = definition, state
+        self.topics = Topics(definition.bootstrap, definition.kafka_options)
+        start = _start(definition, state)
+        self.incarnation = incarnation = state.incarnation
+        policy = self.topics.cleanup_policy(definition.topic)
+        former = state.definition  # the mode of the last run: the topic's policy may have changed since
+        self.mode = definition.mode or (former and former.mode) or definition.mode_for(policy)
+        self.sides = AuditSides(definition, spark, self.topics, upsert=self.mode == "upsert", deep=deep)
+        self.batch = checkpoint.committed_batch(state)
+        self._committed = checkpoint.committed_offsets(state) or start
+        # Persisted, since a second computation would see a later table; not cached, since other queries would
+        # use it.
+        self.rows = self.sides.rows().localCheckpoint()
+        self._planned = checkpoint.planned_offsets(state) or self._committed
+        self._read = with_present({} if incarnation is None else incarnation.read, start, self._committed)
+        self._compacted, self._examples = "compact" in policy, examples
+
+    def comparison(self) -> Comparison:
+        """The comparison with the topic as it is now."""
+        topic = self.definition.topic
+        bounds = _bounds(self.topics, topic, self._read, self._committed, self._planned)
+        return Comparison(
+            self.sides,
+            self.rows,
+            bounds,
+            topic=topic,
+            compacted=self._compacted,
+            examples=self._examples,
         )
+
+
+def _audit(
+    definition: PipelineDefinition, spark: SparkSession, state: State, examples: int, deep: bool
+) -> AuditReport:
+    begun = Audit(definition, spark, state, examples=examples, deep=deep)
+    for attempt in range(_ATTEMPTS):
+        comparison = begun.comparison()
         try:
-            notes, findings = comparison.upserts() if mode == "upsert" else comparison.appends()
+            notes, findings = comparison.upserts() if begun.mode == "upsert" else comparison.appends()
             if deep:
                 findings += comparison.changes()
         except Exception:
-            now = topics.start_offsets(definition.topic)
-            expired = any(now.get(each.partition, 0) > each.log_start for each in bounds)
+            now = begun.topics.start_offsets(definition.topic)
+            expired = any(now.get(each.partition, 0) > each.log_start for each in comparison.bounds)
             if expired and attempt + 1 < _ATTEMPTS:
                 continue
             raise
         break
-    if state.incarnation != incarnation:
+    if state.incarnation != begun.incarnation:
         raise PipelineError(f"pipeline {definition.name} was reset during the audit; audit it again")
     return AuditReport(
         pipeline=definition.name,
         table=str(definition.table),
         topic=definition.topic,
-        mode=mode,
-        batch=batch,
-        bounds=bounds,
+        mode=begun.mode,
+        batch=begun.batch,
+        bounds=comparison.bounds,
         notes=notes,
         findings=findings,
-        files_to_rewrite=sides.files_to_rewrite(),
+        files_to_rewrite=begun.sides.files_to_rewrite(),
     )
 
 
@@ -155,7 +183,7 @@ def _bounds(
     return tuple(bounds)
 
 
-class _Comparison:
+class Comparison:
     """One attempt at the comparison, with its notes and findings."""
 
     def __init__(
@@ -168,7 +196,7 @@ class _Comparison:
         compacted: bool,
         examples: int,
     ) -> None:
-        self._sides, self._rows, self._bounds = sides, rows, bounds
+        self._sides, self._rows, self.bounds = sides, rows, bounds
         self._topic, self._compacted, self._examples = topic, compacted, examples
 
     def appends(self) -> tuple[dict[str, int], tuple[Finding, ...]]:
@@ -176,14 +204,14 @@ class _Comparison:
 
         judged = judge_append(
             self._rows,
-            self._sides.records(self._bounds, self._earliest()),
+            self._sides.records(self.bounds, self._earliest()),
             self._sides.dead_letters(),
-            self._bounds,
+            self.bounds,
             topic=self._topic,
             compacted=self._compacted,
         )
         counts, records = _counted(judged, "has_record")
-        notes = self._notes(counts, no_record=sum(b.compared for b in self._bounds) - records)
+        notes = self._notes(counts, no_record=sum(b.compared for b in self.bounds) - records)
         return notes, range_findings(judged, counts, self._examples)
 
     def upserts(self) -> tuple[dict[str, int], tuple[Finding, ...]]:
@@ -192,9 +220,9 @@ class _Comparison:
         dead = self._sides.dead_letters()
         judged = judge_upsert(
             self._rows,
-            self._sides.records(self._bounds, {}),
+            self._sides.records(self.bounds, {}),
             dead,
-            self._bounds,
+            self.bounds,
             topic=self._topic,
             compacted=self._compacted,
         )
@@ -206,7 +234,7 @@ class _Comparison:
         """The rows whose content differs from the record at their offset."""
         from kafkapy.pipeline.audit.append import range_findings
 
-        records = self._sides.records(self._bounds, self._earliest())
+        records = self._sides.records(self.bounds, self._earliest())
         changed = (
             self._rows.where(f"topic = '{self._topic}'")
             .join(records.selectExpr("partition", "offset", "digest AS expected"), ["partition", "offset"])
@@ -214,6 +242,21 @@ class _Comparison:
             .selectExpr("'changed' AS verdict", "topic", "partition", "offset")
         )
         return range_findings(changed, _counted(changed)[0], self._examples)
+
+    def repairs(self, mode: str) -> tuple[DataFrame, DataFrame]:
+        """The places to empty, with a verdict, and those of the rows that are put back."""
+        from kafkapy.pipeline.audit.repairs import append_repairs, upsert_repairs
+
+        records = self._sides.records(self.bounds, self._earliest() if mode == "append" else {})
+        judging = upsert_repairs if mode == "upsert" else append_repairs
+        return judging(
+            self._rows,
+            records,
+            self._sides.dead_letters(),
+            self.bounds,
+            topic=self._topic,
+            compacted=self._compacted,
+        )
 
     def _earliest(self) -> dict[int, int]:
         """The lowest offset in the table by partition.
@@ -224,8 +267,8 @@ class _Comparison:
         return dict(found.collect())
 
     def _notes(self, counts: dict[str, int], **more: int) -> dict[str, int]:
-        expired, not_read = sum(b.expired for b in self._bounds), sum(b.not_read for b in self._bounds)
-        lost = sum(end - first for b in self._bounds for first, end in b.lost)
+        expired, not_read = sum(b.expired for b in self.bounds), sum(b.not_read for b in self.bounds)
+        lost = sum(end - first for b in self.bounds for first, end in b.lost)
         noted = {**counts, "lost": lost, "expired_offsets": expired, "not_read": not_read, **more}
         return {kind: noted[kind] for kind in NOTES if noted.get(kind)}
 

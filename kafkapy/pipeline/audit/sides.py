@@ -2,7 +2,7 @@
 
 They have these columns:
 
-    rows          topic, partition, offset; for upsert tables key (of the record) and identity
+    rows          topic, partition, offset; for upsert tables timestamp, key (of the record) and identity
     records       partition, offset; for upsert tables key, identity, deleted and unparsed
     dead letters  partition, offset
 
@@ -60,7 +60,8 @@ class AuditSides:
         content = table.read()
         columns = [f.col(f"_{name}").alias(name) for name in ("topic", "partition", "offset")]
         if self._upsert:
-            columns += [f.col("_key").alias("key"), self._identity("_key", "{}").alias("identity")]
+            columns += [f.col(f"_{name}").alias(name) for name in ("timestamp", "key")]
+            columns.append(self._identity("_key", "{}").alias("identity"))
         if self._deep:
             columns.append(
                 _digest(

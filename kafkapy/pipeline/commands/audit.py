@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from kafkapy.errors import UserError
 from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.pipeline_error import PipelineError
+
+if TYPE_CHECKING:
+    from kafkapy.pipeline.audit.repair import RepairPlan
 
 CLEAN, FOUND, IMPOSSIBLE = 0, 1, 2
 
@@ -26,24 +31,44 @@ CLEAN, FOUND, IMPOSSIBLE = 0, 1, 2
     help="Show at most N examples of each finding.",
 )
 @click.option("--deep", is_flag=True, help="Compare contents too, not only offsets and keys.")
+@click.option("--repair", is_flag=True, help="First delete rows that are doubled, foreign or should be gone.")
+@click.option("--dry-run", is_flag=True, help="With --repair: only show what it would do.")
+@click.option("--yes", is_flag=True, help="With --repair: do it without asking.")
 @click.option("--master", metavar="URL", help="Where Spark runs; default: the pipeline's.")
 def audit(
-    pipeline: str, as_json: bool, report: Path | None, examples: int, deep: bool, master: str | None
+    pipeline: str,
+    as_json: bool,
+    report: Path | None,
+    examples: int,
+    deep: bool,
+    repair: bool,
+    dry_run: bool,
+    yes: bool,
+    master: str | None,
 ) -> int:
     """Compare the table of PIPELINE, a YAML file or a table, with its topic, offset by offset.
 
     Reports which records are missing, duplicated, stale or foreign, up to the last committed batch. The
     pipeline may run meanwhile. Offsets that expired before they were read are reported first; they do not
     change the exit status. Exit status: 0 clean, 1 findings, 2 audit not possible.
+
+    --repair mends a Delta or Iceberg table in one commit, while the pipeline does not run. Records that the
+    table lacks, or has in an older state, are not repaired: `kafkapy pipeline reset` reads them again.
     """
     from kafkapy.pipeline.audit.audit import audit as compare
     from kafkapy.spark.cli import notes
 
     try:
+        if (dry_run or yes) and not repair:
+            raise PipelineError("--dry-run and --yes are of --repair; add it")
         definition = PipelineDefinition.load(pipeline)
         if master is not None:
             definition = dataclasses.replace(definition, master=master)
         with notes("kafkapy.spark", "kafkapy.pipeline"):
+            if repair:
+                from kafkapy.pipeline.audit.repair import repair as carry_out
+
+                carry_out(definition, agree=lambda plan: _agreed(plan, dry_run=dry_run, yes=yes))
             found = compare(definition, examples=examples, deep=deep)
     except UserError as error:
         click.echo(f"kafkapy: {error}", err=True)
@@ -56,3 +81,17 @@ def audit(
             click.echo(f"kafkapy: {report}: cannot be written: {error.strerror}", err=True)
             return IMPOSSIBLE
     return CLEAN if found.ok else FOUND
+
+
+def _agreed(plan: RepairPlan, *, dry_run: bool, yes: bool) -> bool:
+    """Shows the plan on standard error: standard output may be JSON."""
+    for line in plan.lines():
+        click.echo(line, err=True)
+    if dry_run or not plan.counts:
+        return False
+    try:
+        if yes or click.confirm("Repair?", err=True):
+            return True
+    except click.Abort:
+        pass
+    raise PipelineError("nothing was changed; --yes does it without asking")

@@ -24,6 +24,7 @@ from kafkapy.pipeline.tables.batch import Batch
 from kafkapy.pipeline.tables.delta_log import DeltaLog
 from kafkapy.pipeline.tables.evolution import AddedColumn
 from kafkapy.pipeline.tables.files import Files
+from kafkapy.pipeline.tables.replacing import replace_rows
 from kafkapy.pipeline.tables.sql import ddl, dotted, quoted, settings
 from kafkapy.pipeline.tables.table import Table, spoken
 from kafkapy.pipeline.tables.trimming import at_or_after
@@ -50,6 +51,12 @@ class DeltaTable(Table):
 
     def _upsert(self, rows: DataFrame, keys: Sequence[str]) -> None:
         Upsert(self._sql, keys, self._tombstones).run(self._prepare(rows, marked=True))
+
+    def check_replaceable(self) -> None:
+        """Does nothing: a MERGE replaces rows in one commit."""
+
+    def _replace(self, places: DataFrame, rows: DataFrame) -> None:
+        replace_rows(self._sql, places, rows)
 
     def _trim(self, positions: Mapping[int, int]) -> None:
         if condition := at_or_after(positions):

@@ -35,6 +35,7 @@ from kafkapy.pipeline.tables.batch import Batch
 from kafkapy.pipeline.tables.evolution import AddedColumn
 from kafkapy.pipeline.tables.files import Files
 from kafkapy.pipeline.tables.partitioning import PartitionField
+from kafkapy.pipeline.tables.replacing import replace_rows
 from kafkapy.pipeline.tables.reserved_names import ICEBERGS_PARTITION, RESERVED
 from kafkapy.pipeline.tables.sql import ddl, dotted, quoted, text
 from kafkapy.pipeline.tables.table import Table, spoken
@@ -63,6 +64,12 @@ class IcebergTable(Table):
         prepared = _stored_names(self._prepare(rows, marked=True))
         table = self._in_catalog(rows.sparkSession)
         Upsert(table, keys, self._tombstones, ICEBERGS_PARTITION).run(prepared)
+
+    def check_replaceable(self) -> None:
+        """Does nothing: a MERGE replaces rows in one commit."""
+
+    def _replace(self, places: DataFrame, rows: DataFrame) -> None:
+        replace_rows(self._in_catalog(rows.sparkSession), _stored_names(places), _stored_names(rows))
 
     def _trim(self, positions: Mapping[int, int]) -> None:
         if condition := at_or_after(positions, ICEBERGS_PARTITION):

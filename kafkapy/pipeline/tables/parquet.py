@@ -40,6 +40,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.reset_command import reset_command
 from kafkapy.pipeline.tables.batch import Batch
 from kafkapy.pipeline.tables.evolution import AddedColumn
 from kafkapy.pipeline.tables.files import Files
@@ -72,6 +73,15 @@ class ParquetTable(Table):
             f"{self.name}: Parquet files cannot be updated by key; write delta:PATH or iceberg:PATH, "
             "or append every record with mode: append"
         )
+
+    def check_replaceable(self) -> None:
+        raise PipelineError(
+            f"{self.name}: rows of Parquet files cannot be replaced in one commit; to read the topic again "
+            f"in place of the rows that it still has: {reset_command(self.location, 'earliest')}"
+        )
+
+    def _replace(self, places: DataFrame, rows: DataFrame) -> None:
+        self.check_replaceable()
 
     def _trim(self, positions: Mapping[int, int]) -> None:
         condition = at_or_after(positions)

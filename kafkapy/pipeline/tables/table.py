@@ -151,6 +151,18 @@ class Table(ABC):
         with settings(rows.sparkSession, self.session_settings):
             self._upsert(rows, keys)
 
+    @abstractmethod
+    def check_replaceable(self) -> None:
+        """Raises PipelineError if the format cannot replace rows in one commit."""
+
+    def replace(self, places: DataFrame, rows: DataFrame) -> None:
+        """Deletes the rows at `places` and inserts `rows`, in one commit.
+
+        `places` has some of RECORD_COLUMNS, `rows` has the columns of `schema`.
+        """
+        with settings(self.spark, self.session_settings):
+            self._replace(places, self._prepare(rows.withColumn("_deleted", f.lit(False)), marked=True))
+
     def trim(self, positions: Mapping[int, int]) -> None:
         """Deletes the rows at or after the given offsets.
 
@@ -177,6 +189,9 @@ class Table(ABC):
 
     @abstractmethod
     def _upsert(self, rows: DataFrame, keys: Sequence[str]) -> None: ...
+
+    @abstractmethod
+    def _replace(self, places: DataFrame, rows: DataFrame) -> None: ...
 
     @abstractmethod
     def _trim(self, positions: Mapping[int, int]) -> None: ...

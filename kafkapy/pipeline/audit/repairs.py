@@ -1,0 +1,68 @@
+"""Which rows a repair deletes, and which of them it puts back.
+
+A repair deletes rows that the topic does not account for: those of another topic or of offsets that were
+never read (`foreign`, `beyond_end`), and those of a key whose last record deletes it (`undeleted`), also if
+compaction has removed that record since. Of a row that is there more than once, all are deleted and one is
+put back: of an append table any, since they are of one record; of an upsert table the one of the last record,
+by the order of `tables/upserts.py`. What the topic has and the table lacks is not repaired, but read again.
+
+Both functions return two data frames of places (topic, partition, offset, and the key of an upsert table):
+those to empty, with a `verdict`, and those of which one row stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as f
+
+from kafkapy.pipeline.audit.append import judge_append
+from kafkapy.pipeline.audit.report import Bounds
+from kafkapy.pipeline.audit.upsert import judge_upsert
+
+REPAIRED: Final = ("duplicated", "undeleted", "foreign", "beyond_end")
+_PLACE: Final = ("topic", "partition", "offset")
+
+
+def append_repairs(
+    rows: DataFrame,
+    records: DataFrame,
+    dead_letters: DataFrame,
+    bounds: Sequence[Bounds],
+    *,
+    topic: str,
+    compacted: bool,
+) -> tuple[DataFrame, DataFrame]:
+    judged = judge_append(rows, records, dead_letters, bounds, topic=topic, compacted=compacted)
+    emptied = judged.where(f.col("verdict").isin(*REPAIRED)).select(*_PLACE, "verdict")
+    return emptied, emptied.where("verdict = 'duplicated'").select(*_PLACE)
+
+
+def upsert_repairs(
+    rows: DataFrame,
+    records: DataFrame,
+    dead_letters: DataFrame,
+    bounds: Sequence[Bounds],
+    *,
+    topic: str,
+    compacted: bool,
+) -> tuple[DataFrame, DataFrame]:
+    within = Window.partitionBy("identity", "topic", "partition").orderBy(f.col("offset").desc())
+    own = (f.col("topic") == topic).desc()
+    among = Window.partitionBy("identity").orderBy(own, f.col("timestamp").desc(), f.col("partition").desc())
+    last = rows.withColumn("times", f.count(f.lit(1)).over(Window.partitionBy("identity")))
+    for window in (within, among):
+        last = last.withColumn("rank", f.row_number().over(window)).where("rank = 1").drop("rank")
+    last = last.localCheckpoint()
+    judged = judge_upsert(
+        last.drop("times"), records, dead_letters, bounds, topic=topic, compacted=compacted
+    ).select(f.col("key").alias("judged"), "verdict")
+    found = last.join(judged, f.expr("identity <=> judged"))
+    bad = f.col("verdict").isin(*REPAIRED)
+    verdict = f.when(bad, f.col("verdict")).otherwise("duplicated").alias("verdict")
+    repaired = found.where(bad | f.expr("times > 1"))
+    groups = repaired.select(f.col("identity").alias("group"), verdict)
+    emptied = rows.join(groups, f.expr("identity <=> group")).select(*_PLACE, "key", "verdict").distinct()
+    return emptied, repaired.where(~bad).select(*_PLACE, "key")
