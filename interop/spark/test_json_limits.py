@@ -1,11 +1,11 @@
-"""Numbers in JSON that a column takes for something else are errors.
+"""Values in JSON that a column would hold as another value are errors.
 
-It does not matter where in a value they stand.
+It does not matter where in a record they stand.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from interop.spark.test_formats import Parsed
 from kafkapy.pipeline.definition import FormatDefinition
@@ -19,36 +19,79 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 COLUMNS = (
-    "f FLOAT, d DOUBLE, t STRING, s STRUCT<f: FLOAT, t: STRING>, a ARRAY<FLOAT>, "
-    "m MAP<STRING, STRUCT<n: INT, d: DOUBLE>>"
+    "f FLOAT, d DOUBLE, t STRING, s STRUCT<f: FLOAT, t: STRING, p: DECIMAL(5,1)>, a ARRAY<FLOAT>, "
+    "m MAP<STRING, STRUCT<n: INT, d: DOUBLE>>, p DECIMAL(10,2), n DECIMAL(38,0), `p(1)` DECIMAL(3,0), "
+    "größe DECIMAL(4,2), at TIMESTAMP, local TIMESTAMP_NTZ, day DATE, l ARRAY<DECIMAL(10,2)>, "
+    "h MAP<STRING, TIMESTAMP>, days ARRAY<STRUCT<day: DATE>>, ds ARRAY<DOUBLE>"
 )
 WRONG = {
-    '{"f": 1e300}': '"f":"Infinity"',
-    '{"f": -3.5e38, "t": "x"}': '"f":"-Infinity"',
-    '{"f":1%s.0}' % ("0" * 39): '"f":"Infinity"',
-    '{"f" :\t1234.5E+36}': '"f":"Infinity"',
-    '{"d": 1e400}': '"d":"Infinity"',
-    '{"s": {"f": 1e39}, "f": 1}': '"f":"Infinity"',
-    '{"a": [1, null, 1e39]}': '"a":[1.0,null,"Infinity"',
-    '{"m": {"x": null, "y": {"d": -1e400}}}': '"d":"-Infinity"',
-}
-RIGHT = {
+    '{"f": 1e300}': "f is FLOAT, which cannot hold 1.0E300",
+    '{"f": -3.5e38, "t": "x"}': "f is FLOAT, which cannot hold -3.5E38",
+    '{"f":1%s.0}' % ("0" * 39): "f is FLOAT, which cannot hold 1.0E39",
+    '{"f" :\t1234.5E+36}': "f is FLOAT, which cannot hold 1.2345E39",
+    '{"d": 1e400}': "d is DOUBLE, which cannot hold Infinity",
+    '{"s": {"f": 1e39}, "f": 1}': "s.f is FLOAT, which cannot hold 1.0E39",
+    '{"a": [1, null, 1e39]}': "a[] is FLOAT, which cannot hold 1.0E39",
+    '{"m": {"x": null, "y": {"d": -1e400}}}': "m{}.d is DOUBLE, which cannot hold -Infinity",
+    '{"d": 9007199254740993}': "d is DOUBLE, which cannot hold 9007199254740993",
+    '{"d": -99999999999999999999}': "d is DOUBLE, which cannot hold -99999999999999999999",
+    '{"f": 16777217}': "f is FLOAT, which cannot hold 16777217",
+    '{"ds": [0.5, 9007199254740993]}': "ds[] is DOUBLE, which cannot hold 9007199254740993",
+    '{"p": 1.239}': "p is DECIMAL(10,2), which cannot hold 1.239",
+    '{"p": "1.239"}': "p is DECIMAL(10,2), which cannot hold 1.239",
+    '{"p" : -0.001}': "p is DECIMAL(10,2), which cannot hold -0.001",
+    '{"p": 1239e-3}': "p is DECIMAL(10,2), which cannot hold 1.239",
+    '{"p": 1.00%s1}' % ("0" * 24): f"p is DECIMAL(10,2), which cannot hold 1.00{'0' * 24}1",
+    '{"\\u0070": 1.239}': "p is DECIMAL(10,2), which cannot hold 1.239",
+    '{"p(1)": 1.5}': "p(1) is DECIMAL(3,0), which cannot hold 1.5",
+    '{"größe": 0.125}': "größe is DECIMAL(4,2), which cannot hold 0.125",
+    '{"gr\\u00f6\\u00dfe": 0.125}': "größe is DECIMAL(4,2), which cannot hold 0.125",
+    '{"s": {"p": 0.25}, "p": 0.25}': "s.p is DECIMAL(5,1), which cannot hold 0.25",
+    '{"l": [1.23, 1.234]}': "l[] is DECIMAL(10,2), which cannot hold 1.234",
+    '{"n": 1.5}': "n is DECIMAL(38,0), which cannot hold 1.5",
+    '{"n": %s}' % ("9" * 39): f"n is not DECIMAL(38,0) but {'9' * 39}",
+    '{"t": "\\ud800"}': "a text has half a surrogate pair",
+    '{"t": "a\\\\\\udc00b"}': "a text has half a surrogate pair",
+    '{"t": "\\ud83dx\\ude00"}': "a text has half a surrogate pair",
+    '{"at": "T10:00"}': "at is TIMESTAMP, which cannot hold T10:00",
+    '{"at": "10:00:00"}': "at is TIMESTAMP, which cannot hold 10:00:00",
+    '{"at": "\\u005410:00"}': "at is TIMESTAMP, which cannot hold T10:00",
+    '{"at": "2020-01-01T10:00:00.1234567Z"}':
+        "at is TIMESTAMP, which cannot hold 2020-01-01T10:00:00.1234567Z",
+    '{"h": {"x": "T10:00"}}': "h{} is TIMESTAMP, which cannot hold T10:00",
+    '{"day": "2020-02-29T10:00:00"}': "day is DATE, which cannot hold 2020-02-29T10:00:00",
+    '{"days": [{"day": "2020-02-29 10:00"}]}': "days[].day is DATE, which cannot hold 2020-02-29 10:00",
+}  # fmt: skip
+RIGHT = [
     '{"f": 3.4e38, "d": -1.7e308, "s": {}, "a": [null], "m": {"x": null, "Infinity": {"d": 1e9}}}',
     '{"t": "Infinity", "s": {"t": "Infinity"}, "f": 1e9}',
     '{"f": 1e-300, "a": null}',
-}
+    '{"d": 9007199254740994, "f": 33554432, "ds": [1152921504606846976, 0.1234567890123456, 1e22, 1.5e300]}',
+    '{"d": -9007199254740992, "a": [16777216, 0.123456789], "m": {"x": {"n": 123456789, "d": 12345.5}}}',
+    '{"p": 1.2300000, "n": 1.50e1, "l": [1.230, "4.5", 123e-2], "größe": 1, "s": {"p": 1.50}}',
+    '{"n": %s, "unknown": 1.239, "p": "12345678.90"}' % ("9" * 38),
+    '{"t": "1.239", "unknown": {"p": 1.239, "at": "T10:00"}}',
+    '{"t": "\\\\ud800", "unknown": "\\ud800", "s": {"t": "\\ud83d\\ude00 \\u00e4"}}',
+    '{"at": "2020-01-01T10:00:00.1234560Z", "h": {"T1": "2020-01-01 10:00", "x": 1577836800}, "t": "T10:00"}',
+    '{"day": "2020-02-29", "days": [{"day": "2020-02-29"}, {}], "local": "2020-01-01T10:00:00.5"}',
+]
 
 
-def test_numbers_beyond_their_type_are_errors_and_not_infinity(spark: SparkSession) -> None:
+def test_values_that_a_type_cannot_hold_are_errors(spark: SparkSession) -> None:
     parser = JsonFormat(FormatDefinition(kind="json", schema=COLUMNS))
     rows = Parsed(spark, parser, [text.encode() for text in [*WRONG, *RIGHT]]).rows
-    assert rows[: len(WRONG)] == [
-        f"does not match the schema: a number is beyond its type: {told}" for told in WRONG.values()
-    ]
-    assert all(isinstance(row, dict) for row in rows[len(WRONG) :])
+    errors = dict(zip(WRONG, rows, strict=False))
+    assert errors == {text: f"does not match the schema: {told}" for text, told in WRONG.items()}
+    assert [row for row in rows[len(WRONG) :] if not isinstance(row, dict)] == []
 
 
-def test_inferred_numbers_are_never_infinity(spark: SparkSession, tmp_path: Path) -> None:
+def test_inferred_numbers_are_never_rounded(spark: SparkSession, tmp_path: Path) -> None:
     parser = InferredJsonFormat(State(tmp_path / "table"), "delta")
-    rows = Parsed(spark, parser, [b'{"x": 1.5}', b'{"x": 1e400}']).rows
-    assert rows == [{"x": 1.5}, 'does not match the schema: a number is beyond its type: "x":"Infinity"']
+    values = ['{"x": 1.5, "n": 1}'] * 200 + ['{"x": 1e400}', '{"x": 9007199254740993}', '{"n": 1.0e1}']
+    rows: list[Any] = Parsed(spark, parser, [text.encode() for text in values]).rows
+    assert rows[:200] == [{"x": 1.5, "n": 1}] * 200
+    assert rows[200:] == [
+        "does not match the schema: x is DOUBLE, which cannot hold Infinity",
+        "does not match the schema: x is DOUBLE, which cannot hold 9007199254740993",
+        "does not match the schema: n is not BIGINT but 10.0",
+    ]

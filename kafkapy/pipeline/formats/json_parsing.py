@@ -13,10 +13,10 @@ records.
 Spark's reader decides that names are case-sensitive; that unknown fields are ignored; that the last of two
 fields with one name counts; that a STRING column takes any value as its JSON text; that BINARY is base64;
 that timestamps and dates are ISO 8601, and a number for a TIMESTAMP is in seconds since 1970; that a DECIMAL
-takes numbers and strings and rounds surplus digits. This module adds that JSON is RFC 8259 (no NaN, no single
-quotes); that a TIMESTAMP beyond the year 9999 is an error, since the number was in milliseconds; that a
-number which a FLOAT or DOUBLE would store as Infinity is an error; that a TIMESTAMP without a zone is in UTC;
-and that a value may have the framing of the schema registry's JSON serializer.
+takes numbers and strings. This module adds that JSON is RFC 8259 (no NaN, no single quotes); that a
+TIMESTAMP beyond the year 9999 is an error, since the number was in milliseconds; that a value which its type
+cannot hold is an error (`json_exactness.py`); that a TIMESTAMP without a zone is in UTC; and that a value may
+have the framing of the schema registry's JSON serializer.
 """
 
 from __future__ import annotations
@@ -29,13 +29,12 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from kafkapy.pipeline.formats.framing import framed_id, unframed
+from kafkapy.pipeline.formats.json_exactness import inexact_values
 from kafkapy.pipeline.formats.spark_types import (
-    SparkType,
     Struct,
     array,
     field,
     kind_of,
-    map_of,
     nullable,
     sql_name,
     struct_of,
@@ -50,10 +49,6 @@ READER_OPTIONS: Final = {
     "timeZone": "UTC",
 }
 _YEAR_10000: Final = 253_402_300_800
-# Matches a number with a non-negative exponent, or with more digits than fit a FLOAT.
-_GREAT: Final = r"[:\[,\s]-?(?:[\d.]++[eE]\+?\d|\d{39})"
-# Includes the name before the number; a colon follows a key.
-_INFINITE: Final = r'"[^":]*":[^:]*"-?Infinity"(?!:)'
 # Spark compiles code for each column. In a very wide table, the error of other columns says only "a field".
 _MOST_NAMED: Final = 100
 
@@ -109,7 +104,7 @@ def parse_json(records: DataFrame, columns: Struct, unnamed: Column | None = Non
             f.coalesce(
                 *_missing(columns),
                 *_beyond(columns),
-                *_infinite(columns),
+                *inexact_values(columns, READER_OPTIONS),
                 *([] if unnamed is None else [unnamed]),
                 f.lit(None),
             ),
@@ -175,39 +170,6 @@ def _beyond(columns: Struct) -> list[Column]:
         for path, one in _fields(columns)
         if one["type"] == "timestamp"
     ]
-
-
-def _infinite(columns: Struct) -> list[Column]:
-    """An error for a number that FLOAT or DOUBLE would hold as Infinity, at any depth.
-
-    A check of each column would take as long as the parsing. So only a text with a large number is parsed
-    again, with its FLOAT and DOUBLE fields alone, and written as JSON, where the only strings are then
-    Infinity.
-    """
-    reals = _reals(columns)
-    if reals is None:
-        return []
-    outer = StructType.fromJson(struct_of([field("r", array(reals))]))
-    written = f.to_json(f.from_json(wrapped(f.col("_text")), outer, READER_OPTIONS))
-    found = f.regexp_extract(written, _INFINITE, 0)
-    problem = f.concat(
-        f.lit("does not match the schema: a number is beyond its type: "), f.left(found, f.lit(60))
-    )
-    return [f.when(f.rlike("_text", f.lit(_GREAT)) & (found != ""), problem)]
-
-
-def _reals(kind: SparkType) -> SparkType | None:
-    """The type reduced to its FLOAT and DOUBLE parts; None if it has none."""
-    if isinstance(kind, str):
-        return kind if kind in ("float", "double") else None
-    if kind["type"] == "struct":
-        fields = [(one["name"], _reals(one["type"])) for one in kind["fields"]]
-        left = [field(name, inner) for name, inner in fields if inner is not None]
-        return struct_of(left) if left else None
-    inner = _reals(kind["elementType"] if kind["type"] == "array" else kind["valueType"])
-    if inner is None:
-        return None
-    return array(inner) if kind["type"] == "array" else map_of("string", inner)
 
 
 def _misfit(columns: Struct) -> Column:

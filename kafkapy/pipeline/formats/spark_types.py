@@ -83,6 +83,13 @@ def decimal(precision: int, scale: int) -> str:
     return f"decimal({precision},{scale})"
 
 
+def decimal_digits(spark_type: str) -> tuple[int, int]:
+    """The precision and the scale of a DECIMAL."""
+    match = _DECIMAL.fullmatch(spark_type)
+    assert match is not None
+    return int(match[1]), int(match[2])
+
+
 def nullable(spark_type: SparkType) -> SparkType:
     """The same type with all fields nullable, as in a table, whose rows may be tombstones."""
     if isinstance(spark_type, str):

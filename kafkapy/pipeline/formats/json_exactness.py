@@ -1,0 +1,207 @@
+"""Finds values of JSON that Spark's reader would store as another value.
+
+    DECIMAL(p,s)    rounds digits beyond s
+    FLOAT, DOUBLE   round whole numbers beyond 2^24 and 2^53, and make Infinity of a number beyond their range
+    TIMESTAMP       takes a time without a date for one of today, and drops digits beyond microseconds
+    DATE            drops a time
+    STRING          has `?` for half a surrogate pair
+
+Such a value is an error. A number with a fraction in a FLOAT or DOUBLE is the nearest one that there is.
+
+Few records are looked at closely: those whose parsed FLOAT or DOUBLE is great enough, or whose text has a
+column's name with digits, or a time, that its type may not hold. One pattern finds the latter for all
+columns, since a search in the text takes a quarter of the time of its parsing. Within arrays and maps, where
+no name stands before a value, the pattern is for all values. Such a text is parsed again, with types that
+hold what the others do not, and the two results are compared. A schema without such types costs nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
+
+from kafkapy.pipeline.formats.spark_types import (
+    SparkType,
+    Struct,
+    all_types,
+    array,
+    decimal_digits,
+    field,
+    kind_of,
+    map_of,
+    sql_name,
+    struct_of,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+_WHOLE: Final = {"float": 2.0**24, "double": 2.0**53}
+"""Up to which whole numbers are exact."""
+
+_ELEMENTS: Final = "[]"
+_MAPPED: Final = "{}"
+_ANY_NAME: Final = r'(?:[^"\\]|\\.)*+'
+_PLAIN_NAME: Final = re.compile(r"[ !#-\[\]-~]+")
+# What may stand before a value in an array or a map.
+_BEFORE: Final = r"[:\[,]\s*+"
+_NO_DATE: Final = r"\s*+(?:T|\d{1,2}:)"
+_SURPLUS_TIME: Final = r"\.\d{6}0*+[1-9]"
+_TIME: Final = r"[^\"T ]++[T ]"
+# An escaped letter, digit or sign, which may hide a name or a value.
+_HIDDEN: Final = r"\\u00[2-7]"
+_SURROGATE: Final = r"\\u[dD][89a-fA-F]"
+_HALF: Final = (
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F]"
+)
+
+
+def inexact_values(columns: Struct, options: dict[str, str]) -> list[Column]:
+    """The errors of a record that fits the columns, computed from `_text` and `_row`; null if there is none.
+
+    `options` are those of the reader.
+    """
+    text, row = f.col("_text"), f.col("_row")
+    errors = []
+    if (wider := _wider(columns)) is not None:
+        assert isinstance(wider, dict)
+        again = f.from_json(text, StructType.fromJson(wider), options)
+        errors.append(f.when(_suspicious(columns, text, row), _difference(columns, row, again, ())))
+    if any(kind == "string" for _, kind in all_types(columns)):
+        unescaped = f.regexp_replace(text, f.lit(r"\\\\"), f.lit(""))
+        half = f.contains(text, f.lit("\\u")) & f.rlike(text, f.lit(_SURROGATE))
+        half = half & f.rlike(unescaped, f.lit(_HALF)) & f.contains(f.to_json(row), f.lit("?"))
+        errors.append(f.when(half, "does not match the schema: a text has half a surrogate pair"))
+    return errors
+
+
+def _wider(kind: SparkType) -> SparkType | None:
+    """The types that hold what those in `kind` may not; None if `kind` has none of them."""
+    if isinstance(kind, str):
+        if kind_of(kind) == "decimal":
+            precision, scale = decimal_digits(kind)
+            return f"decimal(38,{max(38 - precision + scale, min(scale + 10, 38))})"
+        # A whole number is the same text as a STRING, and no other number is.
+        return "string" if kind in ("float", "double", "timestamp", "timestamp_ntz", "date") else None
+    if kind["type"] == "struct":
+        fields = [(one["name"], _wider(one["type"])) for one in kind["fields"]]
+        left = [field(name, inner) for name, inner in fields if inner is not None]
+        return struct_of(left) if left else None
+    inner = _wider(kind["elementType"] if kind["type"] == "array" else kind["valueType"])
+    if inner is None:
+        return None
+    return array(inner) if kind["type"] == "array" else map_of("string", inner)
+
+
+def _suspicious(columns: Struct, text: Column, row: Column) -> Column:
+    """Whether a value may be inexact."""
+    signs = []
+    named: dict[str, list[str]] = defaultdict(list)
+    patterns = []
+    for name, kind, value in _values(columns, row):
+        if kind in _WHOLE and value is not None:
+            signs.append(f.abs(value) >= _WHOLE[kind])
+        elif kind in _WHOLE:
+            digits = len(str(int(_WHOLE[kind])))
+            patterns.append(_BEFORE + rf"-?+(?:\d{{{digits}}}|\d++(?:\.\d++)?[eE]\+?\d)")
+        elif name is None:
+            patterns.append(_BEFORE + _inexact(kind))
+        else:
+            named[_inexact(kind)].append(name)
+    if named:
+        patterns.insert(0, f'"(?:{"|".join(_after(names, rest) for rest, names in named.items())})')
+        signs.append(f.contains(text, f.lit(r"\u00")) & f.rlike(text, f.lit(_HIDDEN)))
+    if patterns:
+        signs.append(f.rlike(text, f.lit("|".join(dict.fromkeys(patterns)))))
+    return reduce(or_, signs)
+
+
+def _after(names: Iterable[str], pattern: str) -> str:
+    """The pattern after one of the names and a colon; without the first quote, which is that of all names."""
+    quoted = [re.escape(name) if _PLAIN_NAME.fullmatch(name) else _ANY_NAME for name in names]
+    return rf'(?:{"|".join(dict.fromkeys(quoted))})"\s*+:\s*+{pattern}'
+
+
+def _inexact(kind: str) -> str:
+    """The pattern of values of this type that may be inexact."""
+    if kind == "date":
+        return f'"{_TIME}'
+    if kind != "timestamp" and kind != "timestamp_ntz":
+        _, scale = decimal_digits(kind)
+        return rf'"?+[-+]?+\d*+(?:\.\d{{{scale}}}0*+[1-9]|(?:\.\d*+)?[eE])'
+    return rf'"(?:{_NO_DATE}|[^".]*+{_SURPLUS_TIME})'
+
+
+def _values(kind: SparkType, value: Column | None, name: str | None = None) -> Iterator[tuple[Any, str, Any]]:
+    """The types with wider ones: each with its name and value, None for those within an array or a map."""
+    if isinstance(kind, str):
+        if _wider(kind) is not None:
+            yield name, kind, value
+    elif kind["type"] == "struct":
+        for one in kind["fields"]:
+            yield from _values(
+                one["type"], None if value is None else value.getField(one["name"]), one["name"]
+            )
+    else:
+        yield from _values(kind["elementType"] if kind["type"] == "array" else kind["valueType"], None)
+
+
+def _difference(kind: SparkType, value: Column, wider: Column, path: tuple[str, ...]) -> Column:
+    """The error of the first value that is another one with the wider type."""
+    if isinstance(kind, str):
+        where = ".".join(path).replace(".[]", "[]").replace(".{}", "{}")
+        told = f"does not match the schema: {where} is {sql_name(kind)}, which cannot hold "
+        text = f.left(_shown(kind, wider), f.lit(60))
+        return f.when(value.isNotNull() & _differs(kind, value, wider, path[-1]), f.concat(f.lit(told), text))
+    if kind["type"] == "struct":
+        fields = [(one["name"], one["type"]) for one in kind["fields"] if _wider(one["type"]) is not None]
+        errors = [
+            _difference(inner, value.getField(name), wider.getField(name), (*path, name))
+            for name, inner in fields
+        ]
+        return f.coalesce(*errors)
+    if kind["type"] == "array":
+        inner, path = kind["elementType"], (*path, _ELEMENTS)
+    else:
+        inner, path = kind["valueType"], (*path, _MAPPED)
+        value, wider = f.map_values(value), f.map_values(wider)
+    each = f.zip_with(value, wider, lambda one, other: _difference(inner, one, other, path))
+    return f.get(f.filter(each, lambda error: error.isNotNull()), f.lit(0))
+
+
+def _differs(kind: str, value: Column, wider: Column, name: str) -> Column:
+    if kind in _WHOLE:
+        # A BIGINT holds every whole number of a FLOAT or DOUBLE below 2^63.
+        whole = f.rlike(wider, f.lit(r"^-?\d+$")) & (f.abs(value) >= _WHOLE[kind])
+        below = f.abs(value) < 2.0**63
+        return f.isnan(value - value) | (
+            whole & ~(below & (f.when(below, value.cast("bigint")).cast("string") == wider))
+        )
+    if kind == "date":
+        return f.rlike(wider, f.lit(f"^\\s*+{_TIME}\\s*+\\S"))
+    if kind in ("timestamp", "timestamp_ntz"):
+        return f.rlike(wider, f.lit(f"^{_NO_DATE}|{_SURPLUS_TIME}"))
+    wide = _wider(kind)
+    assert isinstance(wide, str)
+    # A DECIMAL of 38 digits has none to spare: too great a number is null, and the text decides.
+    pattern = _inexact(kind)
+    pattern = _BEFORE + pattern if name in (_ELEMENTS, _MAPPED) else f'"{_after([name], pattern)}'
+    too_great = wider.isNull() & f.rlike(f.col("_text"), f.lit(pattern))
+    return too_great | (value.try_cast(wide) != wider)
+
+
+def _shown(kind: str, wider: Column) -> Column:
+    """The value in an error."""
+    if kind in _WHOLE:
+        return f.btrim(wider, f.lit('"'))  # Infinity is written as a string
+    if kind_of(kind) != "decimal":
+        return wider
+    short = f.regexp_replace(wider.cast("string"), f.lit(r"(\.\d*?)0+$"), f.lit("$1"))
+    return f.coalesce(short, f.lit("so many digits"))
