@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -11,6 +12,9 @@ import pyarrow.dataset
 
 from interop.spark.table_batches import files_below
 from kafkapy.pipeline.table_target import TableTarget
+
+if TYPE_CHECKING:
+    from pyiceberg.table import StaticTable
 
 Reader = Callable[[TableTarget, str], dict[int, int]]
 
@@ -23,6 +27,23 @@ def readers(target: TableTarget) -> Iterator[tuple[str, Reader]]:
         yield "deltalake", by_deltalake
     if target.format == "iceberg":
         yield "pyiceberg", by_pyiceberg
+
+
+def contents(target: TableTarget) -> Iterator[tuple[str, pa.Table]]:
+    """The table as each of them reads it."""
+    import duckdb
+
+    files = [str(path) for path in live_files(target)]
+    yield "pyarrow", pa.dataset.dataset(files, format="parquet").to_table()
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        yield "DuckDB", connection.read_parquet(files, union_by_name=True).to_arrow_table()
+    if target.format == "delta":
+        import deltalake
+
+        yield "deltalake", deltalake.DeltaTable(target.location).to_pyarrow_table()
+    if target.format == "iceberg":
+        yield "pyiceberg", _by_iceberg(target).scan().to_arrow()
 
 
 def by_pyarrow(target: TableTarget, column: str) -> dict[int, int]:
@@ -51,14 +72,17 @@ def by_deltalake(target: TableTarget, column: str) -> dict[int, int]:
 
 
 def by_pyiceberg(target: TableTarget, column: str) -> dict[int, int]:
+    return _instants(_by_iceberg(target).scan(selected_fields=("id", column)).to_arrow(), column)
+
+
+def _by_iceberg(target: TableTarget) -> StaticTable:
     from pyiceberg.table import StaticTable
 
     (_, newest) = max(
         (int(path.name.removeprefix("v").partition(".")[0]), path)
         for path in Path(target.location, "metadata").glob("v*.metadata.json")
     )
-    table = StaticTable.from_metadata(str(newest))
-    return _instants(table.scan(selected_fields=("id", column)).to_arrow(), column)
+    return StaticTable.from_metadata(str(newest))
 
 
 def live_files(target: TableTarget) -> list[Path]:
