@@ -31,7 +31,6 @@ from kazoo import exceptions
 from kazoo.protocol.serialization import GetChildren, GetData
 from kazoo.protocol.states import EventType as KazooEvent
 from kazoo.protocol.states import KazooState, WatchedEvent, ZnodeStat
-from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from kafkapy.metadata.store import (
     BadVersionError,
@@ -56,7 +55,14 @@ from kafkapy.metadata.store import (
     split_path,
 )
 from kafkapy.metadata.zookeeper_access import EVERYBODY, ZooKeeperAccess
-from kafkapy.metadata.zookeeper_client import AddWatch, Heard, MultiRead, TreeWatch, ZooKeeperClient
+from kafkapy.metadata.zookeeper_client import (
+    AddWatch,
+    Heard,
+    MultiRead,
+    TreeWatch,
+    ZooKeeperClient,
+    acl_of,
+)
 
 READS_AT_ONCE: Final = 500
 """How many nodes one request reads."""
@@ -203,7 +209,7 @@ class ZooKeeperStore(MetadataStore):
         for operation in operations:
             path = self._chroot + operation.path
             if isinstance(operation, Create):
-                acl = self._acl(operation.path)
+                acl = acl_of(self._access, operation.path)
                 transaction.create(path, operation.data, acl, operation.ephemeral, operation.sequence)
                 if not operation.data:
                     # None, not b"": Kafka's ProducerIdBlockZNode and others take empty data for damage.
@@ -425,13 +431,7 @@ class ZooKeeperStore(MetadataStore):
         for count in range(1, len(names) + 1):
             path = "/" + "/".join(names[:count])
             with contextlib.suppress(exceptions.NodeExistsError):
-                await self._read(partial(self._client.create_async, path, acl=self._acl(path)))
-
-    def _acl(self, path: str) -> list[Any]:
-        """Who may use a node that this broker makes, as Apache Kafka's."""
-        if not self._access.is_owned(path):
-            return [*OPEN_ACL_UNSAFE]
-        return [*CREATOR_ALL_ACL, *(() if self._access.is_secret(path) else READ_ACL_UNSAFE)]
+                await self._read(partial(self._client.create_async, path, acl=acl_of(self._access, path)))
 
     async def _require_release(self, connect: str) -> None:
         """Raise MetadataStoreError if ZooKeeper does not know the requests that this store needs."""

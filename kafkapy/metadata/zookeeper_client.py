@@ -32,6 +32,7 @@ from kazoo.protocol.serialization import (
     write_string,
 )
 from kazoo.protocol.states import Callback, KeeperState, WatchedEvent, ZnodeStat
+from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from kafkapy.metadata.store import TreeWatcher
 from kafkapy.metadata.zookeeper_access import ZooKeeperAccess, ZooKeeperLogin
@@ -231,6 +232,13 @@ class ZooKeeperClient(KazooClient):  # type: ignore[misc]
         result = self.handler.async_result()
         self._call(request, result)
         return result
+
+
+def acl_of(access: ZooKeeperAccess, path: str) -> list[Any]:
+    """Who may use a node that is made, as a node of Apache Kafka's."""
+    if not access.is_owned(path):
+        return [*OPEN_ACL_UNSAFE]
+    return [*CREATOR_ALL_ACL, *(() if access.is_secret(path) else READ_ACL_UNSAFE)]
 
 
 def _sasl_options(login: ZooKeeperLogin) -> dict[str, str]:

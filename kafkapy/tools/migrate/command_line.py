@@ -4,15 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import click
 
+from kafkapy.metadata.zookeeper_access import EVERYBODY, ZooKeeperAccess
 from kafkapy.tools.migrate.transfer import Transfer
 
 
 def named_directories(text: str) -> list[Path]:
     """Return the directories of an argument, which are separated by commas as in log.dirs."""
     return [Path(each.strip()) for each in text.split(",") if each.strip()]
+
+
+zookeeper_config: Final = click.option(
+    "--zookeeper-config",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="A broker's server.properties: how it comes in at ZooKeeper.",
+)
+"""The option for a ZooKeeper that wants TLS or a login."""
+
+
+def access_to(zookeeper: str | None, config: Path | None) -> ZooKeeperAccess:
+    """Return how to come in at ZooKeeper: as a broker with these properties would.
+
+    Raises:
+        UsageError: there is a file, but no ZooKeeper.
+        ConfigError: the file or one of its settings for ZooKeeper is wrong.
+    """
+    if config is None:
+        return EVERYBODY
+    if zookeeper is None:
+        raise click.UsageError("--zookeeper-config: no ZooKeeper is named.")
+    from kafkapy.configs.config import BrokerConfig, given_properties
+    from kafkapy.security.zookeeper import zookeeper_access
+
+    given = given_properties(config)
+    return zookeeper_access(
+        BrokerConfig({name: text for name, text in given.items() if name.startswith("zookeeper.")})
+    )
 
 
 def targets_for(sources: Sequence[Path], target: str | None, in_place: bool) -> list[Path] | None:

@@ -8,11 +8,13 @@ import click
 
 from kafkapy.terminal.progress_bar import ProgressBar
 from kafkapy.tools.migrate.command_line import (
+    access_to,
     cost,
     counted,
     named_directories,
     size,
     targets_for,
+    zookeeper_config,
 )
 
 if TYPE_CHECKING:
@@ -27,8 +29,11 @@ if TYPE_CHECKING:
 @click.option(
     "--to", "kind", metavar="kraft|zookeeper:HOST:PORT[/PATH]", required=True, help="The mode of the Kafka."
 )
+@zookeeper_config
 @click.option("--in-place", is_flag=True, help="Change DIR itself instead of copying it.")
-def export(directory: str, target: str | None, kind: str, in_place: bool) -> None:
+def export(
+    directory: str, target: str | None, kind: str, zookeeper_config: Path | None, in_place: bool
+) -> None:
     """Convert the data directory DIR of kafkapy into one for Apache Kafka.
 
     Stop the broker first. kraft is for Kafka 3.9 and every later release. zookeeper is for Kafka 3.9 in
@@ -40,11 +45,12 @@ def export(directory: str, target: str | None, kind: str, in_place: bool) -> Non
     sources = named_directories(directory)
     targets = targets_for(sources, target, in_place)
     zookeeper = _zookeeper(kind)
+    access = access_to(zookeeper, zookeeper_config)
     if targets is None:
-        exported = export_in_place(sources, zookeeper)
+        exported = export_in_place(sources, zookeeper, access=access)
     else:
         with ProgressBar("Copying partitions") as bar:
-            exported = export_copy(sources, targets, zookeeper, bar.reach)
+            exported = export_copy(sources, targets, zookeeper, bar.reach, access=access)
     _report(exported, sources if targets is None else targets, zookeeper, copied=targets is not None)
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from kafkapy.metadata.sqlite_tree import WAL_SUFFIX
+from kafkapy.metadata.zookeeper_access import EVERYBODY, ZooKeeperAccess
 from kafkapy.protocol.topic_names import CLUSTER_METADATA_TOPIC
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.disk.checkpoints import (
@@ -52,12 +53,18 @@ class Exported:
 
 
 def export_copy(
-    paths: Sequence[Path], targets: Sequence[Path], zookeeper: str | None, progress: Progress
+    paths: Sequence[Path],
+    targets: Sequence[Path],
+    zookeeper: str | None,
+    progress: Progress,
+    *,
+    access: ZooKeeperAccess = EVERYBODY,
 ) -> Exported:
     """Export the log directories `paths` to as many new directories.
 
     Args:
         zookeeper: the address of the target's ZooKeeper, HOST:PORT[,…][/chroot]; None for KRaft.
+        access: how to come in there.
 
     Raises:
         MigrationError: the export failed; the new directories were removed.
@@ -67,10 +74,10 @@ def export_copy(
         try:
             plan = plan_export(source, files, target.paths[0], zookeeper=zookeeper is not None)
             if zookeeper is not None:
-                with connected(zookeeper) as client:
+                with connected(zookeeper, access) as client:
                     check_is_free(client, plan.cluster)
                     transfer = _copy(source, plan, target, files, progress)
-                    nodes = _finish_zookeeper(client, source, plan, target.paths, files)
+                    nodes = _finish_zookeeper(client, source, plan, target.paths, files, access)
                     target.commit()
                 return Exported(plan, source.clean, transfer, nodes)
             transfer = _copy(source, plan, target, files, progress)
@@ -82,7 +89,9 @@ def export_copy(
             raise MigrationError(f"{error.filename or target.final[0]}: {error.strerror}.") from None
 
 
-def export_in_place(paths: Sequence[Path], zookeeper: str | None) -> Exported:
+def export_in_place(
+    paths: Sequence[Path], zookeeper: str | None, *, access: ZooKeeperAccess = EVERYBODY
+) -> Exported:
     """Export the log directories `paths` in place.
 
     The arguments are those of `export_copy`.
@@ -103,10 +112,10 @@ def export_in_place(paths: Sequence[Path], zookeeper: str | None) -> Exported:
             plan = plan_export(source, files, own[0], zookeeper=zookeeper is not None)
             nodes = 0
             if zookeeper is not None:
-                with connected(zookeeper) as client:
+                with connected(zookeeper, access) as client:
                     check_is_free(client, plan.cluster)
                     _write_topic_ids(plan, own, files)
-                    nodes = _finish_zookeeper(client, source, plan, own, files)
+                    nodes = _finish_zookeeper(client, source, plan, own, files, access)
             else:
                 _write_topic_ids(plan, own, files)
                 _write_cluster_metadata(plan, own[0], files)
@@ -172,10 +181,15 @@ def _write_meta_properties(
 
 
 def _finish_zookeeper(
-    client: Any, source: Source, plan: ExportPlan, paths: Sequence[str], files: FileSystem
+    client: Any,
+    source: Source,
+    plan: ExportPlan,
+    paths: Sequence[str],
+    files: FileSystem,
+    access: ZooKeeperAccess,
 ) -> int:
     _write_meta_properties(source, plan, paths, files, version=0)
-    return write_tree(client, plan.cluster)
+    return write_tree(client, plan.cluster, access)
 
 
 def _put_aside_metadata(source: Source, files: FileSystem) -> None:

@@ -10,11 +10,13 @@ import click
 from kafkapy.protocol.topic_names import is_internal
 from kafkapy.terminal.progress_bar import ProgressBar
 from kafkapy.tools.migrate.command_line import (
+    access_to,
     cost,
     counted,
     named_directories,
     size,
     targets_for,
+    zookeeper_config,
 )
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 @click.argument("target", metavar="[TARGET]", required=False)
 @click.option("--in-place", is_flag=True, help="Change DIR itself instead of copying it.")
 @click.option("--zookeeper", metavar="HOST:PORT[/PATH]", help="Take the settings from Kafka's ZooKeeper.")
+@zookeeper_config
 @click.option(
     "--metadata",
     metavar="DIR",
@@ -34,7 +37,12 @@ if TYPE_CHECKING:
     help="Take the settings from Kafka's metadata.log.dir.",
 )
 def import_(
-    directory: str, target: str | None, in_place: bool, zookeeper: str | None, metadata: Path | None
+    directory: str,
+    target: str | None,
+    in_place: bool,
+    zookeeper: str | None,
+    zookeeper_config: Path | None,
+    metadata: Path | None,
 ) -> None:
     """Convert the data directory DIR of Apache Kafka into one for kafkapy.
 
@@ -46,7 +54,7 @@ def import_(
 
     sources = named_directories(directory)
     targets = targets_for(sources, target, in_place)
-    place = MetadataPlace(zookeeper, metadata)
+    place = MetadataPlace(zookeeper, metadata, access_to(zookeeper, zookeeper_config))
     if targets is None:
         imported = import_in_place(sources, place)
     else:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kafkapy.metadata.sqlite_tree import SHM_SUFFIX, WAL_SUFFIX
+from kafkapy.metadata.zookeeper_access import EVERYBODY, ZooKeeperAccess
 from kafkapy.storage.disk.checkpoints import CLEAN_SHUTDOWN, META_PROPERTIES, write_meta_properties
 from kafkapy.storage.disk.directory_names import METADATA_FILE
 from kafkapy.storage.disk.files import FileSystem
@@ -41,6 +42,8 @@ class MetadataPlace:
     """HOST:PORT[,…][/chroot]"""
     directory: Path | None = None
     """Kafka's metadata.log.dir."""
+    access: ZooKeeperAccess = EVERYBODY
+    """How to come in at ZooKeeper."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +124,7 @@ def _plan(source: Source, place: MetadataPlace, *, in_place: bool = False) -> Im
 
 def _known(source: Source, place: MetadataPlace) -> KnownCluster | None:
     if place.zookeeper is not None:
-        return _known_in_zookeeper(source, place.zookeeper)
+        return _known_in_zookeeper(source, place.zookeeper, place.access)
     directory = source.cluster_metadata
     if place.directory is not None:
         directory = f"{place.directory.absolute()}/{CLUSTER_METADATA}"
@@ -136,8 +139,8 @@ def _known(source: Source, place: MetadataPlace) -> KnownCluster | None:
     return known
 
 
-def _known_in_zookeeper(source: Source, address: str) -> KnownCluster:
-    with connected(address) as client:
+def _known_in_zookeeper(source: Source, address: str, access: ZooKeeperAccess) -> KnownCluster:
+    with connected(address, access) as client:
         found = read_tree(client)
     image = found.image
     if source.cluster_id not in (None, image.cluster_id):

@@ -18,6 +18,7 @@ from kafkapy.logs.text import listed
 from kafkapy.metadata import znodes
 from kafkapy.metadata.image import MetadataImage, read_image
 from kafkapy.metadata.store import MetadataStoreError, Node, NodeStat
+from kafkapy.metadata.zookeeper_access import EVERYBODY, ZooKeeperAccess
 from kafkapy.tools.migrate.cluster import Cluster, cluster_nodes
 from kafkapy.tools.migrate.credentials import credentials_in, with_credentials
 from kafkapy.tools.migrate.migration_error import MigrationError
@@ -55,22 +56,24 @@ class Found(NamedTuple):
 
 
 @contextlib.contextmanager
-def connected(address: str) -> Iterator[Any]:
+def connected(address: str, access: ZooKeeperAccess = EVERYBODY) -> Iterator[Any]:
     """Open a session with the ZooKeeper at HOST:PORT[,HOST:PORT…][/chroot], and close it.
 
     Raises:
-        MigrationError: kazoo is not installed, or ZooKeeper does not answer or fails.
+        MigrationError: kazoo is not installed, or ZooKeeper does not answer, refuses the login or fails.
     """
     try:
-        from kazoo.client import KazooClient
-        from kazoo.exceptions import KazooException
+        from kazoo.exceptions import KazooException, NoAuthError, SessionClosedRequireSaslError
         from kazoo.handlers.threading import KazooTimeoutError
+
+        from kafkapy.metadata.zookeeper_client import ZooKeeperClient
     except ModuleNotFoundError:
         raise MigrationError("kazoo is not installed: pip install '.[zookeeper]' in a checkout") from None
-    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # the error says what matters
+    logging.getLogger("kafkapy.metadata.kazoo").setLevel(logging.CRITICAL)  # the error says what matters
     hosts, _, chroot = address.partition("/")
+    refusals: list[str] = []
     try:
-        client = KazooClient(hosts=hosts, timeout=_SECONDS)
+        client = ZooKeeperClient(hosts, _SECONDS, access, refusals.append)
     except ValueError:
         raise MigrationError(
             f"{address} is not the address of a ZooKeeper: give HOST:PORT or HOST:PORT/PATH."
@@ -81,8 +84,15 @@ def connected(address: str) -> Iterator[Any]:
             client.chroot = "/" + chroot.strip("/")
         yield client
     except KazooTimeoutError:
+        if refusals:
+            raise MigrationError(f"ZooKeeper at {hosts} refuses the login: {refusals[-1]}") from None
         raise MigrationError(
             f"ZooKeeper does not answer at {hosts}: start it, or correct the address."
+        ) from None
+    except (NoAuthError, SessionClosedRequireSaslError):
+        raise MigrationError(
+            f"ZooKeeper at {hosts} does not let you in there: give --zookeeper-config, the server.properties "
+            "of a broker that it lets in."
         ) from None
     except KazooException as error:
         raise MigrationError(
@@ -116,13 +126,15 @@ def check_is_free(client: Any, cluster: Cluster) -> None:
                 )
 
 
-def write_tree(client: Any, cluster: Cluster) -> int:
+def write_tree(client: Any, cluster: Cluster, access: ZooKeeperAccess = EVERYBODY) -> int:
     """Write the cluster's nodes that are missing; return how many nodes it has.
 
     Raises:
         KazooException: ZooKeeper failed; no broker uses the incomplete tree.
     """
-    client.ensure_path("/")
+    from kafkapy.metadata.zookeeper_client import acl_of
+
+    client.ensure_path("/", acl=acl_of(access, "/"))
     *nodes, last = cluster_nodes(cluster, epochs_on=1)
     there = {path for root in _ROOTS for path, _, _ in _subtree(client, root)}
     missing = [
@@ -133,13 +145,13 @@ def write_tree(client: Any, cluster: Cluster) -> int:
     for group in _groups(missing):
         transaction = client.transaction()
         for path, data in group:
-            transaction.create(path, data)
+            transaction.create(path, data, acl=acl_of(access, path))
         for result in transaction.commit():
             if isinstance(result, Exception):
                 raise result
     path, data = last
     if not client.exists(path):
-        client.create(path, data)
+        client.create(path, data, acl=acl_of(access, path))
     return len(nodes) + 1
 
 
