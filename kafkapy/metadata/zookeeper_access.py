@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -12,6 +13,18 @@ _SENSITIVE: Final = (f"{znodes.CONFIG}/users", f"{znodes.CONFIG}/brokers", "/del
 """The nodes below these hold what passwords and keys are made of. Source: ZkData.SensitiveRootPaths."""
 _OPEN: Final = "/consumers"
 """Old consumers write below it. Source: ZkData.defaultAcls."""
+
+
+Answer = Callable[[bytes | None], bytes | None]
+"""The answer to a token, or the first token; None after the last one. It may block, and raise any error."""
+
+
+class TicketLogin(NamedTuple):
+    """A login at ZooKeeper by Kerberos: SASL GSSAPI."""
+
+    username: str
+    begin: Callable[[str], Answer]
+    """Begins a login at a host."""
 
 
 class ZooKeeperLogin(NamedTuple):
@@ -30,7 +43,7 @@ class ZooKeeperAccess:
 
     encryption: ssl.SSLContext | None = None
     """For connections; None: they have none."""
-    login: ZooKeeperLogin | None = None
+    login: ZooKeeperLogin | TicketLogin | None = None
     """None: there is no login."""
     own_nodes: bool = False
     """Whether nobody else may change the nodes that it makes (zookeeper.set.acl)."""

@@ -35,13 +35,13 @@ from kazoo.protocol.states import Callback, KeeperState, WatchedEvent, ZnodeStat
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from kafkapy.metadata.store import TreeWatcher
-from kafkapy.metadata.zookeeper_access import ZooKeeperAccess, ZooKeeperLogin
+from kafkapy.metadata.zookeeper_access import TicketLogin, ZooKeeperAccess, ZooKeeperLogin
 
 ATTEMPT_SECONDS: Final = 3.0
 """How long a server may take to answer an attempt to connect: one that is starting may never do."""
 
 MAX_TOKENS: Final = 3
-"""How many tokens a login by DIGEST-MD5 sends at most."""
+"""How many tokens a login sends at most, by DIGEST-MD5 or with one round of Kerberos's."""
 
 _PERSISTENT_RECURSIVE: Final = 1
 
@@ -188,7 +188,10 @@ class ZooKeeperClient(KazooClient):  # type: ignore[misc]
         )
         if access.login is not None:
             connection = self._connection
-            connection._authenticate_with_sasl = partial(self._log_in, connection._authenticate_with_sasl)
+            log_in = connection._authenticate_with_sasl
+            if isinstance(access.login, TicketLogin):
+                log_in = partial(self._show_ticket, access.login)
+            connection._authenticate_with_sasl = partial(self._log_in, log_in)
             connection._submit = partial(self._submit, connection._submit)
         self._data_watchers = _DataWatchers(self.trees)
         # kazoo would give each server its share of the session's timeout.
@@ -223,6 +226,21 @@ class ZooKeeperClient(KazooClient):  # type: ignore[misc]
             raise ConnectionDropped(f"the login failed: {error!r}") from None
         super()._session_callback(KeeperState.CONNECTED)
 
+    def _show_ticket(self, login: TicketLogin, host: str, seconds: float) -> None:
+        """Log in by Kerberos, for which kazoo would need another library than brokers do."""
+        connection, answer = self._connection, login.begin(host)
+        token, number = answer(None), 0
+        while token is not None:
+            number += 1
+            connection._submit(SASL(token), seconds, number)
+            try:
+                header, buffer, offset = connection._read_header(seconds)
+            except ConnectionDropped as error:
+                raise exceptions.AuthFailedError("it has closed the connection") from error
+            if header.err:
+                raise exceptions.EXCEPTIONS[header.err]()
+            token = answer(SASL.deserialize(buffer, offset)[0])
+
     def _reset_watchers(self) -> None:
         super()._reset_watchers()
         self._data_watchers = _DataWatchers(self.trees)
@@ -241,5 +259,7 @@ def acl_of(access: ZooKeeperAccess, path: str) -> list[Any]:
     return [*CREATOR_ALL_ACL, *(() if access.is_secret(path) else READ_ACL_UNSAFE)]
 
 
-def _sasl_options(login: ZooKeeperLogin) -> dict[str, str]:
+def _sasl_options(login: ZooKeeperLogin | TicketLogin) -> dict[str, str]:
+    if isinstance(login, TicketLogin):
+        return {"mechanism": "GSSAPI"}
     return {"mechanism": "DIGEST-MD5", "username": login.username, "password": login.password}

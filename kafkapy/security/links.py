@@ -102,9 +102,9 @@ class LinkSecurity:
         module = login_module(mechanism, config)
         if mechanism == "GSSAPI":
             from kafkapy.security.sasl.kerberos.client import KerberosLogin
-            from kafkapy.security.sasl.kerberos.library import Key
+            from kafkapy.security.sasl.kerberos.library import key_of
 
-            key = Key(config, module)
+            key = key_of(config, module)
             return LinkLogin(mechanism, lambda host: KerberosLogin(key.reach(host)))
         from kafkapy.security.sasl.client_login import BearerLogin, password_login
 

@@ -4,6 +4,8 @@
 `java.security.auth.login.config` names:
 
     org.apache.zookeeper.server.auth.DigestLoginModule required username="kafka" password="secret";
+    com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true
+        keyTab="/etc/kafka.keytab" principal="kafka/host@REALM";
 
 Source: Kafka's JaasUtils.isZkSaslEnabled and KafkaZkClient.createZkClient.
 """
@@ -14,11 +16,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kafkapy.configs.keys import ConfigError
-from kafkapy.metadata.zookeeper_access import ZooKeeperAccess, ZooKeeperLogin
+from kafkapy.metadata.zookeeper_access import TicketLogin, ZooKeeperAccess, ZooKeeperLogin
 from kafkapy.security.sasl.jaas import JaasError, parse_jaas
 
 LOGIN: Final = "zookeeper.sasl.jaas.config"
-_MODULE: Final = "DigestLoginModule"
+_BY_PASSWORD: Final = "DigestLoginModule"
+_BY_TICKET: Final = "Krb5LoginModule"
+_SERVICE: Final = "zookeeper"
+"""Of ZooKeeper's principal, zookeeper/HOST@REALM, where the line has no other serviceName."""
 
 
 def zookeeper_access(config: Mapping[str, Any]) -> ZooKeeperAccess:
@@ -44,13 +49,21 @@ def zookeeper_access(config: Mapping[str, Any]) -> ZooKeeperAccess:
     return ZooKeeperAccess(encryption, login, own_nodes)
 
 
-def _login(text: str) -> ZooKeeperLogin:
+def _login(text: str) -> ZooKeeperLogin | TicketLogin:
     try:
         module = parse_jaas(text)
     except JaasError as error:
         raise ConfigError(f"{LOGIN}: {error}") from None
-    if module.class_name.rpartition(".")[2] != _MODULE:
-        raise ConfigError(f"{LOGIN}: expected {_MODULE}, found {module.class_name}")
+    kind = module.class_name.rpartition(".")[2]
+    if kind == _BY_TICKET:
+        from kafkapy.security.sasl.kerberos.client import TicketProof
+        from kafkapy.security.sasl.kerberos.library import Key
+
+        service = module.options.get("serviceName") or _SERVICE
+        key = Key(module, service, lambda reason: ConfigError(f"{LOGIN}: {reason}"))
+        return TicketLogin(module.options["principal"], lambda host: TicketProof(key.reach(host)).answer)
+    if kind != _BY_PASSWORD:
+        raise ConfigError(f"{LOGIN}: expected {_BY_PASSWORD} or {_BY_TICKET}, found {module.class_name}")
     for name in ("username", "password"):
         if not module.options.get(name):
             raise ConfigError(f"{LOGIN}: ZooKeeper is asked to let this broker in: add {name}=…")

@@ -39,7 +39,14 @@ def test_a_line_of_java_names_the_user() -> None:
             "nodes cannot belong to a broker without a name",
         ),
         ({LOGIN: LINE[:-1]}, f"{LOGIN}: the login module must end with a semicolon"),
-        ({LOGIN: "x.Krb5LoginModule required;"}, "expected DigestLoginModule, found x.Krb5LoginModule"),
+        (
+            {LOGIN: "x.PlainLoginModule required;"},
+            "expected DigestLoginModule or Krb5LoginModule, found x.PlainLoginModule",
+        ),
+        (
+            {LOGIN: "x.Krb5LoginModule required useTicketCache=true;"},
+            f"{LOGIN}: (this broker proves its name by a keytab: add useKeyTab|GSSAPI needs the package)",
+        ),
         ({LOGIN: "x.DigestLoginModule required username=kafka;"}, "to let this broker in: add password="),
     ],
 )

@@ -82,9 +82,9 @@ def _mechanism(
         return Scram(MECHANISMS[name], parts.find_credential, parts.unknown, parts.tokens)
     if name == "GSSAPI":
         from kafkapy.security.sasl.kerberos.exchange import Kerberos
-        from kafkapy.security.sasl.kerberos.library import Key, short_names
+        from kafkapy.security.sasl.kerberos.library import key_of, short_names
 
-        return Kerberos(Key(config, module).accept, short_names(config), parts.in_thread)
+        return Kerberos(key_of(config, module).accept, short_names(config), parts.in_thread)
     from kafkapy.security.sasl.oauthbearer import OAuthBearer
 
     return OAuthBearer(_token_check(config, settings, module, parts))

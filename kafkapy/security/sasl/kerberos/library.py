@@ -8,9 +8,11 @@ login, so that new keys count at once. It finds its own settings by KRB5_CONFIG.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
+from kafkapy.configs.keys import ConfigError
 from kafkapy.configs.listener_config import ListenerConfig
 from kafkapy.security.sasl.jaas import JAAS, LoginModule
 from kafkapy.security.sasl.kerberos.exchange import KerberosError
@@ -29,19 +31,31 @@ _PASSING: Final = frozenset((_ERRORS + code) & 0xFFFFFFFF for code in (21, 33, 3
 """Not yet valid, and replays, as which two at the same microsecond count. Source: Kafka's KerberosError."""
 
 
-class Key:
-    """The key of this broker in a keytab, for one listener."""
+Wrong = Callable[[str], ConfigError]
+"""Makes the error for a line; its argument is one line with the remedy."""
 
-    def __init__(self, config: ListenerConfig, module: LoginModule) -> None:
-        """Raises ConfigError: python-gssapi or a setting is missing, or the keytab has no such key."""
-        self._library = _library(config)
+
+def key_of(config: ListenerConfig, module: LoginModule) -> Key:
+    """The key of a listener's line; raises ConfigError."""
+    return Key(module, _service(config, module), partial(config.wrong, JAAS))
+
+
+class Key:
+    """The key of this broker in a keytab."""
+
+    def __init__(self, module: LoginModule, service: str, wrong: Wrong) -> None:
+        """`service` is what is asked for at other hosts, such as kafka for kafka/host@REALM.
+
+        Raises:
+            ConfigError: python-gssapi or an option is missing, or the keytab has no such key.
+        """
+        self._library = _library(wrong)
         options = module.options
         for name, only in _OPTIONS.items():
             given = options.get(name, "")
             if not given or only not in (None, given.lower()):
-                raise config.wrong(JAAS, f"this broker proves its name by a keytab: add {name}={only or '…'}")
-        self.service = _service(config, module)
-        """The service that clients ask for, such as kafka for kafka/host@REALM."""
+                raise wrong(f"this broker proves its name by a keytab: add {name}={only or '…'}")
+        self._service = service
         self._keytab: str = options["keyTab"]
         try:
             self._principal = self._library.Name(
@@ -49,8 +63,8 @@ class Key:
             )
             self._acceptor = self._credentials("accept", {"keytab": self._keytab})
         except self._library.exceptions.GSSError as error:
-            raise config.wrong(
-                JAAS, f"{self._keytab} has no usable key of {options['principal']}: {_reason(error)}"
+            raise wrong(
+                f"{self._keytab} has no usable key of {options['principal']}: {_reason(error)}"
             ) from None
 
     def accept(self) -> Context:
@@ -58,11 +72,11 @@ class Key:
         return Context(self._library, lambda: {"creds": self._acceptor, "usage": "accept"})
 
     def reach(self, host: str) -> Context:
-        """Begin a login at another broker, with this one's key."""
+        """Begin a login at another server, with this one's key."""
 
         def begin() -> dict[str, Any]:
             gss = self._library
-            name = gss.Name(f"{self.service}@{host}", gss.NameType.hostbased_service)
+            name = gss.Name(f"{self._service}@{host}", gss.NameType.hostbased_service)
             store = {"client_keytab": self._keytab, "ccache": f"MEMORY:{self._principal}"}
             # Anew for each login: the library gets another ticket when the last one ends.
             return {
@@ -137,7 +151,7 @@ class Context:
 
 def short_names(config: ListenerConfig) -> ShortNames:
     """The rules of a listener for the names of clients; raises ConfigError."""
-    gss = _library(config)
+    gss = _library(partial(config.wrong, JAAS))
     try:
         name = gss.Name("tmp", gss.NameType.kerberos_principal).canonicalize(gss.MechType.kerberos)
         realm = str(name).rpartition("@")[2]
@@ -149,13 +163,12 @@ def short_names(config: ListenerConfig) -> ShortNames:
         raise config.wrong(_RULES, str(error)) from None
 
 
-def _library(config: ListenerConfig) -> ModuleType:
+def _library(wrong: Wrong) -> ModuleType:
     try:
         import gssapi
     except (ImportError, OSError):  # OSError: the system's library is missing
-        raise config.wrong(
-            "sasl.enabled.mechanisms",
-            "GSSAPI needs the package gssapi: pip install 'kafkapy[kerberos]', with Debian's libkrb5-dev",
+        raise wrong(
+            "GSSAPI needs the package gssapi: pip install 'kafkapy[kerberos]', with Debian's libkrb5-dev"
         ) from None
     library: ModuleType = gssapi
     return library
