@@ -28,6 +28,8 @@ class Verdict(StrEnum):
     FAILED = "failed"
     TOOK_TOO_LONG = "took too long"
     """The class as a whole."""
+    NO_TESTS = "no tests"
+    """The class as a whole: it has none, or Apache Kafka skips all."""
 
 
 class Outcome(NamedTuple):

@@ -38,5 +38,5 @@ def test_a_message_is_the_same_in_each_run(tmp_path: Path) -> None:
 def test_the_table_names_the_classes_that_have_not_run() -> None:
     passed = Outcome("ATest.testOne", Verdict.PASSED, "")
     lines = table({"kafka-tools": ["org.ATest", "org.BTest"]}, {"org.ATest": [passed, passed]}).splitlines()
-    assert "| **kafka-tools** (1 of 2 classes) | 2 |  |  |  |  |" in lines
+    assert "| **kafka-tools** (1 of 2 classes) | 2 |  |  |  |  |  |" in lines
     assert "Not run yet (1): BTest." in lines
