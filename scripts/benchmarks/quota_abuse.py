@@ -2,11 +2,13 @@
 
 The abuser has four connections in a process of its own. Only the broker holds it back, as it does not
 heed throttle times. What it is answered counts from its first request on, with the bursts that a quota
-allows: one in eleven windows. So the load takes a multiple of these.
+allows: one in eleven windows, and as many partitions as eleven windows bring. So the load takes a multiple of
+these.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import socket
@@ -15,9 +17,11 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
+from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import decode_response, encode_request
 from kafkapy.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -25,6 +29,7 @@ from kafkapy.protocol.messages.alter_client_quotas import (
     EntityData,
     OpData,
 )
+from kafkapy.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from kafkapy.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from kafkapy.protocol.messages.metadata import MetadataRequest
 from kafkapy.protocol.messages.produce import (
@@ -49,18 +54,31 @@ TIMES: Final = 20
 """How many times its quota the abuser offers."""
 BYTE_RATE: Final = 1_000_000
 PERCENTAGE: Final = 5
+MUTATION_RATE: Final = 5
 
 _CONNECTIONS: Final = 4
 _BATCH: Final = 20_000
 _PRODUCE_VERSION: Final = 9
 _FETCH_VERSION: Final = 11
 _METADATA_VERSION: Final = 9
+_CREATE_VERSION: Final = 6
+"""Since then, a client over its quota is refused and not only delayed."""
+_TOPICS_AT_ONCE: Final = 5
+_IDLE_SECONDS: Final = 5.0
+"""How long the server is watched that nobody asks for anything."""
 
 _QUOTAS: Final = {
     "produce": ("producer_byte_rate", BYTE_RATE),
     "fetch": ("consumer_byte_rate", BYTE_RATE),
     "request": ("request_percentage", PERCENTAGE),
+    "mutations": ("controller_mutation_rate", MUTATION_RATE),
 }
+_OFFERED: Final = {
+    "produce": (_BATCH, TIMES * BYTE_RATE),
+    "fetch": (_BATCH, TIMES * BYTE_RATE),
+    "mutations": (_TOPICS_AT_ONCE, TIMES * MUTATION_RATE),
+}
+"""What a request of each kind counts, and how much of that is offered in a second."""
 
 
 def beside(kind: str) -> Callable[[Target, float], Figures]:
@@ -73,21 +91,52 @@ def beside(kind: str) -> Callable[[Target, float], Figures]:
         _set_quota(target, kind, _abuser(topic))
         records = LoneRecords(target.bootstrap_servers, target.new_topic(1))
         calm = records.produce_for(10 * scale)
-        with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-            told = Path(folder, "told.json")
-            with running(_abuse, target.bootstrap_servers, topic, kind, str(windows), str(told)) as process:
-                busy = records.produce_until(lambda: not process.is_alive())
-            answered = json.loads(told.read_text())
+        busy: list[float] = []
+
+        def beside_it(is_over: Callable[[], bool]) -> None:
+            busy.extend(records.produce_until(is_over))
+
+        answered = _answered(target, topic, kind, windows, beside_it)
         figures = {**percentiles(busy), **percentiles(calm, " without it")}
         figures["times p99"] = figures["p99 ms"] / figures["p99 ms without it"]
         figures["longest throttle time, s"] = answered["throttle_ms"] / 1000
         if kind == "request":
             figures["requests/s"] = answered["amount"] / windows
+            figures["share of a core, %"] = _share_of_a_core(target, topic, windows)
         else:
-            figures["share of the quota"] = answered["amount"] / windows / BYTE_RATE
+            figures["share of the quota"] = answered["amount"] / windows / _QUOTAS[kind][1]
         return figures
 
     return run
+
+
+def _answered(
+    target: Target, topic: str, kind: str, windows: int, meanwhile: Callable[[Callable[[], bool]], None]
+) -> dict[str, int]:
+    """What the abuser was answered; `meanwhile` works until the abuser has ended."""
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        told = Path(folder, "told.json")
+        with running(_abuse, target.bootstrap_servers, topic, kind, str(windows), str(told)) as process:
+            meanwhile(lambda: not process.is_alive())
+        answered: dict[str, int] = json.loads(told.read_text())
+    return answered
+
+
+def _share_of_a_core(target: Target, topic: str, windows: int) -> float:
+    """The CPU time that the server spends on the abuser alone, in percent of one core."""
+    idle = target.stopwatch()
+    time.sleep(_IDLE_SECONDS)
+    at_rest = idle.cost()
+    watch = target.stopwatch()
+
+    def wait(is_over: Callable[[], bool]) -> None:
+        while not is_over():
+            time.sleep(0.1)
+
+    _answered(target, topic, "request", windows, wait)
+    cost = watch.cost()
+    share = cost.cpu_seconds / cost.seconds - at_rest.cpu_seconds / at_rest.seconds
+    return share * 100
 
 
 def _fill(target: Target, topic: str) -> None:
@@ -126,29 +175,45 @@ def _fetch(topic: str) -> bytes:
     return encode_request(request, _FETCH_VERSION, 7, _abuser(topic))
 
 
+def _create(topic: str, number: int) -> bytes:
+    """A request for new topics of one partition, whose names have the number."""
+    topics = [
+        CreatableTopic(name=f"{topic}-{number}-{each}", num_partitions=1, replication_factor=1)
+        for each in range(_TOPICS_AT_ONCE)
+    ]
+    request = CreateTopicsRequest(topics=topics, timeout_ms=30_000)
+    return encode_request(request, _CREATE_VERSION, 7, _abuser(topic))
+
+
 # --- in a process of its own --------------------------------------------------------------------------------
 
 
 def _abuse(at_work: AtWork, bootstrap_servers: str, topic: str, kind: str, windows: str, told: str) -> None:
     """Offer TIMES the quota for so many windows; write what was answered."""
     requests = {
-        "produce": _produce(topic, _abuser(topic)),
-        "fetch": _fetch(topic),
-        "request": encode_request(MetadataRequest(topics=None), _METADATA_VERSION, 7, _abuser(topic)),
-    }
+        "produce": itertools.repeat(_produce(topic, _abuser(topic))),
+        "fetch": itertools.repeat(_fetch(topic)),
+        "request": itertools.repeat(
+            encode_request(MetadataRequest(topics=None), _METADATA_VERSION, 7, _abuser(topic))
+        ),
+        "mutations": map(partial(_create, topic), itertools.count()),
+    }[kind]
     counted: Counter[str] = Counter()
     lock = threading.Lock()
     connections = [socket.create_connection(parse_address(bootstrap_servers)) for _ in range(_CONNECTIONS)]
     at_work.set()
     end = time.monotonic() + int(windows)
-    pause = _CONNECTIONS * _BATCH / (TIMES * BYTE_RATE) if kind != "request" else 0.0
+    amount_each, rate = _OFFERED.get(kind, (0, 1))
+    pause = _CONNECTIONS * amount_each / rate
 
     def offer(connection: socket.socket) -> None:
         due = time.monotonic()
         while (left := end - time.monotonic()) > 0:
             connection.settimeout(left)
+            with lock:
+                request = next(requests)
             try:
-                amount, throttle_ms = _read(kind, ask(connection, requests[kind]), len(requests[kind]) - 4)
+                amount, throttle_ms = _read(kind, ask(connection, request), len(request) - 4)
             except TimeoutError:
                 return
             with lock:
@@ -179,5 +244,12 @@ def _read(kind: str, frame: bytes, sent: int) -> tuple[int, int]:
         data = [each for topic in fetched.responses for each in topic.partitions]
         nbytes = sum(len(each.records) for each in data if isinstance(each.records, (bytes, memoryview)))
         return nbytes, fetched.throttle_time_ms
+    if kind == "mutations":
+        _, created = decode_response(ApiKey.CREATE_TOPICS, _CREATE_VERSION, frame)
+        assert isinstance(created, CreateTopicsResponse)
+        codes = Counter(each.error_code for each in created.topics)
+        if codes.keys() - {ErrorCode.NONE, ErrorCode.THROTTLING_QUOTA_EXCEEDED}:
+            raise RuntimeError(f"topics were refused: {codes}")
+        return codes[ErrorCode.NONE], created.throttle_time_ms
     _, described = decode_response(ApiKey.METADATA, _METADATA_VERSION, frame)
     return 1, int(described.throttle_time_ms)  # type: ignore[attr-defined]

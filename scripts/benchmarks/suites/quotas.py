@@ -22,6 +22,11 @@ LOADS: Final = {
     "request": Load(
         "requests without end, with a quota of a twentieth of the time", beside("request"), warm_up=0
     ),
+    "mutations": Load(
+        "a client that creates topics at twenty times its quota of 5 partitions/s",
+        beside("mutations"),
+        warm_up=0,
+    ),
 }
 
 
