@@ -7,10 +7,9 @@ acted on it: a created topic has its logs. Changes by other sessions are read
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import logging
-import secrets
+import os
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -112,7 +111,7 @@ async def open_cluster(
     new_id = znodes.encode_cluster_id(cluster_id or uuid_to_text(random_uuid()))
     paths = dict.fromkeys(znodes.PERSISTENT_PATHS, b"")
     paths |= {znodes.CONTROLLER_EPOCH: b"0", znodes.CLUSTER_ID: new_id}
-    paths[znodes.SALT_SECRET] = base64.b64encode(secrets.token_bytes(_SECRET_BYTES))
+    paths[znodes.SALT_SECRET] = os.urandom(_SECRET_BYTES).hex().encode()
     while missing := [Create(path, data) for path, data in paths.items() if await store.exists(path) is None]:
         # Another broker has created one of them; or the connection was lost, and the tree says what is there.
         with contextlib.suppress(NodeExistsError, OutcomeUnknownError):

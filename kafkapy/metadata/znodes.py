@@ -13,7 +13,7 @@
     /config/client-metrics/<name>   the same, for a subscription to metrics of clients
     /config/users/<user>            quotas, the same form; <default>: users without quotas of their own
       …/clients/<client id>         quotas of a client of that user
-    /config/users_salt_secret       44 letters that make the salts of users who do not exist. Apache Kafka
+    /config/users_salt_secret       64 digits that make the salts of users who do not exist. Apache Kafka
                                     does not know this node; its tool for access rights protects it
     /config/clients/<client id>     quotas of a client, for all of its users
     /config/ips/<address>           quotas of an address
