@@ -28,6 +28,7 @@ from pyspark.sql import functions as f
 
 from interop.spark.damage import rewrite, rows_of
 from kafkapy.pipeline.audit.audit import audit
+from kafkapy.pipeline.audit.repair import repair
 from kafkapy.pipeline.reset import plan_reset, reset
 
 if TYPE_CHECKING:
@@ -307,6 +308,43 @@ def test_partitions_that_were_added_and_rows_of_before_a_reset_are_compared(
         "missing": [f"{topic}-0: 59"],
         "duplicated": [f"{topic}-0: 61"],
     }
+
+
+@pytest.mark.parametrize(("kind", "key"), [("delta", None), ("iceberg", "id")])
+def test_a_key_that_a_later_record_of_another_partition_deleted_is_found(
+    spark: SparkSession,
+    make_topic: MakeTopic,
+    bootstrap_servers: str,
+    tmp_path: Path,
+    kind: str,
+    key: str | None,
+) -> None:
+    """An earlier version brought it back, if it read the older record in a later batch."""
+    topic = make_topic(partitions=2, cleanup_policy="compact")
+    form = {"format": {"kind": "json", "schema": "id INT"}, "key": key} if key else {}
+    definition = pipeline(kind, topic, bootstrap_servers, tmp_path, mode="upsert", **form)
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    for name, partition, value, time in [
+        ("1", 0, '{"id": 1}', 1_000),
+        ("2", 0, '{"id": 2}', 5_000),
+        ("3", 0, '{"id": 3}', 1_000),
+        ("1", 1, None, 2_000),
+        ("2", 1, None, 2_000),
+    ]:
+        producer.produce(topic, value, name, partition, timestamp=time)
+    assert producer.flush(30) == 0
+    run(definition, spark)
+    assert sorted(row[0] for row in rows_of(spark, definition.table).select("_offset").collect()) == [1, 2]
+    assert audit(definition, spark).ok
+
+    def undone(rows: DataFrame) -> DataFrame:
+        values = {"_key": "CAST('1' AS BINARY)", "_offset": "0L", **({"id": "1"} if key else {})}
+        return rows.union(changed(rows.where("_offset = 2"), "true", **values))
+
+    rewrite(spark, definition.table, undone)
+    assert {kind: len(keys) for kind, keys in found(audit(definition, spark)).items()} == {"undeleted": 1}
+    assert repair(definition, agree=lambda plan: True, spark=spark)
+    assert audit(definition, spark).ok
 
 
 @pytest.mark.parametrize("policy", ["delete", "compact"])

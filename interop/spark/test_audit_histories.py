@@ -159,6 +159,7 @@ def findings(spark: SparkSession, histories: list[History]) -> dict[int, str]:
         spark.createDataFrame(records, "partition INT, offset BIGINT, text STRING, kind STRING").selectExpr(
             "partition",
             "offset",
+            "timestamp_seconds(offset) AS timestamp",
             "binary(text) AS key",
             "binary(text) AS identity",
             f"kind = '{TOMBSTONE}' AS deleted",

@@ -3,7 +3,7 @@
 They have these columns:
 
     rows          topic, partition, offset; for upsert tables timestamp, key (of the record) and identity
-    records       partition, offset; for upsert tables key, identity, deleted and unparsed
+    records       partition, offset; for upsert tables timestamp, key, identity, deleted and unparsed
     dead letters  partition, offset
 
 `identity` is what the pipeline matches rows by: the record key, or a struct of columns of the value. A deep
@@ -93,6 +93,7 @@ class AuditSides:
         if self._upsert:
             unparsed = f.col("_error").isNotNull() if by_columns else f.lit(False)
             columns += [
+                "timestamp",
                 "key",
                 self._identity("key", "_data.{}").alias("identity"),
                 f.col("value").isNull().alias("deleted"),

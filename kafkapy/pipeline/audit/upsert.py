@@ -2,7 +2,8 @@
 
 The last record of a key is determined per partition, since records are ordered only within one. If a key has
 records in several partitions (partitions were added to the topic), the row may come from the last record of
-any of them, or be absent if one of them deletes it.
+any of them, or be absent if one of them deletes it. It must be absent if a tombstone of another partition has
+a later timestamp than all records of the row's own partition.
 
 A key is what the pipeline matches rows by: the record key, or columns of the value (`identity`). A tombstone
 has no columns: it deletes the rows that came from records with its record key.
@@ -40,9 +41,10 @@ def judge_upsert(
     Its columns are verdict, topic, partition, offset, key and expected.
 
     `rows` has topic, partition, offset, key (of the record) and identity of every row of the table; `records`
-    has partition, offset, key, identity, deleted and unparsed of the topic's records, from the first that can
-    be compared to the end of the topic: a record that is not read yet may be the reason why another was
-    compacted away. Only values that parse need an identity. `dead_letters` has partition and offset.
+    has partition, offset, timestamp, key, identity, deleted and unparsed of the topic's records, from the
+    first that can be compared to the end of the topic: a record that is not read yet may be the reason why
+    another was compacted away. Only values that parse need an identity. `dead_letters` has partition and
+    offset.
     """
     limits = bounds_frame(rows, bounds)
     records = (
@@ -64,7 +66,8 @@ def judge_upsert(
         .agg(
             f.count(f.lit(1)).alias("times"),
             f.expr(
-                "max_by(struct(topic, partition, offset, tombstones, tombstone_later, newest), offset)"
+                "max_by(struct(topic, partition, offset, "
+                "tombstones, times_of_death, tombstone_later, newest), offset)"
             ).alias("row"),
         )
         .select("identity", "times", "row.*")
@@ -80,6 +83,8 @@ def judge_upsert(
         f.expr("coalesce(identity, last_identity)").alias("either_identity"),
         f.expr("coalesce(later, false) OR coalesce(tombstone_later, false)").alias("unsettled"),
     )
+    of_others = "map_values(map_filter(times_of_death, (p, time) -> p <> partition))"
+    elsewhere = f"exists({of_others}, time -> time > own.newest_time)"
     verdict = f"""
         CASE
         WHEN times IS NULL AND unsettled THEN 'later'
@@ -90,7 +95,7 @@ def judge_upsert(
         WHEN times > 1 THEN 'duplicated'
         WHEN unsettled OR offset >= committed THEN 'later'
         WHEN offset < own.offset THEN if(own.dead, 'undeleted', 'stale')
-        WHEN offset = own.offset THEN if(own.dead, 'undeleted', 'matching')
+        WHEN offset = own.offset THEN if(own.dead OR {elsewhere}, 'undeleted', 'matching')
         WHEN tombstones[partition] > offset THEN 'undeleted'
         WHEN offset < log_start THEN 'expired'
         WHEN offset < start OR {SKIPPED} THEN 'earlier'
@@ -112,10 +117,10 @@ def judge_upsert(
 
 
 def _by_key(records: DataFrame) -> DataFrame:
-    """(key, tombstones, tombstone_later, newest), one row per record key.
+    """(key, tombstones, times_of_death, tombstone_later, newest), one row per record key.
 
-    `tombstones` maps each partition to the offset of its last committed tombstone, `newest` to that of its
-    last record of any kind, read or not.
+    `tombstones` maps each partition to the offset of its last committed tombstone, `times_of_death` to its
+    timestamp, `newest` to the offset of its last record of any kind, read or not.
     """
     tombstone = "deleted AND NOT dead_letter AND read"
     return (
@@ -123,6 +128,7 @@ def _by_key(records: DataFrame) -> DataFrame:
         .groupBy("key", "partition")
         .agg(
             f.expr(f"max(offset) FILTER (WHERE {tombstone} AND offset < committed)").alias("offset"),
+            f.expr(f"max_by(timestamp, offset) FILTER (WHERE {tombstone} AND offset < committed) AS time"),
             f.expr(f"coalesce(bool_or({tombstone} AND offset >= committed), false)").alias("later"),
             f.max("offset").alias("newest"),
         )
@@ -131,6 +137,9 @@ def _by_key(records: DataFrame) -> DataFrame:
             f.expr(
                 "map_from_entries(collect_list(struct(partition, offset)) FILTER (WHERE offset IS NOT NULL))"
             ).alias("tombstones"),
+            f.expr(
+                "map_from_entries(collect_list(struct(partition, time)) FILTER (WHERE offset IS NOT NULL))"
+            ).alias("times_of_death"),
             f.expr("bool_or(later)").alias("tombstone_later"),
             f.expr("map_from_entries(collect_list(struct(partition, newest)))").alias("newest"),
         )
@@ -141,7 +150,7 @@ def _last_values(values: DataFrame, by_key: DataFrame) -> DataFrame:
     """(identity, lasts, later), one row per key: its last committed value in each partition.
 
     `dead` means that a later tombstone of the same partition deletes it, `elsewhere` that a tombstone of
-    another partition may delete it.
+    another partition may delete it. `newest_time` is the latest timestamp of the key in the partition.
     """
     dead = "coalesce(tombstones[partition] > offset, false)"
     elsewhere = "coalesce(size(map_filter(tombstones, (p, o) -> p <> partition)) > 0, false)"
@@ -150,13 +159,15 @@ def _last_values(values: DataFrame, by_key: DataFrame) -> DataFrame:
         .agg(
             f.expr("max(offset) FILTER (WHERE offset < committed)").alias("offset"),
             f.expr("max_by(key, offset) FILTER (WHERE offset < committed)").alias("key"),
+            f.expr("max(timestamp) FILTER (WHERE offset < committed)").alias("newest_time"),
             f.expr("bool_or(offset >= committed)").alias("later"),
         )
         .join(by_key, "key", "left")
         .groupBy("identity")
         .agg(
             f.expr(
-                f"collect_list(struct(partition, offset, {dead} AS dead, {elsewhere} AS elsewhere))"
+                "collect_list(struct("
+                f"partition, offset, newest_time, {dead} AS dead, {elsewhere} AS elsewhere))"
                 " FILTER (WHERE offset IS NOT NULL)"
             ).alias("lasts"),
             f.expr("bool_or(later OR coalesce(tombstone_later, false))").alias("later"),
