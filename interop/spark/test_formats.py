@@ -266,7 +266,7 @@ def test_of_names_that_differ_by_case_alone_the_one_that_most_records_have_is_th
 def test_names_that_a_table_keeps_for_itself_are_errors(
     spark: SparkSession, state: State, table_format: str, name: str
 ) -> None:
-    parser = InferredJsonFormat(state, table_format, ["timestamp_day"])
+    parser = InferredJsonFormat(state, table_format, {name})
     rows = Parsed(spark, parser, [b'{"id": 1}', f'{{"id": 2, "{name}": 3}}'.encode()]).rows
     assert rows == [{"id": 1}, f"has a field {name}, which has the name of one of the table's own columns"]
 

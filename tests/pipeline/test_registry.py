@@ -121,3 +121,17 @@ def test_before_the_first_record_a_registry_tells_no_columns(registry: SchemaReg
     registry.answers["/schemas/types"] = 500
     with pytest.raises(PipelineError, match="answered 500"):
         schemas.check()
+
+
+def test_a_writers_schema_with_a_name_of_the_tables_own_is_a_problem_of_its_records_alone(
+    registry: SchemaRegistry, state: State
+) -> None:
+    registry.register(1, record(("id", "int")))
+    registry.register(2, record(("id", "int"), ("Batch", "string")))
+    WriterSchemas({}, registry.url, state).learn([1, 2])  # as a table without this name stores it
+    schemas = WriterSchemas({}, registry.url, state, {"batch"})
+    assert list(schemas.known()) == [1]
+    schemas.learn([1, 2])
+    assert list(schemas.known()) == [1]
+    told = "which cannot become columns: the column batch is the table's own; rename the field"
+    assert schemas.problems == {2: told}

@@ -17,10 +17,12 @@ A schema whose root is not a record has one column, `value`.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Final
 
 from kafkapy.pipeline.formats.avro_schema import AvroSchema, branches
 from kafkapy.pipeline.formats.spark_types import (
+    OWN_COLUMNS,
     SparkType,
     Struct,
     array,
@@ -49,16 +51,16 @@ _LOGICAL: Final = {
 }
 
 
-def avro_columns(schema: AvroSchema) -> Struct:
+def avro_columns(schema: AvroSchema, taken: Collection[str] = OWN_COLUMNS) -> Struct:
     """The columns of a schema.
 
-    Raises PipelineError for a schema that is recursive or allows only nulls.
+    Raises PipelineError for a schema that is recursive, allows only nulls, or has a name that is taken.
     """
     root = _Converter(schema).convert(schema.root, "", ())
     if is_record(schema):
         assert isinstance(root, dict)
-        return checked_columns(root)
-    return checked_columns(struct({"value": root}))
+        return checked_columns(root, taken)
+    return checked_columns(struct({"value": root}), taken)
 
 
 def is_record(schema: AvroSchema) -> bool:

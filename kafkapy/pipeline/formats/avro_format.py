@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
 from kafkapy.pipeline.definition import FormatDefinition
@@ -20,7 +21,7 @@ from kafkapy.pipeline.formats.avro_columns import avro_columns, is_record
 from kafkapy.pipeline.formats.avro_evolution import evolved, logical_conflict, widened
 from kafkapy.pipeline.formats.avro_schema import AvroSchema
 from kafkapy.pipeline.formats.format import Format
-from kafkapy.pipeline.formats.spark_types import Struct, kind_of, nullable, struct_of
+from kafkapy.pipeline.formats.spark_types import OWN_COLUMNS, Struct, kind_of, nullable, struct_of
 from kafkapy.pipeline.formats.writer_schemas import WriterSchemas, read_schema
 from kafkapy.pipeline.state import State
 
@@ -35,10 +36,14 @@ _NO_COLUMNS: Final = AvroSchema({"type": "map", "values": "null"}, {})
 
 
 class AvroFormat(Format):
-    def __init__(self, definition: FormatDefinition, state: State) -> None:
+    def __init__(
+        self, definition: FormatDefinition, state: State, taken: Collection[str] = OWN_COLUMNS
+    ) -> None:
+        """`taken` are the names, in lower case, that the table has for itself."""
         self._definition = definition
-        framed = bool(definition.registry or definition.schemas)
-        self._writers = WriterSchemas(definition.schemas, definition.registry_url, state) if framed else None
+        self._writers: WriterSchemas | None = None
+        if definition.registry or definition.schemas:
+            self._writers = WriterSchemas(definition.schemas, definition.registry_url, state, taken)
 
     def check(self) -> None:
         self._given  # noqa: B018 - reads and checks it

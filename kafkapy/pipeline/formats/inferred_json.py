@@ -22,7 +22,7 @@ same schema, since adding the same fields twice changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final
 
 from kafkapy.pipeline.formats.format import Format
@@ -31,7 +31,6 @@ from kafkapy.pipeline.formats.json_sample import Sample
 from kafkapy.pipeline.formats.spark_types import OWN_COLUMNS, Struct, all_types, sql_name, struct_of
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.state import State
-from kafkapy.pipeline.tables.reserved_names import RESERVED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -48,16 +47,15 @@ class InferredJsonFormat(Format):
         self,
         state: State,
         table_format: str,
-        derived: Iterable[str] = (),
+        taken: Collection[str] = OWN_COLUMNS,
         note: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`derived` are columns that the table makes of others, to be partitioned by them.
+        """`taken` are the names, in lower case, that the table has for itself.
 
         `note` is called with what was inferred, in a sentence.
         """
-        self._state, self._note = state, note
+        self._state, self._taken, self._note = state, taken, note
         self._forbidden = " ,;{}()=\n\t" if table_format == "delta" else ""
-        self._taken = RESERVED[table_format].union(OWN_COLUMNS, (name.lower() for name in derived))
 
     def check(self) -> None:
         """Checks nothing: there is no schema file."""

@@ -9,8 +9,10 @@ from collections.abc import Callable
 
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.formats.format import Format
+from kafkapy.pipeline.formats.spark_types import OWN_COLUMNS
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.tables.partitioning import Partitioning
+from kafkapy.pipeline.tables.reserved_names import RESERVED
 
 
 def open_format(
@@ -33,13 +35,14 @@ def open_format(
 def _open(
     definition: PipelineDefinition, state: State, partitioning: Partitioning, note: Callable[[str], None]
 ) -> Format:
-    kind = definition.format.kind
+    kind, table_format = definition.format.kind, definition.table.format
+    # Iceberg hides the columns that it makes of others, to be partitioned by them.
+    derived = () if table_format == "iceberg" else (one.name.lower() for one in partitioning.derived)
+    taken = RESERVED[table_format].union(OWN_COLUMNS, derived)
     if kind == "json" and definition.format.schema is None:
         from kafkapy.pipeline.formats.inferred_json import InferredJsonFormat
 
-        hidden = definition.table.format == "iceberg"
-        derived = () if hidden else (one.name for one in partitioning.derived)
-        return InferredJsonFormat(state, definition.table.format, derived, note)
+        return InferredJsonFormat(state, table_format, taken, note)
     if kind == "json":
         from kafkapy.pipeline.formats.json_format import JsonFormat
 
@@ -47,7 +50,7 @@ def _open(
     if kind == "avro":
         from kafkapy.pipeline.formats.avro_format import AvroFormat
 
-        return AvroFormat(definition.format, state)
+        return AvroFormat(definition.format, state, taken)
     if kind == "protobuf":
         from kafkapy.pipeline.formats.protobuf_format import ProtobufFormat
 

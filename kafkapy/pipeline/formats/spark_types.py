@@ -7,7 +7,7 @@ and checked in this form, so that a mistake in a schema is reported before a JVM
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from kafkapy.pipeline.pipeline_error import PipelineError, did_you_mean
@@ -122,16 +122,17 @@ def all_types(spark_type: SparkType, path: str = "") -> Iterator[tuple[str, Spar
         yield from all_types(inner, path + step)
 
 
-def checked_columns(columns: Struct) -> Struct:
+def checked_columns(columns: Struct, taken: Collection[str] = OWN_COLUMNS) -> Struct:
     """The columns.
 
-    Raises PipelineError for no columns, duplicates (ignoring case) and reserved names.
+    Raises PipelineError for no columns, duplicates (ignoring case) and names that are taken, which are in
+    lower case.
     """
     if not columns["fields"]:
         raise PipelineError("the schema has no fields; a table needs one")
-    for own in OWN_COLUMNS:
-        if any(one["name"].lower() == own for one in columns["fields"]):
-            raise PipelineError(f"the column {own} is the table's own; rename the field")
+    for one in columns["fields"]:
+        if one["name"].lower() in taken:
+            raise PipelineError(f"the column {one['name'].lower()} is the table's own; rename the field")
     _check_structs(columns, "")
     return columns
 

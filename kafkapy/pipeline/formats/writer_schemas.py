@@ -11,13 +11,14 @@ same schemas in the same order, and the same columns. The registry is asked once
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from kafkapy.pipeline.formats.avro_columns import avro_columns
 from kafkapy.pipeline.formats.avro_schema import AvroSchema
 from kafkapy.pipeline.formats.registry import Registry
 from kafkapy.pipeline.formats.schema_text import schema_text
+from kafkapy.pipeline.formats.spark_types import OWN_COLUMNS
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.state import State
 
@@ -26,10 +27,17 @@ _LAST_ID: Final = 2**31 - 1
 
 
 class WriterSchemas:
-    def __init__(self, files: Mapping[int, str], registry: str | None, state: State) -> None:
+    def __init__(
+        self,
+        files: Mapping[int, str],
+        registry: str | None,
+        state: State,
+        taken: Collection[str] = OWN_COLUMNS,
+    ) -> None:
+        """`taken` are the names, in lower case, that the table has for itself."""
         self._files = files
         self._registry = None if registry is None else Registry(registry)
-        self._state = state
+        self._state, self._taken = state, taken
         self._schemas: dict[int, AvroSchema] | None = None
         #: Why an id cannot be used; completes "has the schema id 7, ".
         self.problems: dict[int, str] = {}
@@ -49,7 +57,10 @@ class WriterSchemas:
         if self._schemas is None:
             schemas = {number: read_schema(self._files[number]) for number in sorted(self._files)}
             for one in (self._state.schema or {}).get("avro", ()):
-                schemas.setdefault(one["id"], AvroSchema.parse(one["schema"]))
+                schema = AvroSchema.parse(one["schema"])
+                # Of earlier versions, a run stored a schema with a name that is taken, and ended.
+                if self._problem(schema) is None:
+                    schemas.setdefault(one["id"], schema)
             self._schemas = schemas
         return self._schemas
 
@@ -86,10 +97,17 @@ class WriterSchemas:
             return f"which is a schema of {registered.kind}, not Avro"
         try:
             schema = AvroSchema.parse(registered.text, registered.references)
-            avro_columns(schema)
         except PipelineError as error:
             return f"which cannot become columns: {error}"
-        return schema
+        return self._problem(schema) or schema
+
+    def _problem(self, schema: AvroSchema) -> str | None:
+        """Why a schema cannot be used."""
+        try:
+            avro_columns(schema, self._taken)
+        except PipelineError as error:
+            return f"which cannot become columns: {error}"
+        return None
 
 
 def read_schema(schema: str) -> AvroSchema:
