@@ -53,8 +53,8 @@ class Format(ABC):
         """
 
     def learn(self, parsed: DataFrame) -> bool:
-        """Adds columns that parsed records lack, and says whether there are any.
+        """Adds columns that parsed records lack; whether to parse the records again.
 
-        If so, the records are parsed again. Only a format that infers columns adds some.
+        Only a format that infers columns adds some.
         """
         return False

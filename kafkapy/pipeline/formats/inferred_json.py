@@ -2,9 +2,10 @@
 
 The columns are stored in the state's schema.json. They are inferred from a sample of the first batch, spread
 over its tasks, whose values are counted (`json_sample.py`). Then values are parsed as with a given schema. A
-record with a field that no column has gets an error (`unnamed_fields.py`), upon which `learn` samples such
-records, and the batch is parsed again. So no field is lost, and a batch is read a second time only if it has
-new ones. Columns are never removed and keep their type:
+record that may have a field without a column gets an error (`unnamed_fields.py`), upon which the batch is
+parsed again with a closer look. From the records that have such fields, `learn` adds columns, and the batch
+is parsed once more. So no field is lost, and few batches are read more than once. Columns are never removed
+and keep their type:
 
 - Types are BIGINT, DOUBLE, BOOLEAN, STRING, STRUCT, ARRAY. Integers beyond 64 bits are DECIMAL(38,0), and
   10.0 is DOUBLE. Dates remain STRING: if they were guessed, the next string that is not a date would not fit.
@@ -55,6 +56,8 @@ class InferredJsonFormat(Format):
         `note` is called with what was inferred, in a sentence.
         """
         self._state, self._taken, self._note = state, taken, note
+        #: Whether names of fields are looked at, and not only counted.
+        self._exact = False
         self._forbidden = " ,;{}()=\n\t" if table_format == "delta" else ""
 
     def check(self) -> None:
@@ -70,12 +73,15 @@ class InferredJsonFormat(Format):
         from pyspark.sql import functions as f
 
         from kafkapy.pipeline.formats.json_parsing import json_text, looks_like_an_object, parse_json
-        from kafkapy.pipeline.formats.unnamed_fields import unnamed_field
+        from kafkapy.pipeline.formats.unnamed_fields import may_have_unnamed_field, unnamed_field
 
         if self.columns is None:
             self._infer(json_text(records).where(looks_like_an_object(f.col("_text"))))
         columns = self.columns or struct_of([])
-        unnamed = unnamed_field(columns, taken=self._taken, forbidden=self._forbidden)
+        if self._exact:
+            unnamed = unnamed_field(columns, taken=self._taken, forbidden=self._forbidden)
+        else:
+            unnamed = may_have_unnamed_field(columns)
         return parse_json(records, columns, unnamed)
 
     def learn(self, parsed: DataFrame) -> bool:
@@ -84,8 +90,13 @@ class InferredJsonFormat(Format):
         from kafkapy.pipeline.formats.json_parsing import json_text
         from kafkapy.pipeline.formats.unnamed_fields import WITHOUT_COLUMN
 
-        unnamed = f.endswith(f.col("_error"), f.lit(WITHOUT_COLUMN))
-        return self._infer(json_text(parsed.where(unnamed)))
+        unnamed = parsed.where(f.endswith(f.col("_error"), f.lit(WITHOUT_COLUMN)))
+        if not self._exact:
+            self._exact = not unnamed.isEmpty()
+            return self._exact
+        learnt = self._infer(json_text(unnamed))
+        self._exact = not learnt
+        return learnt
 
     def _infer(self, texts: DataFrame) -> bool:
         """Adds columns for the fields of a sample of these; False if there are no new ones."""

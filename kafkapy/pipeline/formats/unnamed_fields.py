@@ -1,9 +1,9 @@
 """Finds fields of JSON records that no column has.
 
-To look at the names of every record would take half as long as parsing it. So names are counted first: the
-text has as many `":` as it has names, or more, since a text within may have it too. If the parsed row has as
-many values, no name is left. A null is counted if the text has the column's name with null after it, and no
-other column has that name. Whitespace before a colon would hide a name, so such a text is always looked at.
+To look at the names of every record (`unnamed_field`) takes as long as parsing it. `may_have_unnamed_field`
+counts them: the text has as many `":` as it has names, or more, since a text within may have it too. If the
+parsed row has as many values, no name is left. A null is counted if the text has the column's name with null
+after it, and no other column has that name. Whitespace before a colon would hide a name.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 WITHOUT_COLUMN: Final = "which no column has"
-"""Ends the error of a record with a field for which a column can be added."""
+"""Ends the error of a record with a field for which a column can be added, or that may have one."""
 
 _OBJECT: Final = "map<string, variant>"
 _ARRAY: Final = "array<variant>"
@@ -30,19 +30,26 @@ _ARRAY: Final = "array<variant>"
 _VALUE: Final = "(?:^|: |ARRAY<)(?!VOID|OBJECT<|ARRAY<)[A-Z]"
 
 
-def unnamed_field(columns: Struct, *, taken: Collection[str], forbidden: str) -> Column:
-    """The error of a record that has a field without a column, null for all others.
+def may_have_unnamed_field(columns: Struct) -> Column:
+    """The error of a record that may have a field without a column, null for one that has none.
 
-    It is computed from `_text` and `_row`. `taken` and `forbidden` are those of `merged_columns`. Fields that
-    are null, [] or {} do not count.
+    It is computed from `_text` and `_row`.
     """
     text, row = f.col("_text"), f.col("_row")
     names = f.octet_length(text) - f.octet_length(f.replace(text, f.lit('":'), f.lit('"')))
     values = _values(columns, row)
     spaced = reduce(or_, [f.contains(text, f.lit(f"{space}:")) for space in " \t\r\n"])
-    all_named = ~spaced & ((names == values) | (names == values + _nulls(columns, row, text)))
-    exact = _Names(taken, forbidden).in_object(columns, f.from_json(text, _OBJECT), "")
-    return f.when(all_named, None).otherwise(exact)
+    all_named = ((names == values) | (names == values + _nulls(columns, row, text))) & ~spaced
+    return f.when(~all_named, f"may have a field {WITHOUT_COLUMN}")
+
+
+def unnamed_field(columns: Struct, *, taken: Collection[str], forbidden: str) -> Column:
+    """The error of a record that has a field without a column, null for all others.
+
+    It is computed from `_text`. `taken` and `forbidden` are those of `merged_columns`. Fields that are null,
+    [] or {} do not count.
+    """
+    return _Names(taken, forbidden).in_object(columns, f.from_json(f.col("_text"), _OBJECT), "")
 
 
 def _values(kind: SparkType, value: Column) -> Column:

@@ -126,9 +126,9 @@ class Batches:
                 found = _first_bad_record(error)
                 if found is None:
                     raise
-                if self._format.learn(parsed):
-                    return None
                 if self._definition.dead_letter is None:
+                    if self._format.learn(parsed):
+                        return None
                     raise self._refusal(found, batch_id) from None
         return self._sorting_out(parsed, batch_id)
 
