@@ -20,13 +20,13 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
+from kafkapy.pipeline.formats.balanced import balanced
 from kafkapy.pipeline.formats.spark_types import (
     SparkType,
     Struct,
@@ -120,7 +120,7 @@ def _suspicious(columns: Struct, text: Column, row: Column) -> Column:
         signs.append(f.contains(text, f.lit(r"\u00")) & f.rlike(text, f.lit(_HIDDEN)))
     if patterns:
         signs.append(f.rlike(text, f.lit("|".join(dict.fromkeys(patterns)))))
-    return reduce(or_, signs)
+    return balanced(or_, signs)
 
 
 def _after(names: Iterable[str], pattern: str) -> str:

@@ -10,17 +10,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
-from functools import reduce
 from operator import add, or_
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
 
+from kafkapy.pipeline.formats.balanced import balanced
 from kafkapy.pipeline.formats.spark_types import SparkType, Struct, kind_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
+# Spark compiles code for each column. In a very wide table, records with nulls get the closer look.
+_MOST_NULLS: Final = 100
 WITHOUT_COLUMN: Final = "which no column has"
 """Ends the error of a record with a field for which a column can be added, or that may have one."""
 
@@ -38,8 +40,11 @@ def may_have_unnamed_field(columns: Struct) -> Column:
     text, row = f.col("_text"), f.col("_row")
     names = f.octet_length(text) - f.octet_length(f.replace(text, f.lit('":'), f.lit('"')))
     values = _values(columns, row)
-    spaced = reduce(or_, [f.contains(text, f.lit(f"{space}:")) for space in " \t\r\n"])
-    all_named = ((names == values) | (names == values + _nulls(columns, row, text))) & ~spaced
+    spaced = balanced(or_, [f.contains(text, f.lit(f"{space}:")) for space in " \t\r\n"])
+    all_named = names == values
+    if sum(1 for _ in _all_names(columns)) <= _MOST_NULLS:
+        all_named = all_named | (names == values + _nulls(columns, row, text))
+    all_named = all_named & ~spaced
     return f.when(~all_named, f"may have a field {WITHOUT_COLUMN}")
 
 
@@ -66,7 +71,7 @@ def _values(kind: SparkType, value: Column) -> Column:
     fields = [(value.getField(one["name"]), one["type"]) for one in kind["fields"]]
     counts = [one.isNotNull().cast("int") for one, _ in fields]
     counts += [_values(inner, one) for one, inner in fields if _has_names(inner)]
-    return reduce(add, counts, f.lit(0))
+    return balanced(add, [f.lit(0), *counts])
 
 
 def _nulls(columns: Struct, row: Column, text: Column) -> Column:
@@ -80,7 +85,7 @@ def _nulls(columns: Struct, row: Column, text: Column) -> Column:
         for name, value in _struct_fields(columns, row)
         if times[name] == 1
     ]
-    return reduce(add, counts, f.lit(0))
+    return balanced(add, [f.lit(0), *counts])
 
 
 def _struct_fields(kind: Struct, value: Column) -> Iterator[tuple[str, Column]]:
@@ -153,6 +158,6 @@ class _Names:
             )
             why = why.when(told.isNotNull(), told)
         if self._forbidden:
-            odd = reduce(or_, [f.contains(name, f.lit(one)) for one in self._forbidden])
+            odd = balanced(or_, [f.contains(name, f.lit(one)) for one in self._forbidden])
             why = why.when(odd, "which has a name that the table does not allow for a column")
         return f.concat(f.lit(f"has a field {path}"), name, f.lit(", "), why.otherwise(WITHOUT_COLUMN))
