@@ -77,7 +77,7 @@ def find_partitions(
 def find_matching(
     files: ReadOnlyFiles, paths: Iterable[str], matches: Callable[[str], object]
 ) -> list[PartitionDirectory]:
-    """Return the partitions of the topics whose name `matches`, in the same order; there may be none.
+    """Return the partitions of all topics whose name `matches`, in the same order.
 
     Raises:
         LogSourceError: a directory does not exist or cannot be read.
