@@ -36,8 +36,7 @@ class Reader(AbstractContextManager["Reader"]):
         }
         self._admin = session.admin
         timeout_ms = round(session.timeout * 1000)
-        servers = ",".join(session.config["bootstrap_servers"])
-        with reached(servers, logs_in="sasl_mechanism" in session.config):
+        with reached(session.config):
             self._consumer = KafkaConsumer(**session.config, **config, bootstrap_timeout_ms=timeout_ms)
         self._ends: dict[Any, int] | None = None
 

@@ -13,7 +13,7 @@ from tests.commands.conftest import invoke
 from tests.security.certificates import Certificates
 from tests.security.conftest import issuer, listeners
 from tests.security.issuer import Issuer
-from tests.security.listeners import Listeners
+from tests.security.listeners import Listeners, settings
 
 __all__ = ["issuer", "listeners"]
 
@@ -80,23 +80,25 @@ def test_a_server_of_another_authority_is_not_trusted(client: Client, certificat
     assert len(message.splitlines()) == 1
 
 
-def test_a_listener_that_wants_a_certificate_says_so(certificates: Certificates, tmp_path: Path) -> None:
-    settings = {
-        "listeners": "SSL://127.0.0.1:0",
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": str(certificates.server),
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(certificates.authority),
-        "ssl.client.auth": "required",
-    }
-    with Broker(config=settings) as broker:
+@pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
+def test_a_listener_that_wants_a_certificate_says_so(
+    certificates: Certificates, issuer: Issuer, tmp_path: Path, version: str
+) -> None:
+    config = settings(certificates, issuer)
+    config |= {"listener.name.ssl.ssl.client.auth": "required", "ssl.enabled.protocols": version}
+    with Broker(config=config) as broker:
         client = Client(Listeners(broker), tmp_path)
-        trusted = str(certificates.authority)
-        status, message = client.list_topics(SecurityProtocol.SSL, ssl__truststore__location=trusted)
-    assert status == 1
-    assert "ssl.keystore.location" in message, message
-    assert "Is one running there" not in message
-    assert len(message.splitlines()) == 1
+        authority = {"ssl__truststore__location": str(certificates.authority)}
+        for wrong in (None, certificates.stranger, certificates.former):
+            shown = {} if wrong is None else {"ssl__keystore__location": str(wrong)}
+            status, message = client.list_topics(SecurityProtocol.SSL, **authority, **shown)
+            assert status == 1
+            assert "want a certificate" in message.replace("wants", "want")
+            assert "ssl.keystore.location" in message
+            assert "Is one running there" not in message
+            assert len(message.splitlines()) == 1
+        right = {"ssl__keystore__location": str(certificates.client)}
+        assert client.list_topics(SecurityProtocol.SSL, **authority, **right) == _NO_TOPICS
 
 
 def test_a_store_in_javas_format_is_refused_with_the_command_that_converts_it(
@@ -138,7 +140,7 @@ def test_a_wrong_password_is_the_likely_reason(client: Client) -> None:
         SecurityProtocol.SASL_PLAINTEXT, sasl__mechanism="PLAIN", sasl__jaas__config=_PLAIN.format("wrong")
     )
     assert status == 1
-    assert "are user, password and mechanism right?" in message
+    assert "the broker ended the connection: are user, password and mechanism right?" in message
     assert len(message.splitlines()) == 1
 
 

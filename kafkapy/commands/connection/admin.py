@@ -40,7 +40,6 @@ class Admin:
     def __init__(self, config: dict[str, Any], timeout: float) -> None:
         quieten()
         self.timeout_ms = round(timeout * 1000)
-        servers = ",".join(config["bootstrap_servers"])
         connections: list[Any] = []
 
         def connect(**settings: Any) -> Any:
@@ -48,7 +47,7 @@ class Admin:
             return connections[0]
 
         try:
-            with reached(servers, logs_in="sasl_mechanism" in config):
+            with reached(config):
                 self.client = KafkaAdminClient(
                     **config,
                     bootstrap_timeout_ms=self.timeout_ms,

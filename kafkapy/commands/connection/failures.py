@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from kafka import errors
@@ -26,18 +26,22 @@ class ConnectionLog(logging.Handler):
             ("Connection failed: %s", "Connection lost: %s")
         ):
             reason = str(record.args[-1]).removeprefix("KafkaConnectionError: ")
-            if self.reason is None or not _VAGUE.search(reason):
+            # The last attempt may be cut off by the time of the command, which says nothing.
+            if self.reason is None or "RequestTimedOutError" not in reason:
                 self.reason = reason
-
-
-_VAGUE: Final = re.compile("RequestTimedOutError|socket disconnected|EOF occurred")
-"""Says less than an earlier attempt: time is over, or an answer was lost with its connection."""
 
 
 _DUMP: Final = re.compile(
     r"Request '.*' failed with response .*?(?:error_message='(?P<message>[^']*)'|$)", re.DOTALL
 )
 
+_ENDED: Final = re.compile(
+    r".*_ALERT_(?:(?P<certificate>\w*CERTIFICATE\w*|UNKNOWN_CA)|HANDSHAKE_FAILURE)"
+    r"|EOF occurred|socket disconnected|.*(?:reset by peer|Broken pipe)"
+)
+"""The end of a connection with TLS, after the client's own part of the handshake or by an alert."""
+_LOGIN_FAILED: Final = re.compile(r"^socket disconnected$|SaslAuthenticationFailedError")
+"""Which of the two kafka-python sees is a matter of luck, at each attempt anew."""
 _NO_SUCH_REQUEST: Final = re.compile(
     r"Kafka broker does not support the '(?P<api>\w+?)(?:Request)?' Kafka protocol\."
 )
@@ -65,11 +69,13 @@ def quieten() -> None:
 
 
 @contextlib.contextmanager
-def reached(servers: str, *, logs_in: bool) -> Iterator[None]:
-    """Explain why no broker at `servers` could be reached.
+def reached(config: Mapping[str, Any]) -> Iterator[None]:
+    """Explain why no broker could be reached with these settings of kafka-python.
 
-    Brokers answer a wrong password and close the connection; kafka-python may see the close only.
+    Brokers answer a wrong password and close the connection; kafka-python may see the close only. So it is
+    with TLS 1.3 and the alert that a certificate is missing.
     """
+    servers = ",".join(config["bootstrap_servers"])
     CONNECTION_LOG.reason = None
     try:
         with explained():
@@ -79,24 +85,20 @@ def reached(servers: str, *, logs_in: bool) -> Iterator[None]:
                 raise _NotReachedError from error
     except _NotReachedError:
         reason = CONNECTION_LOG.reason
-        if logs_in and reason == "socket disconnected":
+        if "sasl_mechanism" in config and reason and _LOGIN_FAILED.search(reason):
             raise UserError(
                 f"{servers}: the broker ended the connection: are user, password and mechanism right?"
-            ) from None
-        if reason and "SaslAuthenticationFailedError" in reason:
-            said = reason.rpartition("SaslAuthenticationFailedError: ")[2]
-            raise UserError(
-                f"{servers}: the broker refused the login ({said}): are user, password and mechanism right?"
             ) from None
         if reason and "CERTIFICATE_VERIFY_FAILED" in reason:
             raise UserError(
                 f"the certificate of the broker at {servers} is not trusted ({reason}): name the authority "
                 "that has signed it in ssl.truststore.location, and one of its hosts in --bootstrap-server"
             ) from None
-        if reason and re.search("CERTIFICATE_REQUIRED|EOF occurred", reason):
+        if reason and "ssl_context" in config and (ended := _ENDED.match(reason)):
+            wants = "wants" if ended["certificate"] else "may want"
             raise UserError(
-                f"the broker at {servers} ended the TLS connection ({reason}): if its listener demands a "
-                "certificate of clients, name a file with yours and its key in ssl.keystore.location"
+                f"the broker at {servers} ended the connection ({reason}): it {wants} a certificate of this"
+                " client, of an authority that it trusts: name one in ssl.keystore.location"
             ) from None
         raise UserError(
             f"no broker answers at {servers}{f' ({reason})' if reason else ''}. Is one running there, and "
