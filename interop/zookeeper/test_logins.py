@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from interop.support.secured_zookeeper import BROKERS, OTHERS, access_of, looking_as, secured_zookeeper
-from interop.support.zookeeper_process import ZooKeeperProcess
+from interop.support.kafka_jars import java_command
+from interop.support.secured_zookeeper import (
+    BROKERS,
+    OTHERS,
+    access_of,
+    jaas_flag,
+    line_of,
+    looking_as,
+    secured_zookeeper,
+)
+from interop.support.zookeeper_process import RELEASE, ZooKeeperProcess
+from kafkapy.metadata import znodes
+from kafkapy.metadata.cache import open_cluster
 from kafkapy.metadata.store import Create, MetadataStoreError
 from kafkapy.metadata.zookeeper import ZooKeeperStore
 from kafkapy.metadata.zookeeper_access import EVERYBODY, ZooKeeperAccess, ZooKeeperLogin
@@ -62,6 +75,34 @@ async def test_nodes_belong_to_the_user_that_made_them(secured: ZooKeeperProcess
         "/owned/here/n_0000000005": OWNED,
         **{f"/owned/here{path}": access for path, access in wanted.items()},
     }
+
+
+def secure(connect: str, folder: Path) -> None:
+    """Run Apache Kafka's zookeeper-security-migration."""
+    command = [
+        *java_command(RELEASE, jaas_flag(folder, "Client", line_of(BROKERS))),
+        "kafka.admin.ZkSecurityMigrator",
+        "--zookeeper.acl=secure",
+        f"--zookeeper.connect={connect}",
+    ]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+async def test_apache_kafkas_tool_takes_the_secret_of_the_salts_for_one(
+    secured: ZooKeeperProcess, tmp_path: Path
+) -> None:
+    """The node is there already when zookeeper.set.acl is turned on."""
+    store = await opened(secured, ZooKeeperAccess(login=BROKERS), chroot="/migrated")
+    await open_cluster(store, shared=True)
+    await store.close()
+    with looking_as(BROKERS, secured.bootstrap_servers) as client:
+        before = access_of(client, "/migrated")
+        assert before[f"/migrated{znodes.SALT_SECRET}"] == OPEN
+        secure(f"{secured.bootstrap_servers}/migrated", tmp_path)
+        after = access_of(client, "/migrated")
+    assert after["/migrated/config/topics"] == OWNED
+    assert after[f"/migrated{znodes.SALT_SECRET}"] == after["/migrated/config/users"] == SECRET
 
 
 async def test_others_may_not_change_what_a_broker_owns(secured: ZooKeeperProcess) -> None:
