@@ -64,9 +64,9 @@ _HALF: Final = (
 
 
 def inexact_values(columns: Struct, options: dict[str, str]) -> list[Column]:
-    """The errors of a record that fits the columns, computed from `_text` and `_row`; null if there is none.
+    """The errors of a record that fits the columns; null if there is none.
 
-    `options` are those of the reader.
+    They are computed from `_text` and `_row`. `options` are those of the reader.
     """
     text, row = f.col("_text"), f.col("_row")
     errors = []
@@ -124,7 +124,7 @@ def _suspicious(columns: Struct, text: Column, row: Column) -> Column:
 
 
 def _after(names: Iterable[str], pattern: str) -> str:
-    """The pattern after one of the names and a colon; without the first quote, which is that of all names."""
+    """The pattern after one of the names, without its first quote, and a colon."""
     quoted = [re.escape(name) if _PLAIN_NAME.fullmatch(name) else _ANY_NAME for name in names]
     return rf'(?:{"|".join(dict.fromkeys(quoted))})"\s*+:\s*+{pattern}'
 
@@ -140,7 +140,10 @@ def _inexact(kind: str) -> str:
 
 
 def _values(kind: SparkType, value: Column | None, name: str | None = None) -> Iterator[tuple[Any, str, Any]]:
-    """The types with wider ones: each with its name and value, None for those within an array or a map."""
+    """The types with wider ones, each with its name and value.
+
+    The value is None within an array or a map, and so is the name if there is none before the value.
+    """
     if isinstance(kind, str):
         if _wider(kind) is not None:
             yield name, kind, value

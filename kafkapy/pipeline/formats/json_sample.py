@@ -1,4 +1,4 @@
-"""Counts the kinds of values in a sample of JSON records, and decides the types of columns by them.
+"""Counts the kinds of values in a sample of JSON records, which decide the columns' types.
 
 A kind that at most one value in a hundred of a field has does not decide the field's type: such a record will
 be a dead letter. The other kinds together do:

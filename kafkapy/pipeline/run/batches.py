@@ -117,7 +117,7 @@ class Batches:
         self.last = batch_id
 
     def _parsed_and_written(self, records: DataFrame, batch_id: int) -> tuple[int, int] | None:
-        """The numbers of rows and errors; None if columns were added instead, for fields found meanwhile."""
+        """The numbers of rows and errors; None if the batch has to begin again."""
         parsed = self._with_key_errors(self._format.parse(records))
         if not self._errors_expected:
             try:
@@ -181,7 +181,7 @@ class Batches:
         return _rows_and_errors(parsed) if rows is None else (rows, 0)
 
     def _sorting_out(self, parsed: DataFrame, batch_id: int) -> tuple[int, int] | None:
-        """Writes the dead letters, then the rows; None if columns were added instead."""
+        """Writes the dead letters, then the rows; None if the batch has to begin again."""
         # Not with cache(): Delta refuses a MERGE from a cached source.
         kept = parsed.localCheckpoint(eager=False)
         try:
