@@ -32,6 +32,7 @@ from kafkapy.pipeline.tables.tombstones import Tombstones
 
 DELETED: Final = "_deleted"
 RECORD_KEY: Final = "_key"
+_DEAD: Final = "kafkapy: dead"  # a name that no data has
 
 
 class Upsert:
@@ -57,9 +58,9 @@ class Upsert:
                 shown = ", ".join(rows.columns[:20])
                 raise PipelineError(f"key: the data has no column {key}; it has {shown}")
         if self._keys == (RECORD_KEY,):
-            with stored(self._last_of_each(rows, self._keys)) as source:
+            with stored(self._told_dead(self._last_of_each(rows, self._keys))) as source:
                 self._tombstones.add(source.where(DELETED), self._partition)
-                self._merge(self._dead(source))
+                self._merge(_without_dead(source))
         else:
             with stored(rows) as batch:
                 self._by_columns(batch)
@@ -67,7 +68,8 @@ class Upsert:
     def _by_columns(self, batch: DataFrame) -> None:
         place = (self._partition, "_offset", "_timestamp")
         tombstones = batch.where(f"{DELETED} AND {RECORD_KEY} IS NOT NULL").select(RECORD_KEY, *place)
-        source = self._dead(self._last_of_each(batch.where(~f.col(DELETED)), self._keys))
+        values = self._last_of_each(batch.where(~f.col(DELETED)), self._keys)
+        source = _without_dead(self._told_dead(values))
         with stored(self._last_of_each(tombstones, (RECORD_KEY,))) as last_tombstones:
             if last_tombstones.isEmpty():
                 with stored(source) as rows:
@@ -101,18 +103,18 @@ class Upsert:
             last = last.withColumn("_rank", f.row_number().over(window)).where("_rank = 1").drop("_rank")
         return last
 
-    def _dead(self, source: DataFrame) -> DataFrame:
-        """`source` with `_deleted` set if a later tombstone has been read before."""
+    def _told_dead(self, source: DataFrame) -> DataFrame:
+        """`source` with a last column `_DEAD`: whether a later tombstone was read before."""
         known = self._tombstones.by_key(source.sparkSession)
         if known is None:
-            return source
+            return source.withColumn(_DEAD, f.lit(False))
         own = self._partition
         later = (
             f"CASE WHEN d.partition = {own} THEN d.offset > _offset ELSE d.timestamp > _timestamp "
             f"OR (d.timestamp = _timestamp AND d.partition > {own}) END"
         )
-        dead = f.expr(f"{DELETED} OR coalesce(exists(deaths, d -> {later}), false)").alias(DELETED)
-        columns = [f.col(quoted(name)) for name in source.columns if name != DELETED]
+        dead = f.expr(f"coalesce(exists(deaths, d -> {later}), false)").alias(_DEAD)
+        columns = [f.col(quoted(name)) for name in source.columns]
         return source.join(known, RECORD_KEY, "left").select(*columns, dead)
 
     def _marked_deleted(self, source: DataFrame, tombstones: DataFrame) -> DataFrame:
@@ -142,6 +144,11 @@ class Upsert:
                 f"MERGE INTO {self._table} t USING {merged} s ON t.{RECORD_KEY} = s.{RECORD_KEY} "
                 f"WHEN MATCHED AND ({self._later('s', 't')}) THEN DELETE"
             )
+
+
+def _without_dead(source: DataFrame) -> DataFrame:
+    """`source` with `_deleted` set where `_DEAD` is."""
+    return source.withColumn(DELETED, f.col(DELETED) | f.col(_DEAD)).drop(_DEAD)
 
 
 @contextlib.contextmanager
