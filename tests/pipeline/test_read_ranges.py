@@ -20,9 +20,10 @@ from kafkapy.pipeline.reset import ResetPlan, reset
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.table_target import TableTarget
 from tests.pipeline import spark_checkpoint as spark
+from tests.pipeline.no_spark import no_spark
 
 Offsets = Mapping[int, int]
-NO_SPARK: Any = MagicMock()
+NO_SPARK = no_spark()
 
 ResetTo = Callable[..., None]
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-from unittest.mock import MagicMock
 
 import pytest
 from click.testing import CliRunner
@@ -26,6 +24,7 @@ from kafkapy.pipeline.state import State
 from kafkapy.pipeline.topics import Topics
 from tests.pipeline import spark_checkpoint as spark
 from tests.pipeline.conftest import MakeTopic, delete_records
+from tests.pipeline.no_spark import no_spark
 
 
 class _Table:
@@ -53,7 +52,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> _Table:
     return table
 
 
-NO_SPARK: Any = MagicMock()  # its JVM gives every lock
+NO_SPARK = no_spark()
 
 
 @pytest.fixture
