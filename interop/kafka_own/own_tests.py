@@ -32,7 +32,13 @@ ARTIFACTS: Final = (
 )
 """The artifacts with tests of clusters."""
 
-_HELPERS: Final = ("kafka-clients", "kafka-metadata", "kafka-server-common", "kafka-storage", "kafka-streams")
+_HELPERS: Final = (
+    "kafka-clients",
+    "kafka-metadata",
+    "kafka-server-common",
+    "kafka-storage-api",
+    "kafka-streams",
+)
 """Artifacts whose tests have classes that the tests of others use."""
 
 _TOGETHER_WITH: Final = (
