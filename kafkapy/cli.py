@@ -51,6 +51,7 @@ _GROUPS: dict[str, tuple[str, str | None, str]] = {
         None,
         "Make a data directory of Apache Kafka kafkapy's.",
     ),
+    "run": ("kafkapy.run", None, "Run a command beside a broker of its own."),
     "pipeline": ("kafkapy.pipeline.commands.cli", "spark", "Turn topics into tables on Spark, and back."),
     "spark": ("kafkapy.spark.cli", "spark", "See whether Spark can run here; fetch its jars."),
 }
@@ -318,12 +319,9 @@ def _overrides(data: str | None, listen: str | None, settings: tuple[str, ...]) 
 
     Raises ConfigError if --set and another option give the same setting.
     """
-    overrides = {}
-    for setting in settings:
-        name, separator, value = setting.partition("=")
-        if not separator or not name.strip():
-            raise ConfigError(f"--set {setting}: expected KEY=VALUE")
-        overrides[name.strip()] = value.strip()
+    from kafkapy.configs.config import given_settings
+
+    overrides = given_settings(settings)
     for option, given, names in (
         ("--data", data, ("log.dirs", "log.dir")),
         ("--listen", listen, ("listeners",)),

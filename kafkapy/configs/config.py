@@ -13,7 +13,7 @@ Some settings mean something only in a cluster, and some have other defaults the
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -422,6 +422,17 @@ class BrokerConfig(Mapping[str, Any]):
         names = (name, *(other for other, _ in FALLBACKS.get(name, ())))
         written = next((each for each in names if each in self._dynamic or each in self.originals), name)
         return ConfigError(f"{written}={self.text(written)}: {reason}")
+
+
+def given_settings(texts: Iterable[str]) -> dict[str, str]:
+    """The settings of options `--set KEY=VALUE`; raises ConfigError."""
+    settings = {}
+    for text in texts:
+        name, separator, value = text.partition("=")
+        if not separator or not name.strip():
+            raise ConfigError(f"--set {text}: expected KEY=VALUE")
+        settings[name.strip()] = value.strip()
+    return settings
 
 
 def given_properties(path: Path) -> dict[str, str]:

@@ -1,0 +1,113 @@
+"""`kafkapy run [OPTIONS] -- COMMAND…`: a command beside a broker of its own.
+
+    kafkapy run --topic orders:6 -- npm test
+
+The broker listens on a free port of 127.0.0.1. The command finds its address in the variables of VARIABLES,
+and its data is deleted when the command has ended.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from kafkapy.configs.keys import ConfigError
+from kafkapy.errors import UserError
+from kafkapy.logs.set_up import EXIT_SECONDS, setup_logging
+
+if TYPE_CHECKING:
+    from kafkapy.broker.core import BrokerCore
+
+VARIABLES: Final = (
+    "KAFKA_BOOTSTRAP_SERVERS",
+    "BOOTSTRAP_SERVERS",
+    "KAFKA_BROKERS",
+    "KAFKA_URL",
+    "SPRING_KAFKA_BOOTSTRAP_SERVERS",
+)
+"""The variables that programs and frameworks commonly read the address from."""
+
+_SECONDS: Final = 30.0
+_NOT_FOUND: Final = 127
+_NOT_EXECUTABLE: Final = 126
+_BY_SIGNAL: Final = 128
+"""A shell reports the end of a command by signal 15 as 143."""
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option(
+    "--topic", "topics", metavar="NAME[:PARTITIONS]", multiple=True, help="Create this topic first."
+)
+@click.option("--env", "variables", metavar="NAME", multiple=True, help="Tell the address in NAME, too.")
+@click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Set one of Kafka's settings.")
+def run(
+    command: tuple[str, ...], topics: tuple[str, ...], variables: tuple[str, ...], settings: tuple[str, ...]
+) -> int:
+    """Run COMMAND beside a broker of its own, and exit as it does.
+
+    The broker's address is in KAFKA_BOOTSTRAP_SERVERS, BOOTSTRAP_SERVERS, KAFKA_BROKERS, KAFKA_URL and
+    SPRING_KAFKA_BOOTSTRAP_SERVERS. The broker and its data are gone when COMMAND has ended.
+    """
+    from kafkapy.broker.core import StartError
+    from kafkapy.configs.config import given_settings
+    from kafkapy.inprocess import Broker
+
+    wanted = dict(map(_topic, topics))
+    errors = setup_logging("warning", "text")
+    try:
+        with Broker(config=given_settings(settings)) as broker:
+            for topic in wanted.items():
+                broker.call(partial(_create, topic=topic))
+            addresses = dict.fromkeys((*VARIABLES, *variables), broker.bootstrap_servers)
+            return _status(command, {**os.environ, **addresses})
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from None
+    except StartError as error:
+        raise UserError(str(error)) from None
+    finally:
+        errors.flush(EXIT_SECONDS)
+
+
+def _topic(text: str) -> tuple[str, int]:
+    name, separator, partitions = text.partition(":")
+    if separator and not (partitions.isdecimal() and int(partitions)):
+        raise click.UsageError(f"--topic {text}: expected NAME or NAME:PARTITIONS, such as orders:6.")
+    return name, int(partitions or 1)
+
+
+async def _create(core: BrokerCore, topic: tuple[str, int]) -> None:
+    """Create a topic of a name and so many partitions; raises UserError."""
+    from kafkapy.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+
+    name, partitions = topic
+    wanted = CreatableTopic(name=name, num_partitions=partitions, replication_factor=-1)
+    request = CreateTopicsRequest(topics=[wanted], timeout_ms=round(_SECONDS * 1000))
+    (created,) = (await core.loopback.ask(request, seconds=_SECONDS)).topics
+    if created.error_code:
+        raise UserError(f"--topic {name}: {created.error_message}")
+
+
+def _status(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run the command, and pass signals on to it; return the exit status as a shell does."""
+    try:
+        process = subprocess.Popen(command, env=environment)
+    except FileNotFoundError:
+        click.echo(f"kafkapy: there is no command {command[0]}", err=True)
+        return _NOT_FOUND
+    except OSError as error:
+        click.echo(f"kafkapy: {command[0]} cannot be run: {error.strerror}", err=True)
+        return _NOT_EXECUTABLE
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as after nohup
+            signal.signal(number, lambda received, _: process.send_signal(received))
+    # A terminal sends SIGINT to the command as well, whose end counts.
+    signal.signal(signal.SIGINT, lambda *_: None)
+    code = process.wait()
+    return code if code >= 0 else _BY_SIGNAL - code
