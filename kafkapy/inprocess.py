@@ -22,6 +22,7 @@ import weakref
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
@@ -44,6 +45,9 @@ TEST_DEFAULTS: Final[Mapping[str, str]] = {
     "share.coordinator.state.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
 }
+
+CREATION_SECONDS: Final = 30
+"""How long the creation of a topic may take."""
 
 T = TypeVar("T")
 
@@ -134,6 +138,15 @@ class Broker:
         self._is_killed = True
         self.stop()
         self._is_killed = False
+
+    def create_topics(self, topics: Mapping[str, int]) -> None:
+        """Create topics of so many partitions each, with the broker's settings.
+
+        Raises:
+            ValueError: the broker refuses one, and says why. Those before it are there.
+        """
+        for topic in topics.items():
+            self.call(partial(_create, topic=topic))
 
     def call(self, function: Callable[[BrokerCore], Coroutine[Any, Any, T]]) -> T:
         """Run `function(core)` on the broker's loop and return its result."""
@@ -243,6 +256,10 @@ class AsyncBroker:
         """Stop the broker as SIGTERM does, until `start`; do nothing if it is not running."""
         await asyncio.to_thread(self._broker.stop)
 
+    async def create_topics(self, topics: Mapping[str, int]) -> None:
+        """Create topics of so many partitions each; raises ValueError as `Broker.create_topics`."""
+        await asyncio.to_thread(self._broker.create_topics, topics)
+
     async def __aenter__(self) -> Self:
         await self.start()
         return self
@@ -251,6 +268,18 @@ class AsyncBroker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await asyncio.to_thread(self._broker.__exit__, kind, error, trace)
+
+
+async def _create(core: BrokerCore, topic: tuple[str, int]) -> None:
+    """Create a topic of a name and so many partitions; raises ValueError."""
+    from kafkapy.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+
+    name, partitions = topic
+    wanted = CreatableTopic(name=name, num_partitions=partitions, replication_factor=-1)
+    request = CreateTopicsRequest(topics=[wanted], timeout_ms=CREATION_SECONDS * 1000)
+    (created,) = (await core.loopback.ask(request, seconds=CREATION_SECONDS)).topics
+    if created.error_code:
+        raise ValueError(f"topic {name}: {created.error_message}")
 
 
 def _import_broker() -> None:

@@ -12,17 +12,13 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
 from kafkapy.configs.keys import ConfigError
 from kafkapy.errors import UserError
 from kafkapy.logs.set_up import EXIT_SECONDS, setup_logging
-
-if TYPE_CHECKING:
-    from kafkapy.broker.core import BrokerCore
 
 VARIABLES: Final = (
     "KAFKA_BOOTSTRAP_SERVERS",
@@ -33,7 +29,6 @@ VARIABLES: Final = (
 )
 """The variables that programs and frameworks commonly read the address from."""
 
-_SECONDS: Final = 30.0
 _NOT_FOUND: Final = 127
 _NOT_EXECUTABLE: Final = 126
 _BY_SIGNAL: Final = 128
@@ -63,13 +58,12 @@ def run(
     errors = setup_logging("warning", "text")
     try:
         with Broker(config=given_settings(settings)) as broker:
-            for topic in wanted.items():
-                broker.call(partial(_create, topic=topic))
+            broker.create_topics(wanted)
             addresses = dict.fromkeys((*VARIABLES, *variables), broker.bootstrap_servers)
             return _status(command, {**os.environ, **addresses})
     except ConfigError as error:
         raise click.UsageError(str(error)) from None
-    except StartError as error:
+    except (StartError, ValueError) as error:
         raise UserError(str(error)) from None
     finally:
         errors.flush(EXIT_SECONDS)
@@ -80,18 +74,6 @@ def _topic(text: str) -> tuple[str, int]:
     if separator and not (partitions.isdecimal() and int(partitions)):
         raise click.UsageError(f"--topic {text}: expected NAME or NAME:PARTITIONS, such as orders:6.")
     return name, int(partitions or 1)
-
-
-async def _create(core: BrokerCore, topic: tuple[str, int]) -> None:
-    """Create a topic of a name and so many partitions; raises UserError."""
-    from kafkapy.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-
-    name, partitions = topic
-    wanted = CreatableTopic(name=name, num_partitions=partitions, replication_factor=-1)
-    request = CreateTopicsRequest(topics=[wanted], timeout_ms=round(_SECONDS * 1000))
-    (created,) = (await core.loopback.ask(request, seconds=_SECONDS)).topics
-    if created.error_code:
-        raise UserError(f"--topic {name}: {created.error_message}")
 
 
 def _status(command: Sequence[str], environment: Mapping[str, str]) -> int:

@@ -1,12 +1,13 @@
 """The pytest plugin: the fixtures `kafka_broker` and `kafka_cluster` for tests.
 
+    @pytest.mark.kafka(topics={"orders": 6}, config={"message.max.bytes": 2_000_000})
     def test_orders(kafka_broker):
         producer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers})
 
 Each test has a broker of its own, so that no test sees another's topics. A broker starts in less than a tenth
 of a second. A `kafka_cluster` has three, which a test may stop, kill and start. To share them, set
 `kafka_broker_scope = session` (or module, class, package) in pytest's configuration. To change the settings
-of brokers, override the fixture `kafka_broker_config`.
+of all brokers, override the fixture `kafka_broker_config`; the mark is for the tests below it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,15 @@ if TYPE_CHECKING:
 Scope = Literal["session", "package", "module", "class", "function"]
 
 _SETTING = "kafka_broker_scope"
+_MARK = "kafka"
+_ARGUMENTS = {"topics", "config"}
+_NODES = {
+    "class": pytest.Class,
+    "module": pytest.Module,
+    "package": pytest.Package,
+    "session": pytest.Session,
+}
+"""What shares a broker, by the scope."""
 
 
 class _BrokerModules:
@@ -58,6 +68,37 @@ def pytest_configure(config: pytest.Config) -> None:
     if scope not in get_args(Scope):
         raise pytest.UsageError(f"{_SETTING}={scope}: expected {', '.join(get_args(Scope))}")
 
+    config.addinivalue_line(
+        "markers", f"{_MARK}(topics={{name: partitions}}, config={{setting: value}}): of the kafka_broker"
+    )
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Refuse a mark that a shared broker cannot heed."""
+    scope = item.config.getini(_SETTING)
+    if scope == "function" or "kafka_broker" not in getattr(item, "fixturenames", ()):
+        return
+    sharing = item.getparent(_NODES[scope])
+    heeded = () if sharing is None else tuple(sharing.iter_markers(_MARK))
+    # Projects have marks of this name for purposes of their own.
+    if any(mark not in heeded and mark.kwargs.keys() & _ARGUMENTS for mark in item.iter_markers(_MARK)):
+        raise pytest.UsageError(
+            f"{item.nodeid}: its broker is shared ({_SETTING}={scope}), so the mark {_MARK} of one test has"
+            " no effect; mark what shares the broker"
+        )
+
+
+def _marked(node: pytest.Item | pytest.Collector) -> tuple[dict[str, int], dict[str, object]]:
+    """The topics and the settings of the marks of a node and those above it; the nearest count."""
+    topics: dict[str, int] = {}
+    config: dict[str, object] = {}
+    for mark in reversed(list(node.iter_markers(_MARK))):
+        if mark.args or not mark.kwargs.keys() <= _ARGUMENTS:
+            raise pytest.UsageError(f"{node.nodeid}: the mark {_MARK} takes topics={{…}} and config={{…}}")
+        topics |= mark.kwargs.get("topics", {})
+        config |= mark.kwargs.get("config", {})
+    return topics, config
+
 
 def _scope(fixture_name: str, config: pytest.Config) -> Scope:
     scope: Scope = config.getini(_SETTING)
@@ -80,9 +121,13 @@ def kafka_cluster(kafka_broker_config: Mapping[str, object]) -> Iterator[Cluster
 
 
 @pytest.fixture(scope=_scope)
-def kafka_broker(kafka_broker_config: Mapping[str, object]) -> Iterator[Broker]:
-    """A running `kafkapy.Broker`."""
+def kafka_broker(
+    request: pytest.FixtureRequest, kafka_broker_config: Mapping[str, object]
+) -> Iterator[Broker]:
+    """A running `kafkapy.Broker`, with the topics and settings of marks `kafka`."""
     from kafkapy.inprocess import Broker
 
-    with Broker(config=kafka_broker_config) as broker:
+    topics, config = _marked(request.node)
+    with Broker(config={**kafka_broker_config, **config}) as broker:
+        broker.create_topics(topics)
         yield broker

@@ -223,6 +223,69 @@ def test_the_plugin_shares_a_broker_where_it_is_told_to(pytester: pytest.Pyteste
     pytester.runpytest("-p", "no:cacheprovider").assert_outcomes(passed=2)
 
 
+def test_marks_give_a_test_its_topics_and_settings(pytester: pytest.Pytester) -> None:
+    pytester.makeini(INI)
+    pytester.makepyfile(
+        """
+        import pytest
+
+        pytestmark = pytest.mark.kafka(topics={"all": 2}, config={"num.partitions": 4, "broker.id": 7})
+
+        def partitions(broker):
+            return {name: len(topic.partitions) for name, topic in broker.core.metadata.image.topics.items()}
+
+        @pytest.mark.kafka(topics={"orders": 6}, config={"num.partitions": 5})
+        def test_one(kafka_broker):
+            assert partitions(kafka_broker) == {"all": 2, "orders": 6}
+            assert kafka_broker.core.config["num.partitions"] == 5
+            assert kafka_broker.core.node_id == 7
+
+        @pytest.mark.kafka
+        def test_two(kafka_broker):
+            assert partitions(kafka_broker) == {"all": 2}
+            assert kafka_broker.core.config["num.partitions"] == 4
+
+        @pytest.mark.kafka({"orders": 6})
+        def test_three(kafka_broker):
+            pass
+
+        @pytest.mark.kafka(topics={"a b": 6})
+        def test_four(kafka_broker):
+            pass
+        """
+    )
+    result = pytester.runpytest("-p", "no:cacheprovider")
+    result.assert_outcomes(passed=2, errors=2)
+    result.stdout.fnmatch_lines(["*test_three: the mark kafka takes topics={…} and config={…}*"])
+    result.stdout.fnmatch_lines(["*topic a b: Topic name is invalid*"])
+
+
+def test_a_mark_that_a_shared_broker_cannot_heed_is_refused(pytester: pytest.Pytester) -> None:
+    pytester.makeini(f"{INI}kafka_broker_scope = module\n")
+    pytester.makepyfile(
+        """
+        import pytest
+
+        pytestmark = pytest.mark.kafka(topics={"orders": 6})
+
+        def test_one(kafka_broker):
+            assert len(kafka_broker.core.metadata.image.topics["orders"].partitions) == 6
+
+        @pytest.mark.kafka(topics={"others": 6})
+        def test_two(kafka_broker):
+            pass
+
+        @pytest.mark.kafka(topics={"others": 6})
+        class TestThree:
+            def test_three(self, kafka_broker):
+                pass
+        """
+    )
+    result = pytester.runpytest("-p", "no:cacheprovider")
+    result.assert_outcomes(passed=1, errors=2)
+    result.stdout.fnmatch_lines(["*its broker is shared (kafka_broker_scope=module)*"])
+
+
 def test_a_wrong_scope_is_a_usage_error(pytester: pytest.Pytester) -> None:
     pytester.makeini(f"{INI}kafka_broker_scope = test\n")
     pytester.makepyfile("def test_one(kafka_broker): pass")

@@ -51,7 +51,7 @@ def test_the_command_finds_the_broker_and_its_topics() -> None:
         (("--", "sh", "-c", "kill -9 $$"), 137, ""),
         ((), 2, "missing argument 'COMMAND...'. See kafkapy run --help."),
         (("--topic", "a:0", "true"), 2, "--topic a:0: expected NAME or NAME:PARTITIONS"),
-        (("--topic", "a b", "true"), 1, "--topic a b: Topic name is invalid"),
+        (("--topic", "a b", "true"), 1, "topic a b: Topic name is invalid"),
         (("--set", "x", "true"), 2, "--set x: expected KEY=VALUE"),
         (("--set", "listeners=PLAINTEXT://256.0.0.1:1", "true"), 1, "256.0.0.1"),
     ],
