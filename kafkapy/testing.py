@@ -29,7 +29,7 @@ Scope = Literal["session", "package", "module", "class", "function"]
 _SETTING = "kafka_broker_scope"
 _MARK = "kafka"
 _ARGUMENTS = {"topics", "config"}
-_NODES = {
+_NODES: dict[str, type[pytest.Collector]] = {
     "class": pytest.Class,
     "module": pytest.Module,
     "package": pytest.Package,
