@@ -1,7 +1,7 @@
 """Settings of groups and of subscriptions to metrics of clients.
 
 They are stored, and checked and described as in Kafka. Those of groups take effect with the next request of
-a member. The others have no effect yet: metrics that clients push (KIP-714) are not supported yet. A group
+a member, those of metrics that clients push (KIP-714) when a client asks next what is wanted of it. A group
 need not exist to have settings.
 
 Settings of groups have limits, which the broker has as settings of its own: outside of them they are refused.
