@@ -69,7 +69,8 @@ def connected(address: str, access: ZooKeeperAccess = EVERYBODY) -> Iterator[Any
         from kafkapy.metadata.zookeeper_client import ZooKeeperClient
     except ModuleNotFoundError:
         raise MigrationError("kazoo is not installed: pip install '.[zookeeper]' in a checkout") from None
-    logging.getLogger("kafkapy.metadata.kazoo").setLevel(logging.CRITICAL)  # the error says what matters
+    log = logging.getLogger("kafkapy.metadata.kazoo")
+    level = log.level
     hosts, _, chroot = address.partition("/")
     refusals: list[str] = []
     try:
@@ -79,6 +80,7 @@ def connected(address: str, access: ZooKeeperAccess = EVERYBODY) -> Iterator[Any
             f"{address} is not the address of a ZooKeeper: give HOST:PORT or HOST:PORT/PATH."
         ) from None
     try:
+        log.setLevel(logging.CRITICAL)  # the error says what matters
         client.start(timeout=_SECONDS)
         if chroot:
             client.chroot = "/" + chroot.strip("/")
@@ -101,6 +103,7 @@ def connected(address: str, access: ZooKeeperAccess = EVERYBODY) -> Iterator[Any
     finally:
         client.stop()
         client.close()
+        log.setLevel(level)
 
 
 def check_is_free(client: Any, cluster: Cluster) -> None:
