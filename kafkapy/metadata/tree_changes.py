@@ -196,7 +196,8 @@ class TreeChanges:
             for name in _NOT_OF_TOPICS
             if getattr(found, name) != getattr(image, name)
         }
-        return replace(image, **others) if others else image
+        image = replace(image, **others) if others else image
+        return _with_salt_secret(image, tree.get(znodes.SALT_SECRET))
 
     async def _read(self, image: MetadataImage, paths: Sequence[str]) -> MetadataImage:
         """`image` with the current content of some nodes; damaged ones are logged and ignored."""
@@ -225,6 +226,8 @@ class TreeChanges:
                     acls[path] = None if node is None else read_acls(node)
                 elif (token_id := token_at(path)) is not None:
                     tokens[token_id] = None if node is None else read_token(token_id, node)
+                elif path == znodes.SALT_SECRET:
+                    image = _with_salt_secret(image, node)
                 else:
                     image = _with_settings(image, path, node)
             except DamagedNodeError as error:
@@ -353,7 +356,7 @@ def _node_of_image(path: str) -> str | None:
 
     Below a topic this is the topic's node, except for the state of a partition.
     """
-    if path == znodes.CONTROLLER or path.startswith(f"{znodes.BROKER_IDS}/"):
+    if path in (znodes.CONTROLLER, znodes.SALT_SECRET) or path.startswith(f"{znodes.BROKER_IDS}/"):
         return path
     if path.startswith(f"{znodes.TOPICS}/"):
         return path if path.endswith("/state") and path.count("/") == _STATE_DEPTH else _topic_node(path)
@@ -410,6 +413,13 @@ def _with_controller(image: MetadataImage, controller_id: int) -> MetadataImage:
     if controller_id == image.controller_id:
         return image
     return image.with_brokers(image.brokers.values(), controller_id)
+
+
+def _with_salt_secret(image: MetadataImage, node: Node | None) -> MetadataImage:
+    """`image` with the secret in the tree; while there is none, the one so far counts."""
+    if node is None or node.data == image.salt_secret:
+        return image
+    return replace(image, salt_secret=node.data)
 
 
 def _with_settings(image: MetadataImage, path: str, node: Node | None) -> MetadataImage:

@@ -85,6 +85,8 @@ class TokenCache:
 
     def _follow(self, old: MetadataImage, image: MetadataImage) -> None:
         """Learn the HMACs of new tokens, and forget those of removed ones."""
+        if old.salt_secret != image.salt_secret:
+            self._credentials.clear()
         before, after = old.delegation_tokens, image.delegation_tokens
         if before is after:
             return

@@ -197,6 +197,26 @@ async def test_settings_that_somebody_writes_are_in_effect(cluster: Any, hand: A
     assert not image.client_quotas.configs
 
 
+@pytest.mark.parametrize("is_told", [True, False])
+async def test_a_new_secret_of_the_cluster_counts_for_brokers_that_run(
+    cluster: Any, hand: Any, monkeypatch: pytest.MonkeyPatch, is_told: bool
+) -> None:
+    """Somebody has removed the node, and the next broker to start has made it anew."""
+    before = cluster.image.salt_secret
+    with monkeypatch.context() as blind:
+        if not is_told:
+            blind.setattr(cluster.changes, "add", lambda paths: None)
+        await hand.multi([Delete(znodes.SALT_SECRET), *topic_nodes("removed")])
+        if is_told:
+            await cluster.until(lambda image: "removed" in image.topics)
+            assert cluster.image.salt_secret == before
+        made = (await open_cluster(hand, shared=True)).salt_secret
+    if not is_told:
+        cluster.changes._told([WatchEvent(EventType.UNKNOWN, "/")])
+    await cluster.until(lambda image: image.salt_secret == made)
+    assert made not in (b"", before)
+
+
 async def test_everything_is_read_again_when_anything_may_have_changed(
     cluster: Any, hand: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

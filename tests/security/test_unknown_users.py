@@ -6,9 +6,10 @@ import base64
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -16,12 +17,15 @@ from kafkapy import Broker
 from kafkapy.configs.security_protocol import SecurityProtocol
 from kafkapy.loop.turns import Steps
 from kafkapy.metadata.cache import MetadataCache
+from kafkapy.metadata.delegation_tokens import DelegationToken
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.metadata.quotas import ClientQuotas, quota_entity
 from kafkapy.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kafkapy.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kafkapy.security.sasl.scram_credential import ScramCredential, ScramMechanism, encode_credential
 from kafkapy.security.sasl.unknown_users import UnknownUsers
+from kafkapy.security.token_cache import TokenCache
+from tests.loop.turned_clock import START_MS, TurnedClock
 from tests.security.certificates import Certificates, trusting
 from tests.security.issuer import Issuer
 from tests.security.listeners import Listeners, settings
@@ -33,6 +37,7 @@ SASL, SASL_SSL = SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL
 NAMES = [f"nobody-{number}" for number in range(1000)]
 RAW = bytes(range(24))
 OF_JAVA = b"1gcv2yzm4ss2kzjp9iwmlc9l0u"
+TOKEN = DelegationToken("id", "User:a", "User:a", (), START_MS, START_MS + 1000, START_MS + 1000)
 
 
 class Told(NamedTuple):
@@ -144,6 +149,24 @@ async def test_each_cluster_has_salts_of_its_own() -> None:
         await unknown_users(image(secret=secret))[1].user(SHA_256, "nobody") for secret in (b"one", b"other")
     ]
     assert found[0].salt != found[1].salt
+
+
+async def test_tokens_have_the_salts_of_a_new_secret() -> None:
+    metadata, unknown = unknown_users(image())
+
+    async def at_once(call: Callable[..., Any], *arguments: Any) -> Any:
+        return call(*arguments)
+
+    tokens = TokenCache("key", metadata, TurnedClock(), at_once)
+    metadata.publish(metadata.image.with_delegation_tokens({TOKEN.id: TOKEN}))
+    found = []
+    for secret in (b"a secret", b"another"):
+        metadata.publish(replace(metadata.image, salt_secret=secret))
+        credential = await tokens.credential(SHA_256, TOKEN.id)
+        assert credential is not None
+        assert credential.salt == unknown.token(SHA_256, TOKEN.id).salt
+        found.append(credential.salt)
+    assert found[0] != found[1]
 
 
 async def test_mechanisms_users_and_tokens_have_other_salts() -> None:
