@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import logging
 import re
@@ -211,6 +212,28 @@ async def test_changed_users_are_imitated_from_then_on() -> None:
     assert (await unknown.user(SHA_256, "nobody")).iterations == 8192
     metadata.publish(image())
     assert (await unknown.user(SHA_256, "nobody")).iterations == 4096
+
+
+async def test_logins_that_wait_for_a_count_share_the_next_one() -> None:
+    metadata = MetadataCache()
+    metadata.publish(image([(RAW, 4096)]))
+    counts, may_end = 0, asyncio.Event()
+
+    async def later(steps: Steps[None]) -> None:
+        nonlocal counts
+        counts += 1
+        await may_end.wait()
+        await finish(steps)
+
+    unknown = UnknownUsers(metadata, later)
+    logins = []
+    for iterations in (4096, 8192, 12288, 16384):
+        metadata.publish(image([(RAW, iterations)]))
+        logins.append(asyncio.create_task(unknown.user(SHA_256, "nobody")))
+        await asyncio.sleep(0)
+    may_end.set()
+    assert [each.iterations for each in await asyncio.gather(*logins)] == [4096, 16384, 16384, 16384]
+    assert counts == 2
 
 
 async def test_a_salt_changes_with_the_iterations_as_that_of_a_new_password_does() -> None:

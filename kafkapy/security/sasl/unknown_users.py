@@ -66,8 +66,8 @@ class UnknownUsers:
 
         Users that exist ask for one too, so that their logins take as long.
         """
-        image = self._metadata.image
         async with self._counting:
+            image = self._metadata.image
             if image.client_quotas is not self._counted:
                 await self._in_turns(self._count(image.client_quotas))
         form = self._form(mechanism, _drawn(image.salt_secret, "form", mechanism, name))
