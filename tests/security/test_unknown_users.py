@@ -23,7 +23,13 @@ from kafkapy.metadata.image import MetadataImage
 from kafkapy.metadata.quotas import ClientQuotas, quota_entity
 from kafkapy.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kafkapy.protocol.messages.sasl_handshake import SaslHandshakeRequest
-from kafkapy.security.sasl.scram_credential import ScramCredential, ScramMechanism, encode_credential
+from kafkapy.security.sasl import users
+from kafkapy.security.sasl.scram_credential import (
+    ScramCredential,
+    ScramMechanism,
+    decode_credential,
+    encode_credential,
+)
 from kafkapy.security.sasl.unknown_users import UnknownUsers
 from kafkapy.security.token_cache import TokenCache
 from tests.loop.turned_clock import START_MS, TurnedClock
@@ -234,6 +240,22 @@ async def test_logins_that_wait_for_a_count_share_the_next_one() -> None:
     may_end.set()
     assert [each.iterations for each in await asyncio.gather(*logins)] == [4096, 16384, 16384, 16384]
     assert counts == 2
+
+
+def test_only_the_first_login_of_a_user_takes_longer_than_those_of_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    decoded: list[str] = []
+
+    def decode(text: str) -> ScramCredential | None:
+        decoded.append(text)
+        return decode_credential(text)
+
+    monkeypatch.setattr(users, "decode_credential", decode)
+    shown = image([(b"a salt of this test", 4096)])
+    found = [users.credentials_of(shown, "user-0")[SHA_256] for _ in range(2)]
+    assert found[0] == found[1]
+    assert len(decoded) == 1
 
 
 async def test_a_salt_changes_with_the_iterations_as_that_of_a_new_password_does() -> None:
