@@ -3,8 +3,9 @@
 A login begins with the salt and the iterations of its user. A name without a user gets some too: always the
 same ones, from each broker and listener and after each start, since they are made of the name and of a secret
 of the cluster. They have the form of those of the users that there are: as many iterations, and a salt as
-long, or one of Java's kind, each form as often as users have it. Otherwise the answer would tell who exists,
-as Apache Kafka's does, which refuses such a login at once.
+long, or one of Java's kind, each form as often as users have it. When users of another form come or go, some
+names get another form, with another salt. Otherwise the answer would tell who exists, as Apache Kafka's does,
+which refuses such a login at once.
 """
 
 from __future__ import annotations
