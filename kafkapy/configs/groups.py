@@ -63,12 +63,16 @@ def names_of_limits() -> list[str]:
 def beyond_limits(
     groups: Mapping[str, Mapping[str, str]], broker: Mapping[str, Any]
 ) -> list[tuple[str, str, str]]:
-    """The settings of these groups that are outside of the limits: name, value and group."""
+    """The settings of these groups that are outside of the limits: name, value and group.
+
+    What somebody has written into the tree by hand may be no number; the group's requests will say so.
+    """
     return [
         (name, text, group)
         for group, own in groups.items()
         for name, text in own.items()
-        if any(group_limits().get(name, ())) and within_limits(name, int(text), broker) != int(text)
+        if any(group_limits().get(name, ())) and value_error(group_keys()[name], text) is None
+        if within_limits(name, int(text), broker) != int(text)
     ]
 
 

@@ -14,6 +14,8 @@ import pytest
 import kafkapy
 from kafkapy.broker.core import BrokerCore
 from kafkapy.broker.machine import Machine
+from kafkapy.configs import start_warnings
+from kafkapy.configs.config import BrokerConfig
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafkapy.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -150,6 +152,17 @@ def test_settings_of_groups_beyond_the_limits_are_told_at_the_start(
         "Settings of groups are outside of this broker's limits; the nearest value counts:"
         " consumer.session.timeout.ms=55000 of g"
     ) in {record.getMessage() for record in caplog.records}
+
+
+def test_what_is_no_number_in_the_node_of_a_group_does_not_end_the_start(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Somebody has written it by hand, into ZooKeeper."""
+    name = "consumer.session.timeout.ms"
+    groups = {"g": {name: "soon", "unknown": "x"}, "h": {name: "99999999"}}
+    start_warnings.settings_of_groups(BrokerConfig({}), groups)
+    assert f"the nearest value counts: {name}=99999999 of h" in caplog.text
+    assert "soon" not in caplog.text
 
 
 def test_protocols_of_groups_can_be_disabled() -> None:
