@@ -23,7 +23,7 @@ RESPONSES = [each for each in message_classes() if each.__name__.endswith("Respo
 
 def slowly_found(message: Message, struct: Struct) -> list[int]:
     """The errors in a part of an answer, by its schema."""
-    found = []
+    found: list[int] = []
     for field in struct.fields:
         value = getattr(message, field.name)
         if field.name in ("error_code", "partition_error_code"):
