@@ -9,6 +9,7 @@ from typing import Final
 import click
 
 from kafkapy.metadata.zookeeper_access import EVERYBODY, ZooKeeperAccess
+from kafkapy.tools.migrate.migration_error import MigrationError
 from kafkapy.tools.migrate.transfer import Transfer
 
 
@@ -25,25 +26,32 @@ zookeeper_config: Final = click.option(
 )
 """The option for a ZooKeeper that wants TLS or a login."""
 
+_OF_ZOOKEEPER: Final = ("zookeeper.", "config.providers")
+"""What counts of its file; providers would fill in passwords, and are refused, as a broker refuses them."""
+
 
 def access_to(zookeeper: str | None, config: Path | None) -> ZooKeeperAccess:
     """Return how to come in at ZooKeeper: as a broker with these properties would.
 
     Raises:
         UsageError: there is a file, but no ZooKeeper.
-        ConfigError: the file or one of its settings for ZooKeeper is wrong.
+        MigrationError: the file or one of its settings for ZooKeeper is wrong.
     """
     if config is None:
         return EVERYBODY
     if zookeeper is None:
         raise click.UsageError("--zookeeper-config: no ZooKeeper is named.")
     from kafkapy.configs.config import BrokerConfig, given_properties
+    from kafkapy.configs.keys import ConfigError
     from kafkapy.security.zookeeper import zookeeper_access
 
-    given = given_properties(config)
-    return zookeeper_access(
-        BrokerConfig({name: text for name, text in given.items() if name.startswith("zookeeper.")})
-    )
+    try:
+        given = given_properties(config)
+        return zookeeper_access(
+            BrokerConfig({name: text for name, text in given.items() if name.startswith(_OF_ZOOKEEPER)})
+        )
+    except ConfigError as error:
+        raise MigrationError(f"--zookeeper-config: {error}") from None
 
 
 def targets_for(sources: Sequence[Path], target: str | None, in_place: bool) -> list[Path] | None:

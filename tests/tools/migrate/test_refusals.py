@@ -151,6 +151,30 @@ def test_a_zookeeper_that_does_not_answer(
     assert files_of(home) == files
 
 
+@pytest.mark.parametrize(
+    ("properties", "reason"),
+    [
+        (None, "cannot read {file}: No such file or directory"),
+        ("zookeeper.set.acl=true", "zookeeper.set.acl=true: nodes cannot belong to a broker without a name"),
+        ("zookeeper.sasl.jaas.config=x.DigestLoginModule required;", "zookeeper.sasl.jaas.config: "),
+        ("config.providers=env", "config.providers=env: this broker loads no Java classes"),
+    ],
+)
+def test_a_file_that_does_not_say_how_to_come_in_at_zookeeper(
+    home: Path, tmp_path: Path, capsys: Capture, properties: str | None, reason: str
+) -> None:
+    file = tmp_path / "server.properties"
+    if properties is not None:
+        file.write_text(f"broker.id=1\n{properties}\n")
+    option = ("--zookeeper-config", file)
+    for command in (["export", "--to", "zookeeper:localhost:1"], ["import", "--zookeeper", "localhost:1"]):
+        told = refusal(capsys, *command, home, tmp_path / "target", *option)
+        assert told.startswith(f"--zookeeper-config: {reason.format(file=file)}")
+    told = refusal(capsys, "import", home, tmp_path / "target", *option)
+    assert told.startswith("--zookeeper-config: no ZooKeeper is named.")
+    assert not (tmp_path / "target").exists()
+
+
 def test_a_damaged_metadata_file(tmp_path: Path, capsys: Capture) -> None:
     home = tmp_path / "home"
     write_directory(home)
