@@ -13,6 +13,7 @@ release defines any.
 """
 
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kafkapy.protocol import codec
@@ -74,6 +75,8 @@ class RequestHeader:
     handled_at: float = 0.0
     ready_at: float = 0.0
     is_of_follower: bool = False
+    errors: Mapping[int, int] | None = None
+    """The errors by code in an answer that was encoded in a thread; None if it was not."""
     shown: str = field(init=False, repr=False, compare=False)
     """The request as the log shows it; set only while all requests are logged (network/request_log.py)."""
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -40,6 +41,7 @@ from kafkapy.protocol.frames import RequestHeader, parse_request_header, respons
 from kafkapy.protocol.types import ApiKey, Part
 
 if TYPE_CHECKING:
+    from kafkapy.network.error_finder import FindErrors
     from kafkapy.quotas.managers import QuotaManagers
 
 MAX_PIPELINED: Final = 256
@@ -331,7 +333,9 @@ class RequestsInFlight:
         request.encoding = True
         if not request.pipelined:
             self._muting = request
-        encode = partial(_encode_and_free, request.header, response)
+        metrics = self._shared.metrics
+        find = None if metrics is None else metrics.finder(request.header, response)
+        encode = partial(_encode_and_free, request.header, response, find)
         self._watch(request, self._shared.validation.run(self._connection, encode))
 
     def _answered(self, request: _Request, future: asyncio.Future[Any] | Watch) -> None:
@@ -384,7 +388,7 @@ class RequestsInFlight:
         """Send the answer to a request, or nothing for None.
 
         All requests that were handled end here. `header` has the size of the request and when it arrived;
-        `response` has its error, unless it was encoded ahead.
+        `response` has its error, unless it is encoded already.
         """
         quotas = self._shared.quotas
         if quotas is not None:
@@ -466,7 +470,9 @@ def _decode_long(endpoint: Endpoint, frame: memoryview, body: int, version: int)
     return request, elements_of(request)
 
 
-def _encode_and_free(header: RequestHeader, response: Any) -> list[Part]:
+def _encode_and_free(header: RequestHeader, response: Any, find: FindErrors | None) -> list[Part]:
+    if find is not None:
+        header.errors = Counter(find(response))
     parts = response_parts(header.api_key, header.api_version, header.correlation_id, response)
     free_response(response)
     return parts

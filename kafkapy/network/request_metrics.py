@@ -26,6 +26,7 @@ from kafkapy.network.error_finder import FindErrors, error_finder
 from kafkapy.network.slow_requests import SlowRequests
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import RequestHeader
+from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.types import ApiKey
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class RequestMetrics:
     def ended(self, connection: Sender, header: RequestHeader, response: Any, sending_at: float) -> None:
         """Count a request whose answer is sent, or that has none.
 
-        `response` is None if there is none, and a list if it was encoded ahead: then it has no error.
+        `response` is None if there is none, and a list if it is encoded: then the header has its errors.
         """
         key = header.api_key | FOLLOWER if header.is_of_follower else header.api_key
         api = self._apis.get(key)
@@ -106,7 +107,12 @@ class RequestMetrics:
         api.requests += 1
         version = header.api_version
         api.versions[version] = api.versions.get(version, 0) + 1
-        if response is not None and type(response) is not list:
+        if type(response) is list:
+            if header.errors:
+                api.failed += 1
+                for code, count in header.errors.items():
+                    api.errors[code] = api.errors.get(code, 0) + count
+        elif response is not None:
             find = api.find_errors
             if find is None:
                 find = api.find_errors = error_finder(type(response))
@@ -129,6 +135,12 @@ class RequestMetrics:
             slow.ended(connection, header, durations, now)
         if log is not None:
             log.ended(connection, header, response, durations)
+
+    def finder(self, header: RequestHeader, response: TopMessage) -> FindErrors:
+        """What finds the errors of a long answer, which is encoded in a thread."""
+        api = self._apis.get(header.api_key)
+        known = None if api is None else api.find_errors
+        return known or error_finder(type(response))
 
     def apis(self) -> Iterator[tuple[str, ApiMetrics]]:
         """The numbers of each API that was used, by the name that Kafka's metrics give it."""

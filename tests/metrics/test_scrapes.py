@@ -9,9 +9,15 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import kafkapy
+from kafkapy.loop.turns import VALUES_AT_ONCE
 from kafkapy.metrics import snapshot
 from kafkapy.protocol.frames import encode_request
 from kafkapy.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kafkapy.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from kafkapy.protocol.messages.metadata import MetadataRequest
 from kafkapy.protocol.messages.produce import (
     PartitionProduceData,
@@ -104,6 +110,22 @@ def test_requests_are_counted_by_api_version_and_error() -> None:
         assert found.get(errors, request="Produce", error="UNKNOWN_TOPIC_OR_PARTITION") == 3
         assert found.get(errors, request="Produce", error="NONE") == 0
         assert found.get("kafka_network_requestmetrics_totaltimems_count", request="Produce") == 3
+
+
+def test_the_errors_of_a_long_answer_are_counted() -> None:
+    """It is encoded in a thread."""
+    errors = "kafka_network_requestmetrics_errors_total"
+    partitions = [
+        ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(VALUES_AT_ONCE)
+    ]
+    request = ListOffsetsRequest(topics=[ListOffsetsTopic(name="nowhere", partitions=partitions)])
+    with serving() as served, RawClient(served.broker.bootstrap_servers) as client:
+        for _ in range(2):
+            client.ask(request, 5)
+        found = served.scrape()
+        of_each = 2 * VALUES_AT_ONCE
+        assert found.get(errors, request="ListOffsets", error="UNKNOWN_TOPIC_OR_PARTITION") == of_each
+        assert found.get(errors, request="ListOffsets", error="NONE") == 0
 
 
 def test_the_time_of_a_fetch_that_waits_is_remote_time() -> None:
