@@ -82,9 +82,15 @@ def position(state: State) -> dict[int, int] | None:
     """The next offset to read of each partition; None if nothing tells it.
 
     This is the end of the last batch that is done. Without one, it is the starting offset. In a damaged
-    checkpoint, it is the end of the last batch that can be read.
+    checkpoint, it is the end of the last batch that can be read. A damaged commit does not count: what
+    damaged it may have taken the rows of its batch too.
     """
     committed, planned = committed_batch(state), planned_batch(state)
+    if committed is not None:
+        try:
+            _check_commit(state, committed)
+        except PipelineError:
+            committed -= 1
     done = max(-1 if committed is None else committed, -1 if planned is None else planned - 1)
     for batch in sorted(_batches(state, "offsets"), reverse=True):
         if batch <= done:
@@ -126,14 +132,19 @@ def _check(state: State) -> None:
         raise _damaged(state, f"offsets/{committed}", "is gone")
     for batch in range(max(planned - 1, 0), planned + 1):
         _batch_offsets(state, batch)
-    if committed is not None and not (_text(state, f"commits/{committed}") or "").startswith("v1"):
-        raise _damaged(state, f"commits/{committed}", "is empty or damaged")
+    if committed is not None:
+        _check_commit(state, committed)
     if initial_offsets(state) is None:
         raise _damaged(state, "sources/0/0", "is gone")
     try:
         json.loads(_text(state, "metadata") or "")
     except ValueError:
         raise _damaged(state, "metadata", "is gone or damaged") from None
+
+
+def _check_commit(state: State, batch: int) -> None:
+    if not (_text(state, f"commits/{batch}") or "").startswith("v1"):
+        raise _damaged(state, f"commits/{batch}", "is empty or damaged")
 
 
 def _path(state: State, name: str) -> str | None:

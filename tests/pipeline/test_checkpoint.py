@@ -98,6 +98,20 @@ def test_a_file_that_is_not_what_was_written_does_not_count(tmp_path: Path) -> N
     assert checkpoint.position(state) == {0: 5}
 
 
+@pytest.mark.parametrize(("sums", "how"), [(True, "not what was written"), (False, "empty or damaged")])
+def test_a_batch_whose_commit_is_damaged_is_read_again(tmp_path: Path, sums: bool, how: str) -> None:
+    state = State(tmp_path)
+    for batch in range(3):
+        spark.commit(state, "orders", batch, {0: 9 * (batch + 1)})
+    Path(state.checkpoint, "commits/2").write_text("")
+    if not sums:
+        Path(state.checkpoint, "commits/.2.crc").unlink()
+    assert f"the checkpoint is damaged: commits/2 is {how}" in str(checkpoint.damage(state))
+    assert checkpoint.position(state) == {0: 18}
+    spark.plan(state, "orders", 3, {0: 36})  # Spark plans a batch only after the one before is done
+    assert checkpoint.position(state) == {0: 27}
+
+
 def test_without_a_position_the_remedy_is_to_read_again(tmp_path: Path) -> None:
     state = State(tmp_path)
     spark.commit(state, "orders", 0, {0: 9})
