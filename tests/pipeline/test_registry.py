@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -135,3 +136,16 @@ def test_a_writers_schema_with_a_name_of_the_tables_own_is_a_problem_of_its_reco
     assert list(schemas.known()) == [1]
     told = "which cannot become columns: the column batch is the table's own; rename the field"
     assert schemas.problems == {2: told}
+
+
+def test_a_readers_schema_leaves_out_what_has_a_name_of_the_tables_own(
+    registry: SchemaRegistry, state: State, tmp_path: Path
+) -> None:
+    registry.register(1, record(("id", "int"), ("Batch", "string")))
+    (tmp_path / "reader.avsc").write_text(json.dumps(record(("id", "int"))))
+    definition = FormatDefinition(kind="avro", registry=registry.url, schema=str(tmp_path / "reader.avsc"))
+    schemas = AvroFormat(definition, state, {"batch"})
+    assert columns(schemas) == "STRUCT<id: INT>"
+    assert schemas._writers is not None
+    schemas._writers.learn([1])
+    assert (list(schemas._writers.known()), schemas._writers.problems) == ([1], {})

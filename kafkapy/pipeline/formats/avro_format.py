@@ -43,7 +43,9 @@ class AvroFormat(Format):
         self._definition = definition
         self._writers: WriterSchemas | None = None
         if definition.registry or definition.schemas:
-            self._writers = WriterSchemas(definition.schemas, definition.registry_url, state, taken)
+            # A reader's schema leaves out what it does not name, also fields with a name that is taken.
+            names = taken if definition.schema is None else ()
+            self._writers = WriterSchemas(definition.schemas, definition.registry_url, state, names)
 
     def check(self) -> None:
         self._given  # noqa: B018 - reads and checks it
