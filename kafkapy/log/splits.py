@@ -79,7 +79,7 @@ def group(
 ) -> list[list[OffsetRange]]:
     """Group the ranges, in order, into splits; neighbours in a partition are joined again.
 
-    There are `at_least` so many splits, if there are as many ranges of RANGE_BYTES.
+    There are `at_least` so many splits, or one for each range if there are fewer ranges.
     """
     ranges = list(ranges)
     total = sum(each.nbytes for each in ranges)
@@ -88,8 +88,9 @@ def group(
     target = min(target, total // at_least)
     splits: list[list[OffsetRange]] = []
     room = 0
-    for each in ranges:
-        if room < each.nbytes // 2 or not splits:
+    for number, each in enumerate(ranges):
+        lacking = at_least - len(splits) >= len(ranges) - number
+        if room < each.nbytes // 2 or lacking or not splits:
             splits.append([])
             room = target
         last = splits[-1][-1] if splits[-1] else None

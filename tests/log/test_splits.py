@@ -62,11 +62,16 @@ def test_neighbours_that_are_joined_have_the_transactions_of_both() -> None:
     assert joined.aborted == (first, second)
 
 
-@given(st.lists(st.lists(st.integers(1, 40), max_size=10), max_size=8), st.integers(1, 16))
-def test_every_offset_is_in_one_split_and_in_order(partitions: list[list[int]], cores: int) -> None:
+@given(
+    st.lists(st.lists(st.integers(1, 40), max_size=10), max_size=8), st.integers(1, 16), st.integers(1, 90)
+)
+def test_every_offset_is_in_one_split_and_in_order(
+    partitions: list[list[int]], cores: int, at_least: int
+) -> None:
     everything = [each for number, sizes in enumerate(partitions) for each in ranges(number, *sizes)]
-    splits = group(everything, cores=cores)
+    splits = group(everything, cores=cores, at_least=at_least)
     assert all(splits)
+    assert len(splits) >= min(at_least, len(everything))
     found = [each for split in splits for each in split]
     offsets = [(each.topic_partition, offset) for each in found for offset in range(each.start, each.end)]
     expected = [
