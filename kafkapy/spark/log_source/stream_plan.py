@@ -70,6 +70,9 @@ class StreamPlanner:
         """
         starts, ends = offsets_from(start), offsets_from(end)
         self._position = ends
+        if self._options.fail_on_data_loss:
+            for topic_partition in sorted(starts.keys() - ends.keys()):
+                raise _gone(topic_partition)
         wanted = {each: at for each, at in ends.items() if starts.get(each) != at}
         directories = {each.topic_partition: each for each in self._partitions()} if wanted else {}
         ranges: list[OffsetRange] = []
@@ -77,9 +80,7 @@ class StreamPlanner:
             directory = directories.get(topic_partition)
             if directory is None:
                 if self._options.fail_on_data_loss:
-                    raise LogSourceError(
-                        f"{topic_partition} is gone; set failOnDataLoss to false to go on without it."
-                    )
+                    raise _gone(topic_partition)
                 continue
             ranges += self._ranges_of(directory, starts.get(topic_partition), at)
         return ranges
@@ -109,6 +110,10 @@ class StreamPlanner:
         if tracker is None or tracker.position > log.end_offset:
             tracker = self._trackers[topic_partition] = TransactionTracker()
         return tracker
+
+
+def _gone(topic_partition: TopicPartition) -> LogSourceError:
+    return LogSourceError(f"{topic_partition} is gone; set failOnDataLoss to false to go on without it.")
 
 
 def share(

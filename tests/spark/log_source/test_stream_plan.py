@@ -117,6 +117,18 @@ def test_a_new_topic_that_the_pattern_matches_is_read_from_its_start(tmp_path: P
     assert stream.latest_offsets() == {"else": {"0": 1}, "events": {"0": 2}}
 
 
+def test_a_topic_of_the_pattern_that_is_gone_is_an_error_unless_that_is_allowed(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    fill(logs.log, 2)
+    chosen = {"topics": "", "subscribePattern": "e.*"}
+    start = {"else": {"0": 3}, "events": {"0": 1}}
+    end = planner(logs, **chosen).latest_offsets()
+    assert end == at(2)
+    with pytest.raises(LogSourceError, match="else-0 is gone; set failOnDataLoss to false"):
+        planner(logs, **chosen).ranges(start, end)
+    assert offsets(planner(logs, failOnDataLoss="false", **chosen), start, end) == [1]
+
+
 def test_records_that_expired_before_they_were_read_are_an_error_unless_that_is_allowed(
     tmp_path: Path,
 ) -> None:
