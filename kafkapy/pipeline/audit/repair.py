@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from kafkapy.pipeline.audit.audit import Audit, check_comparable
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.driver_lock import driver_lock
+from kafkapy.pipeline.former import check_former
 from kafkapy.pipeline.sessions import spark_for
 from kafkapy.pipeline.spark_failures import spark_failures
 from kafkapy.pipeline.state import State
@@ -53,9 +54,11 @@ def repair(
 ) -> bool:
     """Shows the plan to `agree`, and carries it out if that returns True.
 
-    Returns whether it did. Raises PipelineError while the pipeline runs, or if its table is of Parquet files.
+    Returns whether it did. Raises PipelineError while the pipeline runs, if its table is of Parquet files, or
+    if the definition is not the one that the table was written with: all its rows could be foreign then.
     """
     state = State(definition.table.location)
+    check_former(definition, state, definition.mode)
     check_comparable(definition, state)
     with (
         state.lock(),

@@ -25,6 +25,7 @@ from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.fields import seconds, within
 from kafkapy.pipeline.formats import open_format
 from kafkapy.pipeline.formats.spark_types import OWN_COLUMNS
+from kafkapy.pipeline.former import check_former
 from kafkapy.pipeline.pipeline_error import PipelineError, did_you_mean
 from kafkapy.pipeline.positions import expired, planned_without
 from kafkapy.pipeline.reset import finish_reset
@@ -130,32 +131,10 @@ class _Job:
             check_setup(definition.lake)
         self._topics.partitions(definition.topic)  # raises if there is no such topic
         self._mode = definition.mode_for(self._topics.cleanup_policy(definition.topic))
-        self._check_former()
+        check_former(definition, self.state, self._mode)
         self._check_columns()
         if definition.dead_letter is not None:
             make_topic(self._topics, definition)
-
-    def _check_former(self) -> None:
-        """Checks that topic, mode and key are those of the rows that the table has."""
-        former, definition = self.state.definition, self.definition
-        if former is None:
-            return
-        where = f"{definition.table}: this table"
-        if former.topic != definition.topic:
-            raise PipelineError(
-                f"{where} holds the topic {former.topic}, not {definition.topic}; write to another table"
-            )
-        if former.mode not in (None, self._mode):
-            raise PipelineError(
-                f"{where} was written with mode {former.mode}, not {self._mode}; set mode: {former.mode}, "
-                "or write to another table"
-            )
-        if former.key != definition.key:
-            keys = [", ".join(one.key) or "the record key" for one in (former, definition)]
-            raise PipelineError(
-                f"{where} has one row for each {keys[0]}, not {keys[1]}; keep key: as it was, "
-                "or write to another table"
-            )
 
     def _check_columns(self) -> None:
         """Checks key and partition columns, if the format cannot add columns later."""
