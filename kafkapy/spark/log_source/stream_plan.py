@@ -48,13 +48,21 @@ class StreamPlanner:
         return self._initial
 
     def latest_offsets(self) -> Offsets:
-        """Return where the next micro-batch may end."""
+        """Return where the next micro-batch may end.
+
+        Raises:
+            LogSourceError: a partition is gone. It must not be missed later: if it is there again after a
+                moment, it would be read from its start.
+        """
         position = offsets_from(self.initial_offsets()) if self._position is None else self._position
 
         def ends(log: OfflineLog) -> tuple[int, int]:
             return log.log_start_offset, readable_end(log, self._tracker(log), self._options)
 
         found = {each.topic_partition: read_log(self._files, each, ends) for each in self._partitions()}
+        if self._options.fail_on_data_loss:
+            for topic_partition in sorted(position.keys() - found.keys()):
+                raise _gone(topic_partition)
         starts = {each: position.get(each, log_start) for each, (log_start, _) in found.items()}
         latest = {each: max(end, starts[each]) for each, (_, end) in found.items()}
         bound = self._options.max_offsets_per_trigger
@@ -70,9 +78,6 @@ class StreamPlanner:
         """
         starts, ends = offsets_from(start), offsets_from(end)
         self._position = ends
-        if self._options.fail_on_data_loss:
-            for topic_partition in sorted(starts.keys() - ends.keys()):
-                raise _gone(topic_partition)
         wanted = {each: at for each, at in ends.items() if starts.get(each) != at}
         directories = {each.topic_partition: each for each in self._partitions()} if wanted else {}
         ranges: list[OffsetRange] = []

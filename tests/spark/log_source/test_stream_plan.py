@@ -120,13 +120,28 @@ def test_a_new_topic_that_the_pattern_matches_is_read_from_its_start(tmp_path: P
 def test_a_topic_of_the_pattern_that_is_gone_is_an_error_unless_that_is_allowed(tmp_path: Path) -> None:
     logs = Logs(tmp_path)
     fill(logs.log, 2)
+    position = {"else": {"0": 3}, "events": {"0": 1}}
     chosen = {"topics": "", "subscribePattern": "e.*"}
-    start = {"else": {"0": 3}, "events": {"0": 1}}
-    end = planner(logs, **chosen).latest_offsets()
-    assert end == at(2)
+    strict, lenient = planner(logs, **chosen), planner(logs, failOnDataLoss="false", **chosen)
+    assert strict.ranges(position, position) == lenient.ranges(position, position) == []
     with pytest.raises(LogSourceError, match="else-0 is gone; set failOnDataLoss to false"):
-        planner(logs, **chosen).ranges(start, end)
-    assert offsets(planner(logs, failOnDataLoss="false", **chosen), start, end) == [1]
+        strict.latest_offsets()
+    assert lenient.latest_offsets() == at(2)
+
+
+def test_a_partition_that_is_away_for_a_moment_is_not_read_again(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    fill(logs.log, 2)
+    append(logs.manager.create(TopicPartition("events", 1), TOPIC_ID, LogConfig(), new=True), batch(b"x"))
+    position = {"events": {"0": 2, "1": 1}}
+    stream = planner(logs)
+    assert stream.ranges(position, position) == []
+    away = logs.path.with_name("moved")
+    logs.path.rename(away)
+    with pytest.raises(LogSourceError, match="events-0 is gone"):
+        stream.latest_offsets()
+    away.rename(logs.path)
+    assert stream.latest_offsets() == position
 
 
 def test_records_that_expired_before_they_were_read_are_an_error_unless_that_is_allowed(
