@@ -31,7 +31,10 @@ def credentials_of(image: MetadataImage, user: str) -> dict[ScramMechanism, Scra
 
 @lru_cache(MOST_DECODED)
 def _decoded(text: str) -> ScramCredential | None:
-    """A credential; to decode it at each login would show by the time that there is such a user."""
+    """The credential that a node has.
+
+    To decode it at each login would show, by the time that takes, that there is such a user.
+    """
     return decode_credential(text)
 
 
