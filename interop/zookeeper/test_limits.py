@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -20,7 +22,9 @@ from kafkapy.metadata.cache import open_cluster
 from kafkapy.metadata.store import Create, MetadataStore, MetadataStoreError, Operation, SetData
 from kafkapy.metadata.znodes import LeaderAndIsr, ReplicaAssignment
 from kafkapy.metadata.zookeeper import MAX_CHANGE_BYTES, ZooKeeperStore
+from kafkapy.metadata.zookeeper_access import TicketLogin, ZooKeeperAccess
 from kafkapy.protocol.types import random_uuid
+from kafkapy.security.sasl.kerberos.exchange import KerberosError
 
 OLD = "2.8.2"
 """The last release of Kafka with a ZooKeeper before 3.6."""
@@ -135,6 +139,34 @@ async def test_a_server_that_says_nothing_is_not_taken_for_a_zookeeper() -> None
         port = server.getsockname()[1]
         with pytest.raises(MetadataStoreError, match=rf"127\.0\.0\.1:{port} accepts connections"):
             await ZooKeeperStore.open(f"127.0.0.1:{port}", session_timeout=4, connection_timeout=1)
+
+
+async def test_a_centre_of_kerberos_that_does_not_answer_holds_up_no_end() -> None:
+    asked, gives_up = threading.Event(), threading.Event()
+
+    def answer(_: bytes | None) -> bytes | None:
+        asked.set()
+        assert gives_up.wait(60)
+        raise KerberosError("no centre answers")
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        (size,) = struct.unpack(">i", await reader.readexactly(4))
+        await reader.readexactly(size)
+        session = struct.pack(">iiqi16x?", 0, 4000, 7, 16, False)
+        writer.write(struct.pack(">i", len(session)) + session)
+
+    access = ZooKeeperAccess(login=TicketLogin("kafka/host@REALM", lambda _: answer))
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    started = time.monotonic()
+    try:
+        with pytest.raises(MetadataStoreError, match="or Kerberos gives no ticket for it"):
+            await ZooKeeperStore.open(address, session_timeout=4, connection_timeout=1, access=access)
+        assert asked.is_set()
+        assert time.monotonic() - started < 30
+    finally:
+        gives_up.set()
+        server.close()
 
 
 async def test_a_name_that_nobody_knows_is_said() -> None:

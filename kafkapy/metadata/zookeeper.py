@@ -54,7 +54,7 @@ from kafkapy.metadata.store import (
     WatchEvent,
     split_path,
 )
-from kafkapy.metadata.zookeeper_access import EVERYBODY, ZooKeeperAccess
+from kafkapy.metadata.zookeeper_access import EVERYBODY, TicketLogin, ZooKeeperAccess
 from kafkapy.metadata.zookeeper_client import (
     AddWatch,
     Heard,
@@ -180,7 +180,7 @@ class ZooKeeperStore(MetadataStore):
             await asyncio.wait_for(store._require_release(connect), connection_timeout)
         except TimeoutError:
             await store.close()
-            reason = await store._loop.run_in_executor(None, _why_silent, client.hosts)
+            reason = await store._loop.run_in_executor(None, _why_silent, client.hosts, access)
             raise MetadataStoreError(
                 f"No ZooKeeper answers at {connect} within {connection_timeout:g} s. {reason}"
             ) from None
@@ -363,7 +363,9 @@ class ZooKeeperStore(MetadataStore):
     async def _explain(self) -> None:
         """Say what may be wrong, if ZooKeeper stays away."""
         await asyncio.sleep(SILENT_SECONDS)
-        reason = self._refusal or await self._loop.run_in_executor(None, _why_silent, self._client.hosts)
+        reason = self._refusal or await self._loop.run_in_executor(
+            None, _why_silent, self._client.hosts, self._access
+        )
         logger.error(
             "ZooKeeper has not answered for %g s. %s If its data were lost, restore them: it refuses whoever"
             " has seen more than it has.",
@@ -490,7 +492,7 @@ def _settle(future: asyncio.Future[Any], result: Any) -> None:
         future.set_exception(result.exception)
 
 
-def _why_silent(hosts: Sequence[tuple[str, int]]) -> str:
+def _why_silent(hosts: Sequence[tuple[str, int]], access: ZooKeeperAccess) -> str:
     """The likely faults if no ZooKeeper answers, and their remedies."""
     for host, port in hosts:
         try:
@@ -499,9 +501,10 @@ def _why_silent(hosts: Sequence[tuple[str, int]]) -> str:
             return f"The name {host} cannot be resolved. Correct zookeeper.connect."
         except OSError:
             continue
+        ticket = ", or Kerberos gives no ticket for it" if isinstance(access.login, TicketLogin) else ""
         return (
             f"{host}:{port} accepts connections: it is another server, and zookeeper.connect must be"
-            " corrected, or its ZooKeeper has no quorum."
+            f" corrected, or its ZooKeeper has no quorum{ticket}."
         )
     return "Start it, or correct zookeeper.connect."
 

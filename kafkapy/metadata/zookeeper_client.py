@@ -11,8 +11,10 @@ import socket
 import ssl
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from functools import partial
+from threading import Thread
 from typing import Any, ClassVar, Final, NamedTuple
 
 from kazoo import exceptions
@@ -35,13 +37,16 @@ from kazoo.protocol.states import Callback, KeeperState, WatchedEvent, ZnodeStat
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from kafkapy.metadata.store import TreeWatcher
-from kafkapy.metadata.zookeeper_access import TicketLogin, ZooKeeperAccess, ZooKeeperLogin
+from kafkapy.metadata.zookeeper_access import Answer, TicketLogin, ZooKeeperAccess, ZooKeeperLogin
 
 ATTEMPT_SECONDS: Final = 3.0
 """How long a server may take to answer an attempt to connect: one that is starting may never do."""
 
 MAX_TOKENS: Final = 3
 """How many tokens a login sends at most, by DIGEST-MD5 or with one round of Kerberos's."""
+
+STOP_SECONDS: Final = 0.1
+"""How often a login by Kerberos that waits for a ticket looks whether it must end."""
 
 _PERSISTENT_RECURSIVE: Final = 1
 
@@ -228,7 +233,7 @@ class ZooKeeperClient(KazooClient):  # type: ignore[misc]
 
     def _show_ticket(self, login: TicketLogin, host: str, seconds: float) -> None:
         """Log in by Kerberos, for which kazoo would need another library than brokers do."""
-        connection, answer = self._connection, login.begin(host)
+        connection, answer = self._connection, partial(self._awaited, login.begin(host))
         token, number = answer(None), 0
         while token is not None:
             number += 1
@@ -241,6 +246,18 @@ class ZooKeeperClient(KazooClient):  # type: ignore[misc]
                 raise exceptions.EXCEPTIONS[header.err]()
             token = answer(SASL.deserialize(buffer, offset)[0])
 
+    def _awaited(self, answer: Answer, token: bytes | None) -> bytes | None:
+        """The next token of a login, unless the client is to stop first.
+
+        The library of Kerberos asks centres that do not answer for minutes.
+        """
+        found: Future[bytes | None] = Future()
+        Thread(target=_settle, args=(found, answer, token), daemon=True).start()
+        while not wait([found], STOP_SECONDS).done:
+            if self._stopped.is_set():
+                raise ConnectionDropped("the client stops")
+        return found.result()
+
     def _reset_watchers(self) -> None:
         super()._reset_watchers()
         self._data_watchers = _DataWatchers(self.trees)
@@ -250,6 +267,13 @@ class ZooKeeperClient(KazooClient):  # type: ignore[misc]
         result = self.handler.async_result()
         self._call(request, result)
         return result
+
+
+def _settle(found: Future[bytes | None], answer: Answer, token: bytes | None) -> None:
+    try:
+        found.set_result(answer(token))
+    except Exception as error:
+        found.set_exception(error)
 
 
 def acl_of(access: ZooKeeperAccess, path: str) -> list[Any]:
