@@ -90,6 +90,9 @@ DELEGATION_TOKEN_PARENTS = (DELEGATION_TOKEN, DELEGATION_TOKENS, DELEGATION_TOKE
 CHANGES = (CONFIG_CHANGES, ACL_CHANGES, EXTENDED_ACL_CHANGES, DELEGATION_TOKEN_CHANGES)
 """Where notices tell brokers what to read again."""
 
+SENSITIVE = (USER_CONFIGS, BROKER_CONFIGS, DELEGATION_TOKENS)
+"""What begins with these holds what passwords and keys are made of. Source: ZkData.SensitiveRootPaths."""
+
 PLAINTEXT = "PLAINTEXT"
 
 DEFAULT_ENTITY = "<default>"
@@ -124,7 +127,8 @@ class DamagedNodeError(MetadataStoreError):
     """The content of a node is not what Kafka writes there."""
 
     def __init__(self, path: str, data: bytes) -> None:
-        super().__init__(f"the metadata node {path} cannot be understood: {data[:80]!r}")
+        shown = "[hidden]" if path.startswith(SENSITIVE) else repr(data[:80])
+        super().__init__(f"the metadata node {path} cannot be understood: {shown}")
         self.path = path
 
 

@@ -9,8 +9,6 @@ from typing import Final, NamedTuple
 
 from kafkapy.metadata import znodes
 
-_SENSITIVE: Final = (f"{znodes.CONFIG}/users", f"{znodes.CONFIG}/brokers", "/delegation_token/tokens")
-"""The nodes below these hold what passwords and keys are made of. Source: ZkData.SensitiveRootPaths."""
 _OPEN: Final = "/consumers"
 """Old consumers write below it. Source: ZkData.defaultAcls."""
 
@@ -54,7 +52,7 @@ class ZooKeeperAccess:
 
     def is_secret(self, path: str) -> bool:
         """Whether only the one that makes a node may read it."""
-        return self.is_owned(path) and path.startswith(_SENSITIVE)
+        return self.is_owned(path) and path.startswith(znodes.SENSITIVE)
 
 
 EVERYBODY: Final = ZooKeeperAccess()

@@ -115,6 +115,12 @@ def test_the_controller_of_a_migration_is_a_controller() -> None:
     assert znodes.decode_controller(data) == 3000
 
 
+@pytest.mark.parametrize("path", ["/config/users/alice", "/config/brokers/1", "/delegation_token/tokens/id"])
+def test_a_damaged_node_with_secrets_is_not_shown(path: str) -> None:
+    with pytest.raises(DamagedNodeError, match=r"cannot be understood: \[hidden\]$"):
+        znodes.decode_config(path, b'{"config":{"SCRAM-SHA-256":"salt=a secret')
+
+
 def test_settings_may_have_no_content() -> None:
     assert znodes.decode_config("/config/topics/t", b"") == {}
     assert znodes.decode_config("/config/topics/t", b'{"version":1}') == {}
