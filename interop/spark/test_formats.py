@@ -300,6 +300,24 @@ def test_a_field_that_the_sample_does_not_have_becomes_a_column(spark: SparkSess
     ]
 
 
+def test_a_field_is_not_lost_beside_an_object_with_a_name_twice(spark: SparkSession, state: State) -> None:
+    inferred(spark, state, '{"id": 1, "s": {"x": 1}}')
+    rows = inferred(spark, state, '{"id": 2, "s": {"x": 1, "x": 2}, "u": 5}', '{"id": 3, "s": {"x": 4}}').rows
+    assert rows == [
+        "has an object with a name twice, and may have a field without a column",
+        {"id": 3, "s": {"x": 4}},
+    ]
+
+
+def test_texts_that_are_much_longer_than_the_first_are_not_of_the_sample(
+    spark: SparkSession, state: State
+) -> None:
+    long = f'{{"id": 2, "long": "{"x" * 1000}"}}'
+    batch = inferred(spark, state, *['{"id": 1}'] * 30, long)
+    assert columns(InferredJsonFormat(state, "delta")) == "id: BIGINT, long: STRING"
+    assert batch.rows[30]["long"] == "x" * 1000
+
+
 def test_one_value_in_thousands_decides_no_type(spark: SparkSession, state: State) -> None:
     told: list[str] = []
     parser = InferredJsonFormat(state, "delta", note=told.append)

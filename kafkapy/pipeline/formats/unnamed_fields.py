@@ -54,7 +54,10 @@ def unnamed_field(columns: Struct, *, taken: Collection[str], forbidden: str) ->
     It is computed from `_text`. `taken` and `forbidden` are those of `merged_columns`. Fields that are null,
     [] or {} do not count.
     """
-    return _Names(taken, forbidden).in_object(columns, f.from_json(f.col("_text"), _OBJECT), "")
+    found = f.from_json(f.col("_text"), _OBJECT)
+    # A VARIANT has each name once, which a struct does not demand.
+    unclear = f.when(found.isNull(), "has an object with a name twice, and may have a field without a column")
+    return f.coalesce(unclear, _Names(taken, forbidden).in_object(columns, found, ""))
 
 
 def _values(kind: SparkType, value: Column) -> Column:
