@@ -13,6 +13,7 @@ from interop.spark.table_batches import (
     NOON,
     RECORD,
     data_frame,
+    ids,
     numbered,
     record,
 )
@@ -21,7 +22,7 @@ from kafkapy.pipeline.table_target import TableTarget
 
 pytest.importorskip("pyspark", reason="pyspark is not installed (pip install pyspark==4.0.0)")
 
-from kafkapy.pipeline.tables import open_table
+from kafkapy.pipeline.tables import open_table, tombstones
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -165,6 +166,27 @@ def test_a_tombstone_is_not_undone_by_an_older_record_of_another_partition(
         data_frame(spark, columns, [("new", *record(0, 2, "x", later + later.resolution), False)]), ()
     )
     assert [row.text for row in table.read().collect()] == ["new"]
+
+
+def test_an_upsert_by_columns_puts_tombstones_together_after_it_has_read_them(
+    spark: SparkSession, upsert_target: TableTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tombstones, "_MANY_FILES", 1)
+    table = open_table(spark, upsert_target)
+    columns = f"id INT, {RECORD}, _deleted BOOLEAN"
+    for offset in (0, 2, 4):
+        dead, alive = (None, *record(0, offset, "x"), True), (offset, *record(0, offset + 1, "y"), False)
+        table.upsert(data_frame(spark, columns, [dead, alive]), ("id",))
+    assert ids(table) == [0, 2, 4]
+    assert len(list(Path(upsert_target.location, "_kafkapy/tombstones").glob("*.parquet"))) == 2
+
+
+def test_columns_of_the_data_may_have_any_name(spark: SparkSession, upsert_target: TableTarget) -> None:
+    table = open_table(spark, upsert_target)
+    columns = f"_rank INT, deaths INT, rank INT, d INT, {RECORD}, _deleted BOOLEAN"
+    table.upsert(data_frame(spark, columns, [(None, None, None, None, *record(0, 0, "x"), True)]), ())
+    table.upsert(data_frame(spark, columns, [(1, 2, 3, 4, *record(0, 1, "y"), False)]), ())
+    assert [(row["_rank"], row.deaths, row.rank, row.d) for row in table.read().collect()] == [(1, 2, 3, 4)]
 
 
 def test_an_upsert_by_columns_that_are_missing_is_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from pyspark.sql import functions as f
 
 from kafkapy.pipeline.tables.files import Files
 
+DEATHS: Final = "kafkapy: deaths"  # a name that no data has
 _FOLDER: Final = "_kafkapy/tombstones"
 _SCHEMA: Final = "_key BINARY, partition INT, offset BIGINT, timestamp TIMESTAMP, read TIMESTAMP"
 _MANY_FILES: Final = 50  # each batch with tombstones adds one, and each batch reads all
@@ -35,10 +36,10 @@ class Tombstones:
         self._files = files
 
     def by_key(self, session: SparkSession) -> DataFrame | None:
-        """(_key, deaths): partition, offset and timestamp of each tombstone; None without any."""
+        """(_key, DEATHS): partition, offset and timestamp of each tombstone; None without any."""
         if not self._names():
             return None
-        deaths = f.collect_list(f.struct("partition", "offset", "timestamp")).alias("deaths")
+        deaths = f.collect_list(f.struct("partition", "offset", "timestamp")).alias(DEATHS)
         return self._read(session).groupBy("_key").agg(deaths)
 
     def add(self, tombstones: DataFrame, partition: str) -> None:

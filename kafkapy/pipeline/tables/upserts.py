@@ -28,11 +28,13 @@ from pyspark.sql import functions as f
 
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.tables.sql import quoted
-from kafkapy.pipeline.tables.tombstones import Tombstones
+from kafkapy.pipeline.tables.tombstones import DEATHS, Tombstones
 
 DELETED: Final = "_deleted"
 RECORD_KEY: Final = "_key"
-_DEAD: Final = "kafkapy: dead"  # a name that no data has
+# Names that no data has
+_DEAD: Final = "kafkapy: dead"
+_RANK: Final = "kafkapy: rank"
 
 
 class Upsert:
@@ -75,8 +77,9 @@ class Upsert:
                 with stored(source) as rows:
                     self._merge(rows)
             else:
-                self._tombstones.add(last_tombstones, self._partition)
                 with stored(self._marked_deleted(source, last_tombstones)) as rows:
+                    # Not before: `source` reads files that this may put together, and delete.
+                    self._tombstones.add(last_tombstones, self._partition)
                     self._merge(rows)
                 self._delete(last_tombstones)
 
@@ -100,7 +103,7 @@ class Upsert:
         among = Window.partitionBy(*columns).orderBy(f.col("_timestamp").desc(), partition.desc())
         last = rows.repartition(*columns)
         for window in (within, among):
-            last = last.withColumn("_rank", f.row_number().over(window)).where("_rank = 1").drop("_rank")
+            last = last.withColumn(_RANK, f.row_number().over(window)).where(f.col(_RANK) == 1).drop(_RANK)
         return last
 
     def _told_dead(self, source: DataFrame) -> DataFrame:
@@ -113,7 +116,7 @@ class Upsert:
             f"CASE WHEN d.partition = {own} THEN d.offset > _offset ELSE d.timestamp > _timestamp "
             f"OR (d.timestamp = _timestamp AND d.partition > {own}) END"
         )
-        dead = f.expr(f"coalesce(exists(deaths, d -> {later}), false)").alias(_DEAD)
+        dead = f.expr(f"coalesce(exists({quoted(DEATHS)}, d -> {later}), false)").alias(_DEAD)
         columns = [f.col(quoted(name)) for name in source.columns]
         return source.join(known, RECORD_KEY, "left").select(*columns, dead)
 
