@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,7 @@ from kafkapy.pipeline.audit.audit import audit
 from kafkapy.pipeline.audit.repair import RepairPlan, repair
 from kafkapy.pipeline.commands.cli import pipeline as commands
 from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.state import State
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -116,6 +119,43 @@ def test_keys_that_are_there_twice_or_should_be_gone_are_mended(
     assert repair(definition, agree=lambda plan: True, spark=spark)
     assert (content(spark, definition), commits(spark, definition)) == (healthy, before + 1)
     assert audit(definition, spark, deep=True).ok
+
+
+def test_rows_of_an_older_checkpoint_are_left_for_a_reset(
+    spark: SparkSession, make_topic: MakeTopic, bootstrap_servers: str, tmp_path: Path
+) -> None:
+    topic = make_topic(partitions=1)
+    definition = pipeline("delta", topic, bootstrap_servers, tmp_path, max_offsets_per_trigger=5)
+    produce(bootstrap_servers, topic, numbered(1, 5))
+    run(definition, spark)
+    checkpoint = Path(State(definition.table.location).checkpoint)
+    shutil.copytree(checkpoint, tmp_path / "older")
+    produce(bootstrap_servers, topic, numbered(1, 5))
+    run(definition, spark)
+    healthy = content(spark, definition)
+    shutil.rmtree(checkpoint)
+    shutil.copytree(tmp_path / "older", checkpoint)
+    assert set(found(audit(definition, spark))) == {"beyond_end"}
+    assert not repair(definition, agree=lambda plan: True, spark=spark)
+    run(definition, spark)
+    assert content(spark, definition) == healthy
+    assert audit(definition, spark).ok
+
+
+def test_rows_that_were_written_with_another_schema_stay(
+    spark: SparkSession, make_topic: MakeTopic, bootstrap_servers: str, tmp_path: Path
+) -> None:
+    topic = make_topic(partitions=1)
+    form = {"kind": "json", "schema": "id INT, n DECIMAL(5,2)"}
+    definition = pipeline("delta", topic, bootstrap_servers, tmp_path, format=form, key="id", mode="upsert")
+    produce(bootstrap_servers, topic, [(0, "x", '{"id": 1, "n": 1.5}'), (0, "y", '{"id": 2, "n": 7.25}')])
+    run(definition, spark)
+    healthy = content(spark, definition)
+    narrower = dataclasses.replace(
+        definition, format=dataclasses.replace(definition.format, schema="id INT, n DECIMAL(5,1)")
+    )
+    assert not repair(narrower, agree=lambda plan: True, spark=spark)
+    assert content(spark, definition) == healthy
 
 
 def test_the_command_shows_asks_and_audits(

@@ -6,6 +6,11 @@ compaction has removed that record since. Of a row that is there more than once,
 put back: of an append table any, since they are of one record; of an upsert table the one of the last record,
 by the order of `tables/upserts.py`. What the topic has and the table lacks is not repaired, but read again.
 
+Two kinds of rows stay, whatever the audit says of them. Rows of records that the topic has beyond the
+position are of a checkpoint that was restored from an older copy: the table knows their batches, and a run
+would skip them (`tables/batch.py`); a reset reads them again. Rows of an upsert table whose record the
+present schema cannot parse were written with another one.
+
 Both functions return two data frames of places (topic, partition, offset, and the key of an upsert table):
 those to empty, with a `verdict`, and those of which one row stays.
 """
@@ -18,7 +23,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
-from kafkapy.pipeline.audit.append import judge_append
+from kafkapy.pipeline.audit.append import bounds_frame, judge_append
 from kafkapy.pipeline.audit.report import Bounds
 from kafkapy.pipeline.audit.upsert import judge_upsert
 
@@ -36,7 +41,9 @@ def append_repairs(
     compacted: bool,
 ) -> tuple[DataFrame, DataFrame]:
     judged = judge_append(rows, records, dead_letters, bounds, topic=topic, compacted=compacted)
-    emptied = judged.where(f.col("verdict").isin(*REPAIRED)).select(*_PLACE, "verdict")
+    ends = bounds_frame(rows, bounds).select("partition", "end")
+    repaired = judged.where(f.col("verdict").isin(*REPAIRED)).join(ends, "partition", "left")
+    emptied = repaired.where("verdict <> 'beyond_end' OR offset >= end").select(*_PLACE, "verdict")
     return emptied, emptied.where("verdict = 'duplicated'").select(*_PLACE)
 
 
@@ -59,8 +66,9 @@ def upsert_repairs(
     judged = judge_upsert(
         last.drop("times"), records, dead_letters, bounds, topic=topic, compacted=compacted
     ).select(f.col("key").alias("judged"), "verdict")
-    found = last.join(judged, f.expr("identity <=> judged"))
-    bad = f.col("verdict").isin(*REPAIRED)
+    unparsed = records.where("unparsed").select("partition", "offset", "unparsed")
+    found = last.join(judged, f.expr("identity <=> judged")).join(unparsed, ["partition", "offset"], "left")
+    bad = f.col("verdict").isin(*REPAIRED) & f.col("unparsed").isNull()
     verdict = f.when(bad, f.col("verdict")).otherwise("duplicated").alias("verdict")
     repaired = found.where(bad | f.expr("times > 1"))
     groups = repaired.select(f.col("identity").alias("group"), verdict)
