@@ -24,6 +24,9 @@ COLUMNS = (
     "größe DECIMAL(4,2), at TIMESTAMP, local TIMESTAMP_NTZ, day DATE, l ARRAY<DECIMAL(10,2)>, "
     "h MAP<STRING, TIMESTAMP>, days ARRAY<STRUCT<day: DATE>>, ds ARRAY<DOUBLE>"
 )
+WRAPPED = (
+    1789383306409008  # microseconds since 1970, which Spark takes for seconds: times a million, they overflow
+)
 WRONG = {
     '{"f": 1e300}': "f is FLOAT, which cannot hold 1.0E300",
     '{"f": -3.5e38, "t": "x"}': "f is FLOAT, which cannot hold -3.5E38",
@@ -58,6 +61,16 @@ WRONG = {
     '{"at": "\\u005410:00"}': "at is TIMESTAMP, which cannot hold T10:00",
     '{"at": "2020-01-01T10:00:00.1234567Z"}':
         "at is TIMESTAMP, which cannot hold 2020-01-01T10:00:00.1234567Z",
+    '{"at": 1767225600000}': "at is beyond the year 9999 (numbers are seconds)",
+    '{"at": 1767225600000000}': "at is before the year 1 (numbers are seconds)",
+    '{"at": "-0044-03-15T12:00:00Z"}': "at is before the year 1 (numbers are seconds)",
+    f'{{"at": {WRAPPED}}}': f"at is TIMESTAMP, which cannot hold {WRAPPED}",
+    '{"h": {"x": 1767225600000}}': "h{} is TIMESTAMP, which cannot hold 1767225600000",
+    '{"day": "20200229"}': "day is not DATE but 20200229",
+    '{"day": "99"}': "day is not DATE but 99",
+    '{"day": "12345-01-01"}': "day is beyond the year 9999",
+    '{"day": "-0044-03-15"}': "day is before the year 1",
+    '{"day": " 2020-02-29 10:00"}': "day is DATE, which cannot hold  2020-02-29 10:00",
     '{"h": {"x": "T10:00"}}': "h{} is TIMESTAMP, which cannot hold T10:00",
     '{"day": "2020-02-29T10:00:00"}': "day is DATE, which cannot hold 2020-02-29T10:00:00",
     '{"days": [{"day": "2020-02-29 10:00"}]}': "days[].day is DATE, which cannot hold 2020-02-29 10:00",

@@ -2,7 +2,8 @@
 
     DECIMAL(p,s)    rounds digits beyond s
     FLOAT, DOUBLE   round whole numbers beyond 2^24 and 2^53, and make Infinity of a number beyond their range
-    TIMESTAMP       takes a time without a date for one of today, and drops digits beyond microseconds
+    TIMESTAMP       takes a time without a date for one of today, drops digits beyond microseconds, and lets a
+                    number of many digits overflow
     DATE            drops a time
     STRING          has `?` for half a surrogate pair
 
@@ -54,6 +55,7 @@ _PLAIN_NAME: Final = re.compile(r"[ !#-\[\]-~]+")
 _BEFORE: Final = r"[:\[,]\s*+"
 _NO_DATE: Final = r"\s*+(?:T|\d{1,2}:)"
 _SURPLUS_TIME: Final = r"\.\d{6}0*+[1-9]"
+_SURPLUS_SECONDS: Final = r"-?+\d{13}"
 _TIME: Final = r"[^\"T ]++[T ]"
 # An escaped letter, digit or sign, which may hide a name or a value.
 _HIDDEN: Final = r"\\u00[2-7]"
@@ -132,11 +134,11 @@ def _after(names: Iterable[str], pattern: str) -> str:
 def _inexact(kind: str) -> str:
     """The pattern of values of this type that may be inexact."""
     if kind == "date":
-        return f'"{_TIME}'
+        return rf'"\s*+{_TIME}'
     if kind != "timestamp" and kind != "timestamp_ntz":
         _, scale = decimal_digits(kind)
         return rf'"?+[-+]?+\d*+(?:\.\d{{{scale}}}0*+[1-9]|(?:\.\d*+)?[eE])'
-    return rf'"(?:{_NO_DATE}|[^".]*+{_SURPLUS_TIME})'
+    return rf'(?:"(?:{_NO_DATE}|[^".]*+{_SURPLUS_TIME})|{_SURPLUS_SECONDS})'
 
 
 def _values(kind: SparkType, value: Column | None, name: str | None = None) -> Iterator[tuple[Any, str, Any]]:
@@ -190,7 +192,7 @@ def _differs(kind: str, value: Column, wider: Column, name: str) -> Column:
     if kind == "date":
         return f.rlike(wider, f.lit(f"^\\s*+{_TIME}\\s*+\\S"))
     if kind in ("timestamp", "timestamp_ntz"):
-        return f.rlike(wider, f.lit(f"^{_NO_DATE}|{_SURPLUS_TIME}"))
+        return f.rlike(wider, f.lit(f"^{_NO_DATE}|{_SURPLUS_TIME}|^{_SURPLUS_SECONDS}"))
     wide = _wider(kind)
     assert isinstance(wide, str)
     # A DECIMAL of 38 digits has none to spare: too great a number is null, and the text decides.

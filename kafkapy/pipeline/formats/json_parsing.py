@@ -14,9 +14,9 @@ Spark's reader decides that names are case-sensitive; that unknown fields are ig
 fields with one name counts; that a STRING column takes any value as its JSON text; that BINARY is base64;
 that timestamps and dates are ISO 8601, and a number for a TIMESTAMP is in seconds since 1970; that a DECIMAL
 takes numbers and strings. This module adds that JSON is RFC 8259 (no NaN, no single quotes); that a
-TIMESTAMP beyond the year 9999 is an error, since the number was in milliseconds; that a value which its type
-cannot hold is an error (`json_exactness.py`); that a TIMESTAMP without a zone is in UTC; and that a value may
-have the framing of the schema registry's JSON serializer.
+TIMESTAMP or DATE is of the years 1 to 9999, beyond which a number was in milliseconds; that a value which its
+type cannot hold is an error (`json_exactness.py`); that a TIMESTAMP without a zone is in UTC; and that a
+value may have the framing of the schema registry's JSON serializer.
 """
 
 from __future__ import annotations
@@ -46,9 +46,13 @@ if TYPE_CHECKING:
 READER_OPTIONS: Final = {
     "allowNonNumericNumbers": "false",
     "allowSingleQuotes": "false",
+    # Otherwise "20260101" and "99" are taken for days since 1970.
+    "enableDateTimeParsingFallback": "false",
     "timeZone": "UTC",
 }
+_YEAR_1: Final = -62_135_596_800
 _YEAR_10000: Final = 253_402_300_800
+_DAY: Final = 86_400
 # Spark compiles code for each column. In a very wide table, the error of other columns says only "a field".
 _MOST_NAMED: Final = 100
 
@@ -162,14 +166,21 @@ def _missing(columns: Struct) -> list[Column]:
 
 
 def _beyond(columns: Struct) -> list[Column]:
-    return [
-        f.when(
-            f.unix_seconds(_at(path)) >= _YEAR_10000,
-            f"does not match the schema: {'.'.join(path)} is beyond the year 9999 (numbers are seconds)",
-        )
-        for path, one in _fields(columns)
-        if one["type"] == "timestamp"
-    ]
+    """The errors of each TIMESTAMP and DATE that is not of the years 1 to 9999."""
+    errors = []
+    for path, one in _fields(columns):
+        if one["type"] == "timestamp":
+            seconds, numbers = f.unix_seconds(_at(path)), " (numbers are seconds)"
+        elif one["type"] == "date":
+            seconds, numbers = f.unix_date(_at(path)).cast("bigint") * _DAY, ""
+        else:
+            continue
+        where = f"does not match the schema: {'.'.join(path)}"
+        errors += [
+            f.when(seconds >= _YEAR_10000, f"{where} is beyond the year 9999{numbers}"),
+            f.when(seconds < _YEAR_1, f"{where} is before the year 1{numbers}"),
+        ]
+    return errors
 
 
 def _misfit(columns: Struct) -> Column:
