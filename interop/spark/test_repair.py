@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from interop.conftest import MakeTopic
 from interop.spark.damage import rewrite, rows_of
 from interop.spark.test_audit import changed, found, numbered, pipeline, produce, run
+from interop.spark.test_audit_kafka import transaction
 from kafkapy.pipeline import PipelineError
 from kafkapy.pipeline.audit.audit import audit
 from kafkapy.pipeline.audit.repair import RepairPlan, repair
@@ -140,6 +141,19 @@ def test_rows_of_an_older_checkpoint_are_left_for_a_reset(
     run(definition, spark)
     assert content(spark, definition) == healthy
     assert audit(definition, spark).ok
+
+
+def test_a_row_whose_record_a_compaction_may_have_removed_stays(
+    spark: SparkSession, make_topic: MakeTopic, bootstrap_servers: str, tmp_path: Path
+) -> None:
+    topic = make_topic(partitions=1)
+    definition = pipeline("delta", topic, bootstrap_servers, tmp_path)
+    for _ in range(2):  # 0 to 2 and a marker, 4 to 6 and a marker
+        transaction(bootstrap_servers, topic, 3, commit=True)
+    run(definition, spark)
+    rewrite(spark, definition.table, lambda rows: rows.union(changed(rows.limit(1), "true", _offset="3L")))
+    assert found(audit(definition, spark)) == {"foreign": [f"{topic}-0: 3"]}
+    assert not repair(definition, agree=lambda plan: True, spark=spark)
 
 
 def test_rows_that_were_written_with_another_schema_stay(

@@ -6,10 +6,11 @@ compaction has removed that record since. Of a row that is there more than once,
 put back: of an append table any, since they are of one record; of an upsert table the one of the last record,
 by the order of `tables/upserts.py`. What the topic has and the table lacks is not repaired, but read again.
 
-Two kinds of rows stay, whatever the audit says of them. Rows of records that the topic has beyond the
-position are of a checkpoint that was restored from an older copy: the table knows their batches, and a run
-would skip them (`tables/batch.py`); a reset reads them again. Rows of an upsert table whose record the
-present schema cannot parse were written with another one.
+Some rows stay, whatever the audit says of them. Rows of records that the topic has beyond the position are
+of a checkpoint that was restored from an older copy: the table knows their batches, and a run would skip them
+(`tables/batch.py`); a reset reads them again. Rows of an append table at offsets of the topic that have no
+record may have had one before a compaction, although the topic is not compacted any more. Rows of an upsert
+table whose record the present schema cannot parse were written with another one.
 
 Both functions return two data frames of places (topic, partition, offset, and the key of an upsert table):
 those to empty, with a `verdict`, and those of which one row stays.
@@ -43,7 +44,8 @@ def append_repairs(
     judged = judge_append(rows, records, dead_letters, bounds, topic=topic, compacted=compacted)
     ends = bounds_frame(rows, bounds).select("partition", "end")
     repaired = judged.where(f.col("verdict").isin(*REPAIRED)).join(ends, "partition", "left")
-    emptied = repaired.where("verdict <> 'beyond_end' OR offset >= end").select(*_PLACE, "verdict")
+    of_topic = f"topic <=> '{topic}' AND coalesce(offset >= 0 AND offset < end, false)"
+    emptied = repaired.where(f"verdict = 'duplicated' OR NOT ({of_topic})").select(*_PLACE, "verdict")
     return emptied, emptied.where("verdict = 'duplicated'").select(*_PLACE)
 
 
