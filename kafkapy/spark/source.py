@@ -71,11 +71,9 @@ def read_topic(
         settings["maxOffsetsPerTrigger"] = str(max_offsets_per_trigger)
     reader = spark.readStream if stream else spark.read
     reader = reader.format("kafka").options(**{**settings, **(options or {})})
-    from pyspark.errors import AnalysisException
-
     try:
         return reader.load()
-    except AnalysisException as error:
+    except Exception as error:
         if "data source: kafka" not in str(error):
             raise
         raise SparkSetupError(
