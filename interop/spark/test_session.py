@@ -141,7 +141,7 @@ spark.stop()
         "True False",
         "hunter-2",
         "5",
-        "the running Spark lacks iceberg: stop it (spark.stop()) before kafkapy.spark.session(['iceberg'])",
+        "the running Spark lacks iceberg: stop it (spark.stop()) before kafkapy.spark.session('iceberg')",
         "a Spark session already runs with another spark.hadoop.fs.s3a.secret.key: stop it first "
         "(spark.stop()), or leave the setting out",
     ]
