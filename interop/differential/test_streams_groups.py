@@ -386,6 +386,8 @@ def stored(broker: Broker, group: str) -> Iterator[tuple[Any, Any]]:
         (found,) = broker.main.quietly(request, 4).responses[0].partitions
         view = memoryview(bytes(found.records or b""))
         for position, header in iter_headers(view):
+            if header.is_control:  # of a transaction with offsets, in another test
+                continue
             for record in decode_records(view, position, header):
                 key = decode_key(record.key or b"")
                 if isinstance(key, StreamsGroupKey) and key.group_id == group:
