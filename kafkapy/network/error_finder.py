@@ -18,9 +18,15 @@ _ERROR_CODES: Final = ("error_code", "partition_error_code")
 
 FindErrors: TypeAlias = "Callable[[TopMessage], list[int]]"
 
+_finders: dict[type[TopMessage], FindErrors] = {}
+
 
 def error_finder(response_class: type[TopMessage]) -> FindErrors:
     """A function that finds the error codes of an answer."""
+    return _finders.get(response_class) or _generated(response_class)
+
+
+def _generated(response_class: type[TopMessage]) -> FindErrors:
     lines = [
         "def find(o0):",
         "    found = []",
@@ -30,6 +36,7 @@ def error_finder(response_class: type[TopMessage]) -> FindErrors:
     names: dict[str, Any] = {}
     execute("\n".join(lines), f"<errors of {response_class.__name__}>", names)
     find: FindErrors = names["find"]
+    _finders[response_class] = find
     return find
 
 

@@ -333,8 +333,11 @@ class RequestsInFlight:
         request.encoding = True
         if not request.pipelined:
             self._muting = request
-        metrics = self._shared.metrics
-        find = None if metrics is None else metrics.finder(request.header, response)
+        find = None
+        if self._shared.metrics is not None:
+            from kafkapy.network.error_finder import error_finder
+
+            find = error_finder(type(response))
         encode = partial(_encode_and_free, request.header, response, find)
         self._watch(request, self._shared.validation.run(self._connection, encode))
 

@@ -22,11 +22,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkapy.loop.latency_sample import LatencySample
 from kafkapy.network.client_traffic import TrafficOfClients
-from kafkapy.network.error_finder import FindErrors, error_finder
+from kafkapy.network.error_finder import error_finder
 from kafkapy.network.slow_requests import SlowRequests
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import RequestHeader
-from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.types import ApiKey
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ class Durations(NamedTuple):
 class ApiMetrics:
     """The numbers of one API."""
 
-    __slots__ = ("errors", "failed", "find_errors", "requests", "sample", "versions")
+    __slots__ = ("errors", "failed", "requests", "sample", "versions")
 
     def __init__(self, now: float) -> None:
         self.requests = 0
@@ -66,8 +65,6 @@ class ApiMetrics:
         """The requests whose answers have an error."""
         self.errors: dict[int, int] = {}
         """The errors in answers by code. An answer may have one for each partition."""
-        self.find_errors: FindErrors | None = None
-        """Finds the errors of an answer; None until there is an answer."""
         self.sample: LatencySample[Durations] = LatencySample(now)
 
     def errors_by_name(self) -> dict[str, int]:
@@ -112,14 +109,10 @@ class RequestMetrics:
                 api.failed += 1
                 for code, count in header.errors.items():
                     api.errors[code] = api.errors.get(code, 0) + count
-        elif response is not None:
-            find = api.find_errors
-            if find is None:
-                find = api.find_errors = error_finder(type(response))
-            if found := find(response):
-                api.failed += 1
-                for code in found:
-                    api.errors[code] = api.errors.get(code, 0) + 1
+        elif response is not None and (found := error_finder(type(response))(response)):
+            api.failed += 1
+            for code in found:
+                api.errors[code] = api.errors.get(code, 0) + 1
         sample, slow, log = api.sample, self.slow, self.log
         is_sampled = not sample.skip
         if not is_sampled:
@@ -135,12 +128,6 @@ class RequestMetrics:
             slow.ended(connection, header, durations, now)
         if log is not None:
             log.ended(connection, header, response, durations)
-
-    def finder(self, header: RequestHeader, response: TopMessage) -> FindErrors:
-        """What finds the errors of a long answer, which is encoded in a thread."""
-        api = self._apis.get(header.api_key)
-        known = None if api is None else api.find_errors
-        return known or error_finder(type(response))
 
     def apis(self) -> Iterator[tuple[str, ApiMetrics]]:
         """The numbers of each API that was used, by the name that Kafka's metrics give it."""
