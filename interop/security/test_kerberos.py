@@ -19,7 +19,7 @@ from interop.support.jars_or_skip import skipped_without_jars
 from interop.support.java_programs import compiled
 from interop.support.kafka_jars import TOOL_FLAGS, kafka_jars
 from interop.support.kafka_process import KafkaProcess
-from interop.support.kerberos_centre import REALM, KerberosCentre, skip_without_kerberos
+from interop.support.kerberos_centre import REALM, KerberosCentre, key_line, own_centre
 from kafkapy import Broker
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.inter_broker.peers import PeerError
@@ -27,22 +27,13 @@ from kafkapy.security.links import MECHANISM, LinkSecurity
 from tests.inter_broker.test_secure_peers import brokers_seen, peer
 from tests.ports import free_ports
 
-MODULE = "com.sun.security.auth.module.Krb5LoginModule required"
 SERVICE = "kafka/localhost"
 RULES = r"RULE:[2:$1.$2](reports\..*)s/\..*//U,DEFAULT"
 
 
-def line_of(keytab: Path, principal: str) -> str:
-    return f'{MODULE} useKeyTab=true storeKey=true keyTab="{keytab}" principal="{principal}@{REALM}";'
-
-
 @pytest.fixture(scope="module")
 def centre(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KerberosCentre]:
-    """The centre, to which this process and those that it starts belong."""
-    skip_without_kerberos()
-    with KerberosCentre(tmp_path_factory.mktemp("centre")) as started, pytest.MonkeyPatch.context() as patch:
-        for name, value in started.environment.items():
-            patch.setenv(name, value)
+    with own_centre(tmp_path_factory.mktemp("centre")) as started:
         yield started
 
 
@@ -75,7 +66,7 @@ def address(
         "sasl.enabled.mechanisms": "GSSAPI",
         "sasl.kerberos.service.name": "kafka",
         "sasl.kerberos.principal.to.local.rules": RULES.replace("\\", "\\\\"),
-        "listener.name.sasl_plaintext.gssapi.sasl.jaas.config": line_of(keytab, SERVICE),
+        "listener.name.sasl_plaintext.gssapi.sasl.jaas.config": key_line(keytab, SERVICE),
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS;User:alice;User:REPORTS",
     }
@@ -193,7 +184,7 @@ def test_java_clients_come_in_and_do_not(
             "security.protocol": "SASL_PLAINTEXT",
             "sasl.mechanism": "GSSAPI",
             "sasl.kerberos.service.name": service,
-            "sasl.jaas.config": line_of(as_principal(principal), principal),
+            "sasl.jaas.config": key_line(as_principal(principal), principal),
         }
         path.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
         arguments += [str(path), topic]
@@ -226,7 +217,7 @@ def link_settings(keytab: Path, principal: str = SERVICE) -> dict[str, str]:
         "inter.broker.listener.name": "INSIDE",
         "sasl.enabled.mechanisms": "GSSAPI",
         "sasl.kerberos.service.name": "kafka",
-        "listener.name.inside.gssapi.sasl.jaas.config": line_of(keytab, principal),
+        "listener.name.inside.gssapi.sasl.jaas.config": key_line(keytab, principal),
         MECHANISM: "GSSAPI",
     }
 

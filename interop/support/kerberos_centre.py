@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -25,6 +27,24 @@ def skip_without_kerberos() -> None:
         if why := installed(command, package):
             pytest.skip(why)
     pytest.importorskip("gssapi", reason="python-gssapi is not installed: pip install '.[kerberos]'")
+
+
+def key_line(keytab: Path, principal: str) -> str:
+    """The JAAS line of a program that proves its name by a keytab."""
+    return (
+        "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true "
+        f'keyTab="{keytab}" principal="{principal}@{REALM}";'
+    )
+
+
+@contextmanager
+def own_centre(folder: Path) -> Iterator[KerberosCentre]:
+    """A running centre, to which this process and those that it starts belong."""
+    skip_without_kerberos()
+    with KerberosCentre(folder) as started, pytest.MonkeyPatch.context() as patch:
+        for name, value in started.environment.items():
+            patch.setenv(name, value)
+        yield started
 
 
 class KerberosCentre:

@@ -17,6 +17,13 @@ BROKERS: Final = ZooKeeperLogin("kafka", "a; secret")
 OTHERS: Final = ZooKeeperLogin("others", "open")
 
 
+DEMANDS_LOGIN: Final = (
+    "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\n"
+    "enforce.auth.enabled=true\nenforce.auth.schemes=sasl\n"
+)
+"""Settings of a ZooKeeper that serves nobody without a login by SASL."""
+
+
 def line_of(login: ZooKeeperLogin) -> str:
     """The JAAS line of a client."""
     return f'{MODULE} required username="{login.username}" password="{login.password}";'
@@ -35,10 +42,7 @@ def secured_zookeeper(folder: Path) -> ZooKeeperProcess:
     users = " ".join(f'user_{name}="{password}"' for name, password in (BROKERS, OTHERS))
     return ZooKeeperProcess(
         folder,
-        more=(
-            "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\n"
-            "enforce.auth.enabled=true\nenforce.auth.schemes=sasl\n"
-        ),
+        more=DEMANDS_LOGIN,
         jvm_flags=(jaas_flag(folder, "Server", f"{MODULE} required {users};"),),
     )
 

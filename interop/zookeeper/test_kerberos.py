@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from interop.support.kerberos_centre import REALM, KerberosCentre, skip_without_kerberos
-from interop.support.secured_zookeeper import access_of, jaas_flag
+from interop.support.kerberos_centre import REALM, KerberosCentre, key_line, own_centre
+from interop.support.secured_zookeeper import DEMANDS_LOGIN, access_of, jaas_flag
 from interop.support.zookeeper_process import ZooKeeperProcess
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.metadata.store import Create, MetadataStoreError
@@ -17,22 +17,13 @@ from kafkapy.metadata.zookeeper_access import ZooKeeperAccess
 from kafkapy.metadata.zookeeper_client import ZooKeeperClient
 from kafkapy.security.zookeeper import LOGIN, zookeeper_access
 
-_MODULE = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true"
-_PRINCIPAL = f"kafka/broker@{REALM}"
+_PRINCIPAL = "kafka/broker"
 _ALL, _READ = 31, 1
-
-
-def line_of(keytab: Path, principal: str) -> str:
-    return f'{_MODULE} keyTab="{keytab}" principal="{principal}";'
 
 
 @pytest.fixture(scope="module")
 def centre(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KerberosCentre]:
-    """The centre, to which this process and those that it starts belong."""
-    skip_without_kerberos()
-    with KerberosCentre(tmp_path_factory.mktemp("centre")) as started, pytest.MonkeyPatch.context() as patch:
-        for name, value in started.environment.items():
-            patch.setenv(name, value)
+    with own_centre(tmp_path_factory.mktemp("centre")) as started:
         yield started
 
 
@@ -43,12 +34,9 @@ def secured(tmp_path_factory: pytest.TempPathFactory, centre: KerberosCentre) ->
     keytab = centre.add("zookeeper/localhost")
     process = ZooKeeperProcess(
         folder,
-        more=(
-            "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\n"
-            "enforce.auth.enabled=true\nenforce.auth.schemes=sasl\n"
-        ),
+        more=DEMANDS_LOGIN,
         jvm_flags=(
-            jaas_flag(folder, "Server", line_of(keytab, f"zookeeper/localhost@{REALM}")),
+            jaas_flag(folder, "Server", key_line(keytab, "zookeeper/localhost")),
             f"-Djava.security.krb5.conf={centre.config}",
         ),
     )
@@ -58,13 +46,13 @@ def secured(tmp_path_factory: pytest.TempPathFactory, centre: KerberosCentre) ->
 
 @pytest.fixture(scope="module")
 def keytab(centre: KerberosCentre) -> Path:
-    return centre.add("kafka/broker")
+    return centre.add(_PRINCIPAL)
 
 
 def access(keytab: Path, principal: str = _PRINCIPAL) -> ZooKeeperAccess:
     settings = {
         "zookeeper.connect": "localhost",
-        LOGIN: line_of(keytab, principal),
+        LOGIN: key_line(keytab, principal),
         "zookeeper.set.acl": "true",
     }
     return zookeeper_access(BrokerConfig(settings))
@@ -87,7 +75,7 @@ async def test_nodes_belong_to_the_principal(secured: ZooKeeperProcess, keytab: 
     client = ZooKeeperClient(f"localhost:{secured.address[1]}", 10, how, print)
     client.start(20)
     try:
-        owner = ("sasl", _PRINCIPAL, _ALL)
+        owner = ("sasl", f"{_PRINCIPAL}@{REALM}", _ALL)
         assert access_of(client, "/kafka") == {
             "/kafka/config": {owner, ("world", "anyone", _READ)},
             "/kafka/config/users": {owner},
@@ -116,7 +104,7 @@ async def test_a_principal_that_the_centre_has_forgotten_is_told(
     secured: ZooKeeperProcess, centre: KerberosCentre
 ) -> None:
     keytab = centre.add("kafka/gone")
-    how = access(keytab, f"kafka/gone@{REALM}")
+    how = access(keytab, "kafka/gone")
     centre.remove("kafka/gone")
     with pytest.raises(MetadataStoreError, match="does not let this broker in as kafka/gone@"):
         await opened(secured, how)
