@@ -283,7 +283,7 @@ class Connection:
         if self.closed:
             self._channel.close()
         elif isinstance(outcome, OSError):
-            self.close(why_no_handshake(outcome), level=self.complaint_level())
+            self.close(why_no_handshake(outcome))
         elif outcome is Handshake.WANTS_TO_SEND:
             self._writing = True
             self._loop.add_writer(self._fd, self._shake_hands)
@@ -453,7 +453,7 @@ class Connection:
                 why = f"a request of {size} bytes (sasl.server.max.receive.size={self.max_frame_bytes})"
         else:
             why = f"the client speaks {protocol}, and this listener only Kafka's protocol, unencrypted"
-        self.close(why, level=self.complaint_level())
+        self.close(why)
 
     def complaint_level(self) -> int:
         """The level at which to log that the client comes in the wrong way."""
@@ -659,16 +659,18 @@ class Connection:
         else:
             self._when_closed.append(call)
 
-    def close(self, why: str | None = None, *, level: int = logging.WARNING) -> None:
+    def close(self, why: str | None = None, *, level: int | None = None) -> None:
         """Close now and drop unsent bytes.
 
-        `why` is logged, shortened if it is long.
+        `why` is logged, shortened if it is long. Without a level it is the client's fault, which is a warning
+        once a minute for each address.
         """
         if self.closed:
             return
         self.closed = True
         if why is not None:
-            logger.log(level, "Closing the connection of %s: %.300s", self, why)
+            logged_at = self.complaint_level() if level is None else level
+            logger.log(logged_at, "Closing the connection of %s: %.300s", self, why)
         self._pause_reading()
         self._stop_writing()
         self._disown()

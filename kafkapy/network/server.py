@@ -269,7 +269,7 @@ class Server:
                 continue
             if connection.login_began_before(now - self._receive_seconds):
                 why = f"it has not logged in within {self._receive_seconds:g} s"
-                connection.close(why, level=connection.complaint_level())
+                connection.close(why)
                 continue
             if connection.is_incomplete and connection.receiving_since < now - self._receive_seconds:
                 if connection.received_since() < enough:
@@ -292,7 +292,8 @@ class Server:
         if self.connections and self.lacks_files():
             hog = max(self.connections, key=lambda each: each.file_seconds)
             if hog.held_files:
-                hog.close(f"its unsent answers hold {hog.held_files} files, and others need some")
+                why = f"its unsent answers hold {hog.held_files} files, and others need some"
+                hog.close(why, level=logging.WARNING)
         if self._refused and now - self._refusing_since >= REFUSALS_SECONDS:
             if self._refused > 1:
                 logger.warning("Refused %d connections in the last minute", self._refused)
@@ -311,7 +312,8 @@ class Server:
         enough = self.shared.buffered_bytes - limit // _FREED_FRACTION
         for hog in sorted(holders, key=lambda each: (each.byte_seconds, each.incomplete_bytes), reverse=True):
             nbytes = hog.incomplete_bytes
-            hog.close(f"its incomplete request holds {nbytes} bytes, and other connections wait for memory")
+            why = f"its incomplete request holds {nbytes} bytes, and other connections wait for memory"
+            hog.close(why, level=logging.WARNING)
             if self.shared.buffered_bytes <= enough:
                 return
 
@@ -323,7 +325,8 @@ class Server:
         for hog in sorted(holders, key=lambda each: each.value_seconds, reverse=True):
             if answers.values <= answers.most // 2:
                 return
-            hog.close(f"its unread answers hold {hog.unread_values} values, and other connections need room")
+            why = f"its unread answers hold {hog.unread_values} values, and other connections need room"
+            hog.close(why, level=logging.WARNING)
 
     # --- stopping -----------------------------------------------------------------------------------------
 

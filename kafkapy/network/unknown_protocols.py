@@ -2,7 +2,8 @@
 
 A TLS or HTTP client begins with bytes that would be the size of a request of hundreds of megabytes. Such
 clients try again for ever: health checks, browsers, clients with wrong settings. So do those that fail to log
-in. Each address gets one line a minute; the others are logged at debug level.
+in, or whose requests cannot be read. Each address gets one line a minute; the others are logged at debug
+level.
 """
 
 from __future__ import annotations

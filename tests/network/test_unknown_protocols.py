@@ -1,8 +1,9 @@
-"""Clients that do not speak Kafka's protocol are named as such, and do not fill the log."""
+"""Clients that do not speak Kafka's protocol, or badly, are named as such, and do not fill the log."""
 
 from __future__ import annotations
 
 import logging
+import struct
 from pathlib import Path
 
 import pytest
@@ -21,10 +22,14 @@ TLS_HELLO = bytes.fromhex("16030100050100000100")
         (b"GET / HTTP/1.1\r\n\r\n", "the client speaks HTTP, and"),
         (b"PRI * HTTP/2.0\r\n\r\n", "the client speaks HTTP, and"),
         (b"\x7f\xff\xff\xff", "a request of 2147483647 bytes"),
+        (struct.pack(">ihhih", 10, 3, 9, 1, -1), "a request that cannot be read"),
+        (struct.pack(">ihhihb", 11, 3, 999, 1, -1, 0), "API key 3 version 999 is not supported"),
     ],
-    ids=["TLS", "HTTP", "HTTP/2", "too large"],
+    ids=["TLS", "HTTP", "HTTP/2", "too large", "unreadable", "unknown version"],
 )
-def test_a_client_of_another_protocol_is_named_once(tmp_path: Path, first_bytes: bytes, said: str) -> None:
+def test_a_client_that_comes_in_the_wrong_way_is_named_once(
+    tmp_path: Path, first_bytes: bytes, said: str
+) -> None:
     with KafkapyProcess(tmp_path) as broker:
         for _ in range(10):
             with RawClient(broker.bootstrap_servers) as client:
