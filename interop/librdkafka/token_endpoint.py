@@ -1,4 +1,4 @@
-"""A server from which clients get signed tokens, as they get them from an identity provider."""
+"""A server that gives clients signed tokens, as an identity provider does."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OF_A_MACHINE: Final = ("api-version", "resource", "client_id")
 
 
 class TokenEndpoint:
-    """Gives tokens to a client that shows its secret, an assertion, or that it is on the machine."""
+    """Gives tokens for a secret, for a signed assertion, or to a machine that it knows."""
 
     def __init__(self, folder: Path, issuer: Issuer) -> None:
         self._issuer = issuer

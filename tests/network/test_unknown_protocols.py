@@ -1,4 +1,4 @@
-"""Clients that do not speak Kafka's protocol, or badly, are named as such, and do not fill the log."""
+"""Clients that come in the wrong way are told what is wrong, and do not fill the log."""
 
 from __future__ import annotations
 
