@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 from bisect import bisect_left
 from dataclasses import dataclass
+from operator import le, lt
 from typing import ClassVar
 
 from kafkapy.storage.disk.files import FileSystem
@@ -66,6 +67,16 @@ class _IndexCheck:
         finally:
             index.close()
 
+    def _rising(self) -> list[tuple[int, int]]:
+        """The entries up to the first that does not rise (`IndexFile.check_order`), which is a problem."""
+        last, second_rises = self.index_type.below_all, le if self.index_type.second_may_stay else lt
+        for slot, entry in enumerate(self._read):
+            if not (last[0] < entry[0] and second_rises(last[1], entry[1])):
+                self._add(f"entry {slot} does not rise above the one before it", slot, seen_by_broker=True)
+                return self._read[:slot]
+            last = entry
+        return self._read
+
     def _add(
         self, what: str, slot: int | None = None, *, seen_by_broker: bool = False, target: int | None = None
     ) -> None:
@@ -97,19 +108,10 @@ class OffsetIndexCheck(_IndexCheck):
 
     def __init__(self, files: FileSystem, path: str, base_offset: int, *, being_written: bool) -> None:
         super().__init__(files, path, base_offset, being_written=being_written)
-        self._left: dict[int, int] = {}
+        self._left = {position: base_offset + relative for relative, position in self._rising()}
         """The offsets of the entries that no batch has met, by position."""
-        last_offset, last_position = base_offset - 1, 0
-        for slot, (relative, position) in enumerate(self._read):
-            offset = base_offset + relative
-            if offset <= last_offset or position <= last_position:
-                entry = f"entry {slot} (offset {offset}, byte {position})"
-                self._add(f"{entry} does not rise above the one before it", slot, seen_by_broker=True)
-                break
-            self._left[position] = last_offset = offset
-            last_position = position
         self._positions = list(self._left)
-        self._end = last_offset
+        self._end = max(self._left.values(), default=base_offset - 1)
         self._last_is_known = bool(self._left)
 
     def batch(self, position: int, first_offset: int) -> None:
@@ -150,19 +152,10 @@ class TimeIndexCheck(_IndexCheck):
 
     def __init__(self, files: FileSystem, path: str, base_offset: int, *, being_written: bool) -> None:
         super().__init__(files, path, base_offset, being_written=being_written)
-        self._entries: list[tuple[int, int]] = []
+        self._entries = [(timestamp, base_offset + relative) for timestamp, relative in self._rising()]
         self._at = 0
         self._newest = NO_TIMESTAMP
         self._known = True
-        last_timestamp, last_offset = NO_TIMESTAMP, base_offset
-        for slot, (timestamp, relative) in enumerate(self._read):
-            offset = base_offset + relative
-            if (timestamp <= last_timestamp and slot) or offset < last_offset:
-                entry = f"entry {slot} (timestamp {timestamp}, offset {offset})"
-                self._add(f"{entry} does not rise above the last one", slot, seen_by_broker=True)
-                break
-            self._entries.append((timestamp, offset))
-            last_timestamp, last_offset = timestamp, offset
 
     def batch(self, first_offset: int, last_offset: int, max_timestamp: int) -> None:
         """Compare the index with the next good batch."""
