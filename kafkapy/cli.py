@@ -1,7 +1,7 @@
 """The command line: `kafkapy serve`, and the commands of other packages.
 
 Exit codes: 0 success, or a broker was stopped by a signal; 1 failure; 2 wrong usage or settings; 130
-interrupted. Errors are one line on standard error; so is wrong usage, for which click would print three
+interrupted; or that of the error. Errors are one line on standard error; so is wrong usage, for which click would print three
 lines. The other commands are imported when they are used, so that `kafkapy serve` starts without them.
 """
 
@@ -125,7 +125,7 @@ class _Commands(click.Group):
         except click.Abort:
             _fail("interrupted.", code=130)
         except UserError as error:
-            _fail(str(error), code=1)
+            _fail(str(error), code=error.exit_status)
         except OSError as error:
             end_with(error, code=1)
         sys.exit(code if isinstance(code, int) else 0)

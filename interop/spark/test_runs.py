@@ -19,6 +19,7 @@ from interop.conftest import MakeTopic
 from interop.support.waiting import wait_until
 from kafkapy.pipeline import Pipeline, PipelineDefinition, PipelineError, checkpoint
 from kafkapy.pipeline.audit.audit import audit
+from kafkapy.pipeline.dead_letters.limit import TooManyDeadLettersError
 from kafkapy.pipeline.reset import plan_reset, reset
 from kafkapy.pipeline.run.progress import BatchReport, Progress
 from kafkapy.pipeline.run.run import RunResult, run
@@ -288,6 +289,36 @@ def test_records_that_do_not_parse_go_to_the_dead_letters_and_the_batch_goes_on(
     progress = State(definition.table.location).progress
     assert progress is not None
     assert (progress.total_rows, progress.dead_letters) == (4, 2)
+
+
+def test_a_batch_with_too_many_dead_letters_ends_the_run_and_leaves_nothing(
+    spark: SparkSession, bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic = make_topic()
+    pipeline = Pipeline(topic, bootstrap=bootstrap_servers).json(SCHEMA).to_iceberg(tmp_path / "table")
+    pipeline = pipeline.dead_letter(f"{topic}.dlq").max_offsets_per_trigger(100)
+    produce(bootstrap_servers, topic, [*numbered(range(98)), ("b", "broken"), ("b", "broken")])
+    assert run(pipeline.max_dead_letters("2%").definition, once=True, spark=spark).dead_letters == 2
+
+    bad = [(None, json.dumps({"id": f"{'x' * number}"})) for number in range(1, 4)]
+    produce(bootstrap_servers, topic, [*numbered(range(97)), *bad])
+    strict = pipeline.max_dead_letters("2%").definition
+    for _ in range(2):
+        with pytest.raises(TooManyDeadLettersError) as refused:
+            run(strict, once=True, spark=spark)
+    told = f"{topic}: 3 of the 100 records of batch 1 cannot become rows ({topic}-0-197 does not match the"
+    assert str(refused.value).startswith(told)
+    assert 'id is not BIGINT but x; ' in str(refused.value)
+    assert "max_dead_letters allows 2% of a batch; neither they nor the batch were" in str(refused.value)
+    assert ids(strict, spark) == list(range(98))
+    assert len(list(Topics(bootstrap_servers).consume(f"{topic}.dlq"))) == 2
+    produce(bootstrap_servers, topic, [*numbered(range(100, 199)), bad[0]])
+    # A number is of a run, whichever batch they are in.
+    with pytest.raises(TooManyDeadLettersError, match="allows 3 in a run, which has had 3 already"):
+        run(pipeline.max_dead_letters(3).definition, once=True, spark=spark)
+    assert len(ids(strict, spark)) == 98 + 97
+    assert run(pipeline.max_dead_letters(3).definition, once=True, spark=spark).dead_letters == 1
+    assert audit(strict, spark).ok
 
 
 @pytest.mark.parametrize("kind", ["delta", "iceberg", "parquet"])

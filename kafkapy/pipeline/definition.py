@@ -17,6 +17,7 @@ In YAML, only `topic` and `table` are required:
     partition_by: [day(timestamp)]
     start: earliest                     # or latest, an ISO timestamp (default: UTC), epoch milliseconds
     dead_letter: orders.dlq
+    max_dead_letters: 1%                # more of a batch (or more than this number in a run) end the run
     every: 30s                          # how often to look for records and write a batch; default: 1s
     group: orders-table                 # publish the position as this consumer group
     max_offsets_per_trigger: 1000000
@@ -41,6 +42,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kafkapy.pipeline.client_options import misspelt
+from kafkapy.pipeline.dead_letters.limit import DeadLetterLimit
 from kafkapy.pipeline.fields import Fields, seconds, shown, timestamp_ms, within
 from kafkapy.pipeline.pipeline_error import PipelineError, did_you_mean
 from kafkapy.pipeline.secret_options import (
@@ -170,6 +172,7 @@ class PipelineDefinition:
     partition_by: tuple[str, ...] = ()
     start: str = "earliest"
     dead_letter: str | None = None
+    max_dead_letters: int | str | None = None
     every: str | None = None
     group: str | None = None
     max_offsets_per_trigger: int | None = None
@@ -198,6 +201,13 @@ class PipelineDefinition:
                 raise PipelineError(f"dead_letter: {reason}")
             if self.dead_letter == self.topic:
                 raise PipelineError(f"dead_letter: is the topic itself; for example {self.topic}.dlq")
+        if self.max_dead_letters is not None:
+            if self.dead_letter is None:
+                raise PipelineError(
+                    "max_dead_letters: counts dead letters, and there is no dead_letter: topic, so the first "
+                    f"ends the run already; for example dead_letter: {self.topic}.dlq"
+                )
+            within("max_dead_letters", DeadLetterLimit.parse, str(self.max_dead_letters))
         for option in self.kafka:
             if option.startswith("kafka."):
                 raise PipelineError(f"kafka.{option}: write it without 'kafka.': {option[6:]}")
@@ -240,6 +250,10 @@ class PipelineDefinition:
     def lake(self) -> str | None:
         """The table format as `kafkapy.spark.session` takes it; None for Parquet."""
         return None if self.table.format == "parquet" else self.table.format
+
+    @property
+    def dead_letter_limit(self) -> DeadLetterLimit | None:
+        return None if self.max_dead_letters is None else DeadLetterLimit.parse(str(self.max_dead_letters))
 
     @property
     def kafka_options(self) -> dict[str, str]:
@@ -350,6 +364,7 @@ class PipelineDefinition:
             partition_by=_divisions(fields),
             start=fields.time("start") or "earliest",
             dead_letter=fields.text("dead_letter"),
+            max_dead_letters=_number_or_share(fields.text("max_dead_letters")),
             every=fields.text("every"),
             group=fields.text("group"),
             max_offsets_per_trigger=fields.positive("max_offsets_per_trigger"),
@@ -401,6 +416,10 @@ def _divisions(fields: Fields) -> tuple[str, ...]:
                 f"partition_by: YAML split {text!r} at a comma; put it in quotes: ['{joined}']"
             )
     return texts
+
+
+def _number_or_share(text: str | None) -> int | str | None:
+    return int(text) if text is not None and text.isdecimal() else text
 
 
 def _plain(value: Any) -> Any:

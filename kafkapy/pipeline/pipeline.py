@@ -138,6 +138,10 @@ class Pipeline:
         """
         return self._with(dead_letter=topic)
 
+    def max_dead_letters(self, most: int | str) -> Pipeline:
+        """Ends a run that would send more: a number in a run, or a share of a batch such as "1%"."""
+        return self._with(max_dead_letters=most)
+
     def group(self, group: str) -> Pipeline:
         """Commits the position as the offsets of this consumer group, for tools that show lag."""
         return self._with(group=group)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kafkapy.errors import UserError
+from kafkapy.pipeline.dead_letters.limit import TooManyDeadLettersError
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.reset_command import reset_command
@@ -127,10 +128,12 @@ _TASK: Final = re.compile(r"^(?:Job aborted due to stage failure: .* executor \w
 def explain(error: BaseException, definition: PipelineDefinition) -> Failure:
     """Explains `error`, which a batch raised or the query ended with."""
     found = _explain(error, definition)
-    return Failure(PipelineError(definition.redacted(str(found.error))), found.passing)
+    return Failure(type(found.error)(definition.redacted(str(found.error))), found.passing)
 
 
 def _explain(error: BaseException, definition: PipelineDefinition) -> Failure:
+    if isinstance(error, TooManyDeadLettersError):
+        return Failure(error)
     if isinstance(error, UserError):
         return Failure(PipelineError(str(error)), passing=_AWAY.search(str(error)) is not None)
     found = list(causes(error))

@@ -29,6 +29,7 @@ key: [id, shop]
 partition_by: day(timestamp)
 start: 2025-01-31T12:00:00Z
 dead_letter: orders.dlq
+max_dead_letters: 1%
 every: 30s
 group: orders-table
 max_offsets_per_trigger: 1000
@@ -36,6 +37,7 @@ kafka: {security.protocol: SSL, request.timeout.ms: 1000}
 spark: {spark.executor.memory: 4g}
 master: spark://host:7077
 """
+LETTERS = {"dead_letter": "orders.dlq"}
 
 
 def parse(text: str) -> PipelineDefinition:
@@ -178,6 +180,11 @@ def test_a_wrong_file_is_one_line_that_names_file_key_and_remedy(text: str, mess
         ({"every": "0s"}, "every: expected a time like 30s"),
         ({"dead_letter": "orders"}, "dead_letter: is the topic itself; for example orders.dlq"),
         ({"dead_letter": "a b"}, "dead_letter: Topic name is invalid"),
+        ({"max_dead_letters": 5}, "max_dead_letters: counts dead letters, and there is no dead_letter:"),
+        ({**LETTERS, "max_dead_letters": -1}, "expected a number of records, or a share such as 1%, not '-1'"),
+        ({**LETTERS, "max_dead_letters": "many"}, "max_dead_letters: expected a number of records, or a share"),
+        ({**LETTERS, "max_dead_letters": "101%"}, "max_dead_letters: a share is at most 100%, not '101%'"),
+        ({**LETTERS, "max_dead_letters": True}, "max_dead_letters: expected text, not True"),
         ({"max_offsets_per_trigger": 0}, "max_offsets_per_trigger: expected a whole number above 0, not 0"),
         ({"max_offsets_per_trigger": True}, "expected a whole number above 0, not True"),
         ({"kafka": "x"}, "kafka: expected options and values, not a text"),
@@ -272,6 +279,7 @@ def test_a_pipeline_says_the_same_as_its_file(tmp_path: Path, monkeypatch: pytes
         .partition_by("day(timestamp)")
         .start("2025-01-31T12:00:00+00:00")
         .dead_letter("orders.dlq")
+        .max_dead_letters("1%")
         .group("orders-table")
         .max_offsets_per_trigger(1000)
         .kafka(security_protocol="SSL")

@@ -51,6 +51,11 @@ from kafkapy.pipeline.pipeline_error import PipelineError
 @click.option(
     "--dead-letter", metavar="TOPIC", help="Where to send records that do not parse; default: stop."
 )
+@click.option(
+    "--max-dead-letters",
+    metavar="N|N%",
+    help="End a run with more dead letters: a number in the run, or a share of a batch.",
+)
 @click.option("--every", metavar="TIME", help="How often to write a batch, for example 30s.")
 @click.option("--group", metavar="NAME", help="Publish the position as this consumer group, for lag tools.")
 @click.option(

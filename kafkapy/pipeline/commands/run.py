@@ -30,7 +30,8 @@ def run(
     """Write the topic of PIPELINE, a YAML file or a table, into its table.
 
     It continues where it stopped; the first run begins at the definition's start. SIGINT and SIGTERM end it
-    after the present batch; a second signal ends it at once. A killed run continues at the next start.
+    after the present batch; a second signal ends it at once. A killed run continues at the next start. Exit
+    status: 0 done, 1 failure, 2 wrong usage, 3 more dead letters than the definition's max_dead_letters.
     """
     from kafkapy.pipeline.run.progress import Progress, Shown
     from kafkapy.pipeline.run.run import run as carry_out

@@ -6,7 +6,7 @@
    records.
 1. Values are parsed. A record that cannot become a row gets an error (`_error`). If that is a field for which
    a column can be added, the column is added, and the batch begins again.
-2. The records with errors are sent to the dead-letter topic.
+2. The records with errors are sent to the dead-letter topic, unless they are too many.
 3. The rows are written to the table, in one commit. The batch takes effect here.
 4. progress.json is written.
 
@@ -36,6 +36,7 @@ from pyspark.sql import functions as f
 
 from kafkapy.pipeline import checkpoint
 from kafkapy.pipeline.dead_letters.dead_letters import write_dead_letters
+from kafkapy.pipeline.dead_letters.limit import TooManyDeadLettersError
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.positions import created_anew
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from kafkapy.pipeline.tables import Table
 
 _MARK: Final = "kafkapy-bad-record"
+_REASONS: Final = 3
 _RECORD_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "headers")
 
 
@@ -76,6 +78,8 @@ class Batches:
         # Not the pipeline's name: it may change between a kill and the next start.
         self._app_id = state.app_id(definition.topic)
         self._errors_expected = False
+        self._limit = definition.dead_letter_limit
+        self._dead_letters = 0
         self._writing = threading.Lock()
         self._closed = threading.Event()
         self.failure: BaseException | None = None
@@ -111,6 +115,8 @@ class Batches:
             pass
         rows, bad = counts
         self._errors_expected = bad > 0
+        if batch_id != self.last:  # which Spark may run again, if it could not commit it
+            self._dead_letters += bad
         written = WrittenBatch(batch_id, rows, bad, time.monotonic() - started)
         self._remember(written)
         self.written.append(written)
@@ -187,12 +193,27 @@ class Batches:
         try:
             if self._format.learn(kept):
                 return None
+            counts = _rows_and_errors(kept)
             bad = kept.filter(f.col("_error").isNotNull())
+            self._check_limit(bad, counts, batch_id)
             write_dead_letters(bad, self._definition, self._state.begin())
             self._store(self._rows(kept.filter(f.col("_error").isNull())), batch_id)
-            return _rows_and_errors(kept)
+            return counts
         finally:
             kept._jdf.queryExecution().logical().rdd().unpersist(False)
+
+    def _check_limit(self, bad: DataFrame, counts: tuple[int, int], batch_id: int) -> None:
+        limit, before, (_, letters) = self._limit, self._dead_letters, counts
+        if limit is None or batch_id == self.last or not limit.exceeded(letters, sum(counts), before):
+            return
+        place = f.concat_ws("-", "topic", "partition", "offset")
+        first = bad.select(f.concat_ws(" ", place, f.left("_error", f.lit(200)))).limit(_REASONS).collect()
+        raise TooManyDeadLettersError(
+            f"{self._definition.name}: {letters:,} of the {sum(counts):,} records of batch {batch_id} cannot "
+            f"become rows ({'; '.join(one for (one,) in first)}{'; ...' if letters > _REASONS else ''}), and "
+            f"max_dead_letters allows {limit.told(before)}; neither they nor the batch were written; correct "
+            "what writes them, or the schema (format:), or allow more of them"
+        )
 
     def _rows(self, good: DataFrame) -> DataFrame:
         """The rows of the table."""
