@@ -1,8 +1,9 @@
 """The command line: `kafkapy serve`, and the commands of other packages.
 
 Exit codes: 0 success, or a broker was stopped by a signal; 1 failure; 2 wrong usage or settings; 130
-interrupted; or that of the error. Errors are one line on standard error; so is wrong usage, for which click would print three
-lines. The other commands are imported when they are used, so that `kafkapy serve` starts without them.
+interrupted; others are those of an error (`errors.py`). Errors are one line on standard error; so is wrong
+usage, for which click would print three lines. The other commands are imported when they are used, so that
+`kafkapy serve` starts without them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """Errors whose messages are for users."""
 
-
 from typing import ClassVar
 
 

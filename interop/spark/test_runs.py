@@ -308,7 +308,7 @@ def test_a_batch_with_too_many_dead_letters_ends_the_run_and_leaves_nothing(
             run(strict, once=True, spark=spark)
     told = f"{topic}: 3 of the 100 records of batch 1 cannot become rows ({topic}-0-197 does not match the"
     assert str(refused.value).startswith(told)
-    assert 'id is not BIGINT but x; ' in str(refused.value)
+    assert "id is not BIGINT but x; " in str(refused.value)
     assert "max_dead_letters allows 2% of a batch; neither they nor the batch were" in str(refused.value)
     assert ids(strict, spark) == list(range(98))
     assert len(list(Topics(bootstrap_servers).consume(f"{topic}.dlq"))) == 2

@@ -181,8 +181,14 @@ def test_a_wrong_file_is_one_line_that_names_file_key_and_remedy(text: str, mess
         ({"dead_letter": "orders"}, "dead_letter: is the topic itself; for example orders.dlq"),
         ({"dead_letter": "a b"}, "dead_letter: Topic name is invalid"),
         ({"max_dead_letters": 5}, "max_dead_letters: counts dead letters, and there is no dead_letter:"),
-        ({**LETTERS, "max_dead_letters": -1}, "expected a number of records, or a share such as 1%, not '-1'"),
-        ({**LETTERS, "max_dead_letters": "many"}, "max_dead_letters: expected a number of records, or a share"),
+        (
+            {**LETTERS, "max_dead_letters": -1},
+            "expected a number of records, or a share such as 1%, not '-1'",
+        ),
+        (
+            {**LETTERS, "max_dead_letters": "many"},
+            "max_dead_letters: expected a number of records, or a share",
+        ),
         ({**LETTERS, "max_dead_letters": "101%"}, "max_dead_letters: a share is at most 100%, not '101%'"),
         ({**LETTERS, "max_dead_letters": True}, "max_dead_letters: expected text, not True"),
         ({"max_offsets_per_trigger": 0}, "max_offsets_per_trigger: expected a whole number above 0, not 0"),

@@ -208,9 +208,10 @@ class Batches:
             return
         place = f.concat_ws("-", "topic", "partition", "offset")
         first = bad.select(f.concat_ws(" ", place, f.left("_error", f.lit(200)))).limit(_REASONS).collect()
+        reasons = "; ".join([one for (one,) in first] + ["..."] * (letters > _REASONS))
         raise TooManyDeadLettersError(
             f"{self._definition.name}: {letters:,} of the {sum(counts):,} records of batch {batch_id} cannot "
-            f"become rows ({'; '.join(one for (one,) in first)}{'; ...' if letters > _REASONS else ''}), and "
+            f"become rows ({reasons}), and "
             f"max_dead_letters allows {limit.told(before)}; neither they nor the batch were written; correct "
             "what writes them, or the schema (format:), or allow more of them"
         )
