@@ -7,16 +7,18 @@ a zone) or offsets as {partition: offset}. Offsets must name every partition; -2
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from typing import TypeAlias
+from datetime import UTC, datetime, timedelta
+from typing import Final, TypeAlias
 
 from kafkapy.errors import UserError
 
 Position: TypeAlias = "str | int | datetime | Mapping[int, int]"
 
+_1970: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
 
 def milliseconds(name: str, time: str | int | datetime) -> int:
-    """Return a time in milliseconds since 1970.
+    """Return a time in milliseconds since 1970, rounded up: records at or after both are the same.
 
     Raises:
         UserError: the text is no time; `name` is what the caller calls it.
@@ -29,4 +31,5 @@ def milliseconds(name: str, time: str | int | datetime) -> int:
         raise UserError(
             f"{name}={time!r}: use earliest, latest, a time such as 2026-01-31T12:00:00 or offsets"
         ) from None
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return -((_1970 - moment) // timedelta(milliseconds=1))

@@ -1,7 +1,9 @@
 """A topic as a stream of Arrow record batches, as DuckDB, Polars and pandas take it.
 
 Ranges of the log are read ahead in threads, some for each core: decompression and the copying of values leave
-the interpreter to other threads. So a reader that stops early has read a few ranges in vain.
+the interpreter to other threads. So a reader that stops early has read a few ranges in vain. A range that is
+much longer than others is not read ahead, but in pieces while they are taken: a segment without its index
+files is one range, and may have a gigabyte.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
-from typing import Final
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,13 +24,18 @@ from kafkapy.log.plan import plan_batch
 from kafkapy.log.position import Position, milliseconds
 from kafkapy.log.range_reader import read_range
 from kafkapy.log.read_options import Bound, ReadOptions
-from kafkapy.log.splits import OffsetRange
+from kafkapy.log.splits import RANGE_BYTES, OffsetRange
 from kafkapy.protocol.special_timestamps import EARLIEST, LATEST
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
 
 _AHEAD: Final = 2
 """The ranges that are read ahead for each core; a range has some 8 MB of the log (splits.py)."""
+
+_LONG: Final = 2 * RANGE_BYTES
+"""A range of more bytes of the log is not read ahead."""
+
+_Job: TypeAlias = "Future[list[pa.RecordBatch]] | Iterator[pa.RecordBatch]"
 
 _WORDS: Final = {"earliest": EARLIEST, "latest": LATEST}
 
@@ -94,22 +101,29 @@ def _batches(ranges: Sequence[OffsetRange], headers: bool, key: bytes | None) ->
     """Read the ranges in order, and some ahead."""
     cores, rest = os.cpu_count() or 1, iter(ranges)
     with ThreadPoolExecutor(cores, "kafkapy-scan") as pool:
-        jobs: deque[Future[list[pa.RecordBatch]]] = deque()
+        jobs: deque[_Job] = deque()
+
+        def begin(count: int) -> None:
+            for wanted in islice(rest, count):
+                if wanted.nbytes > _LONG:
+                    jobs.append(_read(wanted, headers, key))
+                else:
+                    jobs.append(pool.submit(lambda wanted: list(_read(wanted, headers, key)), wanted))
+
         try:
-            for wanted in islice(rest, cores * _AHEAD):
-                jobs.append(pool.submit(_read, wanted, headers, key))
+            begin(cores * _AHEAD)
             while jobs:
-                yield from jobs.popleft().result()
-                for wanted in islice(rest, 1):
-                    jobs.append(pool.submit(_read, wanted, headers, key))
+                job = jobs.popleft()
+                yield from job.result() if isinstance(job, Future) else job
+                begin(1)
         finally:
             for job in jobs:
-                job.cancel()
+                if isinstance(job, Future):
+                    job.cancel()
 
 
-def _read(wanted: OffsetRange, headers: bool, key: bytes | None) -> list[pa.RecordBatch]:
-    batches = read_range(ReadOnlyFiles(), wanted, headers=headers)
-    if key is None:
-        return list(batches)
-    found = (batch.filter(pc.equal(batch.column("key"), pa.scalar(key))) for batch in batches)
-    return [batch for batch in found if batch.num_rows]
+def _read(wanted: OffsetRange, headers: bool, key: bytes | None) -> Iterator[pa.RecordBatch]:
+    for batch in read_range(ReadOnlyFiles(), wanted, headers=headers):
+        found = batch if key is None else batch.filter(pc.equal(batch.column("key"), pa.scalar(key)))
+        if found.num_rows:
+            yield found

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
+from kafkapy.errors import UserError
+from kafkapy.log.position import milliseconds
 from kafkapy.pipeline.pipeline_error import PipelineError, did_you_mean
 
 T = TypeVar("T")
@@ -130,11 +132,8 @@ def timestamp_ms(text: str) -> int:
     if text.isascii() and text.isdigit():
         return int(text)
     try:
-        moment = datetime.datetime.fromisoformat(text)
-    except ValueError:
+        return milliseconds("time", text)
+    except UserError:
         raise PipelineError(
             f"expected a time like 2025-01-31T12:00:00Z or epoch milliseconds, not {shown(text)}"
         ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=datetime.UTC)
-    return round(moment.timestamp() * 1000)

@@ -88,6 +88,7 @@ def test_one_key(directory: Path) -> None:
         (_FIRST_MS + 30_000, _FIRST_MS + 36_000, 30, 33),
         (datetime.fromtimestamp(_FIRST_MS / 1000 + 30, UTC), "latest", 30, 999),
         ("2023-11-14T22:13:50", "2023-11-14T22:13:56+00:00", 30, 33),
+        ("2023-11-14T22:13:50.0001", "2023-11-14T22:13:56.0001", 33, 36),
     ],
 )
 def test_positions(directory: Path, starting: Position, ending: Position, first: int, last: int) -> None:
@@ -136,3 +137,22 @@ def test_a_reader_that_stops_early_leaves_no_thread(directory: Path) -> None:
     assert reader.read_next_batch().num_rows
     del reader
     assert not [each for each in threading.enumerate() if each.name.startswith("kafkapy-scan")]
+
+
+def test_a_long_segment_without_indexes_is_read_in_pieces(tmp_path: Path) -> None:
+    value = bytes(900_000)
+    with Broker(data_dir=tmp_path, config={"num.partitions": 1}) as broker:
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0, "linger.ms": 0})
+        for _ in range(30):
+            producer.produce("orders", value)
+            producer.flush()
+    (log,) = tmp_path.glob("orders-0/*.log")
+    for index in log.parent.glob("*.*index"):
+        index.unlink()
+    reader = scan(tmp_path, "orders")
+    assert reader.read_next_batch().num_rows
+    with log.open("r+b") as file:  # What has been read so far is not read again.
+        file.seek(-100_000, 2)
+        file.write(b"damage")
+    with pytest.raises(UserError, match="damaged"):
+        reader.read_all()
