@@ -16,6 +16,8 @@ from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartiti
 from confluent_kafka.admin import AdminClient
 
 from interop.conftest import MakeTopic
+from interop.java_tools.test_administration import table
+from interop.java_tools.tools import tool
 from interop.support.waiting import wait_until
 from kafkapy.pipeline import Pipeline, PipelineDefinition, PipelineError, checkpoint
 from kafkapy.pipeline.audit.audit import audit
@@ -362,9 +364,21 @@ def test_a_run_that_follows_writes_what_comes_and_ends_when_it_is_asked_to(
     assert checkpoint.committed_offsets(state) == checkpoint.planned_offsets(state) == {0: 15}
     assert run(definition, once=True, spark=spark).batches == 0
     assert group_offsets(bootstrap_servers, f"{topic}-table") == {(topic, 0): 15}
+    produce(bootstrap_servers, topic, numbered(range(15, 18)))
+    (shown,) = table(tool("consumer-groups", bootstrap_servers, "--describe", "--group", f"{topic}-table"))
+    assert (shown["CURRENT-OFFSET"], shown["LOG-END-OFFSET"], shown["LAG"]) == ("15", "18", "3")
     named_later = pipeline.group(f"{topic}-later").to_parquet(tmp_path / "table").definition
+    commit_group(bootstrap_servers, f"{topic}-later", topic, 17)
+    # The table is the truth: the run begins at 15, and the group is where the table is.
+    assert run(named_later, once=True, spark=spark).rows == 3
+    assert group_offsets(bootstrap_servers, f"{topic}-later") == {(topic, 0): 18}
+    commit_group(bootstrap_servers, f"{topic}-later", topic, 2)
     assert run(named_later, once=True, spark=spark).batches == 0
-    assert group_offsets(bootstrap_servers, f"{topic}-later") == {(topic, 0): 15}
+    assert group_offsets(bootstrap_servers, f"{topic}-later") == {(topic, 0): 18}
+
+
+def commit_group(bootstrap: str, group: str, topic: str, offset: int) -> None:
+    Topics(bootstrap).commit_group_offsets(group, topic, {0: offset})
 
 
 def group_offsets(bootstrap: str, group: str) -> dict[tuple[str, int], int]:

@@ -10,7 +10,7 @@ import json
 import threading
 from collections import deque
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
@@ -23,6 +23,7 @@ from kafkapy.pipeline.run.stopping import Stopping
 from kafkapy.pipeline.run.streaming import Streaming
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.stream_failures import explain
+from kafkapy.pipeline.topics import Topics
 
 DEFINITION = Pipeline("orders").to_delta("/lake/orders").definition
 AWAY = "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment"
@@ -79,7 +80,8 @@ class Query:
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Streaming, Any, Notes, Stopping]:
     stopping, batches, notes = Stopping(threading.Event()), NoBatches(), Notes()
     monkeypatch.setattr(stopping.asked, "wait", lambda seconds: False)
-    made: Any = Streaming(DEFINITION, State(tmp_path), batches, notes, stopping)  # type: ignore[arg-type]
+    topics, writer = Topics(DEFINITION.bootstrap), cast("Any", batches)
+    made: Any = Streaming(DEFINITION, State(tmp_path), topics, writer, notes, stopping)
     return made, batches, notes, stopping
 
 

@@ -19,7 +19,7 @@ In YAML, only `topic` and `table` are required:
     dead_letter: orders.dlq
     max_dead_letters: 1%                # more of a batch (or more than this number in a run) end the run
     every: 30s                          # how often to look for records and write a batch; default: 1s
-    group: orders-table                 # publish the position as this consumer group
+    group: orders-table                 # commit the position to this group, for lag tools
     max_offsets_per_trigger: 1000000
     kafka: {security.protocol: SSL}     # further options, by the Java client's names
     spark: {spark.executor.memory: 4g}

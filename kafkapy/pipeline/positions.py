@@ -1,8 +1,7 @@
-"""The position of a pipeline in its topic: lag, expired offsets, a group's offsets."""
+"""The position of a pipeline in its topic: lag, expired offsets."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kafkapy.pipeline import checkpoint
@@ -143,13 +142,3 @@ def _remedy(definition: PipelineDefinition, state: State) -> str:
         "write to another table, or replace these rows by its records: "
         f"{reset_command(definition.table.location, 'earliest')}"
     )
-
-
-def publish(definition: PipelineDefinition, offsets: Mapping[int, int]) -> None:
-    """Commits the position for the consumer group `group:`, so that lag tools show it.
-
-    Does nothing if the definition has no group.
-    """
-    if definition.group is not None:
-        topics = Topics(definition.bootstrap, definition.kafka_options)
-        topics.commit_group_offsets(definition.group, definition.topic, offsets)

@@ -39,6 +39,16 @@ T = TypeVar("T")
 
 TIMEOUT: Final = 5.0
 
+_NOT_ALLOWED: Final = (
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+)
+_OTHERS_USE_IT: Final = (
+    KafkaError.UNKNOWN_MEMBER_ID,
+    KafkaError.ILLEGAL_GENERATION,
+    KafkaError.REBALANCE_IN_PROGRESS,
+)
+
 
 class Topics:
     """A client of the broker.
@@ -178,17 +188,27 @@ class Topics:
         }
 
     def commit_group_offsets(self, group: str, topic: str, offsets: Offsets) -> None:
-        """Commits offsets for a group without members."""
+        """Commits offsets for a group without members (generation -1).
+
+        Raises PipelineError, which names the rights that are missing, or says that others use the group.
+        """
         places = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
         request = [ConsumerGroupTopicPartitions(group, places)]
         (future,) = self._admin.alter_consumer_group_offsets(request, request_timeout=TIMEOUT).values()
-        done = self._result(future, f"publishing the position as group {group}")
+        doing = f"publishing the position as group {group}"
+        try:
+            done = self._result(future, doing)
+        except _NotAllowedError as error:
+            raise _no_right_to_commit(group, topic, str(error)) from None
         for place in done.topic_partitions:
-            if place.error:
-                raise PipelineError(
-                    f"publishing the position as group {group} failed: {place.error.str()}; "
-                    "a group with consumers of its own cannot be used: name another in group:"
-                )
+            if place.error is None:
+                continue
+            if place.error.code() in _NOT_ALLOWED:
+                raise _no_right_to_commit(group, topic, f"{doing} failed: {place.error.str()}")
+            remedy = ""
+            if place.error.code() in _OTHERS_USE_IT:
+                remedy = "; consumers of their own use this group: name another in group:"
+            raise PipelineError(f"{doing} failed: {place.error.str()}{remedy}")
 
     # -- records
 
@@ -256,6 +276,8 @@ class Topics:
     def _failure(self, error: KafkaError, doing: str) -> PipelineError:
         if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
             return _AlreadyExistsError(error.str())
+        if error.code() in _NOT_ALLOWED:
+            return _NotAllowedError(f"{doing} failed: {KafkaError(error.code()).str()}")
         if error.code() in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN):
             self._admin.poll(0)
             reason = f" ({self._reason})" if self._reason else ""
@@ -268,3 +290,11 @@ class Topics:
 
 class _AlreadyExistsError(PipelineError):
     pass
+
+
+class _NotAllowedError(PipelineError):
+    pass
+
+
+def _no_right_to_commit(group: str, topic: str, told: str) -> PipelineError:
+    return PipelineError(f"{told}; allow this client READ on the group {group} and on the topic {topic}")

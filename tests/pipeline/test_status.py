@@ -9,14 +9,12 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from confluent_kafka import ConsumerGroupTopicPartitions
-from confluent_kafka.admin import AdminClient
 
 from kafkapy.pipeline.commands.cli import pipeline
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.pipeline import Pipeline
 from kafkapy.pipeline.pipeline_error import PipelineError
-from kafkapy.pipeline.positions import expired, publish
+from kafkapy.pipeline.positions import expired
 from kafkapy.pipeline.state import Progress, State
 from kafkapy.pipeline.status import status_of
 from kafkapy.pipeline.topics import Topics
@@ -163,17 +161,3 @@ def test_a_topic_created_anew_with_fewer_partitions_is_noticed(
     spark.commit(state_of(definition), definition.topic, 0, {0: 0, 1: 5})
     problem = expired(definition, state_of(definition), topics)
     assert "(partition 1 at 5 of 0)" in str(problem)
-
-
-def test_the_position_is_published_only_as_a_group_that_is_named(
-    definition: PipelineDefinition, topic: str, bootstrap: str, tmp_path: Path
-) -> None:
-    publish(definition, {0: 4})
-    publish(define(topic, bootstrap, tmp_path, group="orders-table"), {0: 4, 1: 2, 2: 0})
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    (future,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions("orders-table")]).values()
-    assert {place.partition: place.offset for place in future.result(10).topic_partitions} == {
-        0: 4,
-        1: 2,
-        2: 0,
-    }

@@ -28,7 +28,6 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import DataFrame, Observation
@@ -71,9 +70,15 @@ class Batches:
     """
 
     def __init__(
-        self, definition: PipelineDefinition, mode: str, state: State, parser: Format, table: Table
+        self,
+        definition: PipelineDefinition,
+        mode: str,
+        state: State,
+        topics: Topics,
+        parser: Format,
+        table: Table,
     ) -> None:
-        self._definition, self._mode, self._state = definition, mode, state
+        self._definition, self._mode, self._state, self._topics = definition, mode, state, topics
         self._format, self._table = parser, table
         # Not the pipeline's name: it may change between a kill and the next start.
         self._app_id = state.app_id(definition.topic)
@@ -137,10 +142,6 @@ class Batches:
                         return None
                     raise self._refusal(found, batch_id) from None
         return self._sorting_out(parsed, batch_id)
-
-    @cached_property
-    def _topics(self) -> Topics:
-        return Topics(self._definition.bootstrap, self._definition.kafka_options)
 
     def _check_topic(self) -> None:
         try:

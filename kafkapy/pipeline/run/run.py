@@ -96,7 +96,7 @@ def run(
 
         stack.enter_context(spark_failures(definition))
         stack.enter_context(driver_lock(definition, job.state, session))
-        streaming = Streaming(definition, job.state, job.batches(session), told, stopping)
+        streaming = Streaming(definition, job.state, job.topics, job.batches(session), told, stopping)
         streaming.run(lambda write: job.begin(session, write))
         return RunResult(
             batches=streaming.batches,
@@ -118,7 +118,7 @@ class _Job:
         )
         self.state = State(definition.table.location)
         self._format = open_format(definition, self.state, note)
-        self._topics = Topics(definition.bootstrap, definition.kafka_options)
+        self.topics = Topics(definition.bootstrap, definition.kafka_options)
         self._mode = ""
 
     def check(self, *, with_setup: bool) -> None:
@@ -129,12 +129,12 @@ class _Job:
         check_location(definition.table)
         if with_setup:
             check_setup(definition.lake)
-        self._topics.partitions(definition.topic)  # raises if there is no such topic
-        self._mode = definition.mode_for(self._topics.cleanup_policy(definition.topic))
+        self.topics.partitions(definition.topic)  # raises if there is no such topic
+        self._mode = definition.mode_for(self.topics.cleanup_policy(definition.topic))
         check_former(definition, self.state, self._mode)
         self._check_columns()
         if definition.dead_letter is not None:
-            make_topic(self._topics, definition)
+            make_topic(self.topics, definition)
 
     def _check_columns(self) -> None:
         """Checks key and partition columns, if the format cannot add columns later."""
@@ -160,9 +160,9 @@ class _Job:
 
         The caller holds the lock.
         """
-        problem = damage(self.state) or expired(self.definition, self.state, self._topics)
+        problem = damage(self.state) or expired(self.definition, self.state, self.topics)
         if problem is None and self._once:
-            problem = planned_without(self.definition, self.state, self._topics)
+            problem = planned_without(self.definition, self.state, self.topics)
         if problem is not None:
             raise problem
 
@@ -189,12 +189,12 @@ class _Job:
                 f"{definition.table}: the table has rows, but the state of its pipeline ({State.FOLDER}/) "
                 f"is missing or damaged, and every record would be written again; {remedy}"
             )
-        state.begin_with(self._topics.topic_id(definition.topic))
+        state.begin_with(self.topics.topic_id(definition.topic))
         for one in (state.definition, definition):
             if one is not None and one.dead_letter is not None:
                 state.note_dead_letters(one.dead_letter, one.name)
         state.definition = dataclasses.replace(definition, mode=self._mode)
-        return Batches(definition, self._mode, state, self._format, table)
+        return Batches(definition, self._mode, state, self.topics, self._format, table)
 
     def begin(self, spark: SparkSession, write: Callable[[DataFrame, int], None]) -> StreamingQuery:
         """Starts the query.
@@ -237,4 +237,4 @@ class _Job:
             moment = self.definition.start_ms
             return self.definition.start if moment is None else moment
         # -2 is the earliest offset: for partitions that were added after the reset
-        return {number: offsets.get(number, -2) for number in self._topics.partitions(self.definition.topic)}
+        return {number: offsets.get(number, -2) for number in self.topics.partitions(self.definition.topic)}

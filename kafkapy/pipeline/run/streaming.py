@@ -19,8 +19,8 @@ from kafkapy.errors import UserError
 from kafkapy.pipeline import checkpoint
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.pipeline_error import PipelineError
-from kafkapy.pipeline.positions import publish
 from kafkapy.pipeline.run.batches import Batches
+from kafkapy.pipeline.run.group_offsets import GroupOffsets
 from kafkapy.pipeline.run.progress import BatchReport, Progress
 from kafkapy.pipeline.run.stopping import Stopping
 from kafkapy.pipeline.state import State
@@ -45,15 +45,17 @@ class Streaming:
         self,
         definition: PipelineDefinition,
         state: State,
+        topics: Topics,
         batches: Batches,
         progress: Progress,
         stopping: Stopping,
     ) -> None:
-        self._definition, self._state, self._batches = definition, state, batches
+        self._definition, self._state, self._topics = definition, state, topics
+        self._batches = batches
         self._progress, self._stopping = progress, stopping
         self._told = -1
         self._lag = 0
-        self._published = True
+        self._group = GroupOffsets(definition, topics, progress.note)
         self.batches = self.rows = self.dead_letters = 0
 
     def run(self, begin: Begin) -> None:
@@ -62,14 +64,14 @@ class Streaming:
         Raises PipelineError. `begin` checks the topic and starts the query with the function for its batches.
         It is called for each start.
         """
-        self._publish_position()
+        self._publish()
         failing_since: float | None = None
         pause = 1.0
         while not self._stopping.asked.is_set():
             before = self.batches
             failure = self._one_query(begin)
             if failure is None:
-                self._publish_position()
+                self._publish()
                 return
             if self.batches > before:
                 failing_since, pause = None, 1.0
@@ -131,6 +133,7 @@ class Streaming:
 
     def _look(self, query: StreamingQuery) -> None:
         """Updates the offsets from the progress that Spark reports after each batch."""
+        self._group.renew()
         if self._batches.last == self._told:
             return  # Spark has reported every batch.
         # `query.lastProgress` makes an object of each field, with a hundred calls of Java.
@@ -138,24 +141,24 @@ class Streaming:
         if told is None:
             return
         report = json.loads(told.json())
-        if report["batchId"] == self._told or report["numInputRows"] == 0:
+        # While there is nothing to read, Spark reports the batch that it would write next.
+        if report["batchId"] == self._told or report["batchId"] > self._batches.last:
             return
         self._told = report["batchId"]
         (source,) = report["sources"]
-        end = _offsets(source.get("endOffset"))
+        end = _offsets(source.get("endOffset")) or checkpoint.position(self._state) or {}
         latest = _offsets(source.get("latestOffset")) or self._ends()
         self._lag = sum(max(offset - end.get(partition, 0), 0) for partition, offset in latest.items())
         self._tell(last=self._told)
-        self._publish(end)
+        self._group.publish(end)
 
     def _ends(self) -> dict[int, int]:
         """The end offsets of the topic.
 
         Spark does not report them for a batch that is run again.
         """
-        topics = Topics(self._definition.bootstrap, self._definition.kafka_options)
         try:
-            return topics.end_offsets(self._definition.topic)
+            return self._topics.end_offsets(self._definition.topic)
         except PipelineError:
             return {}
 
@@ -176,26 +179,13 @@ class Streaming:
                 )
             )
 
-    def _publish_position(self) -> None:
-        """Publishes the present position, although no batch was written.
+    def _publish(self) -> None:
+        """Publishes the position of the checkpoint.
 
-        This matters if the group was configured since, or after a batch that has only aborted records.
+        At the start the table may be ahead of the group, which a killed run or another one left. At the end,
+        a batch that had only aborted records has moved the position.
         """
-        if self._definition.group is not None and (offsets := checkpoint.position(self._state)) is not None:
-            self._publish(offsets)
-
-    def _publish(self, offsets: dict[int, int]) -> None:
-        """Publishes the position.
-
-        A failure is ignored: only lag tools use it.
-        """
-        try:
-            publish(self._definition, offsets)
-            self._published = True
-        except PipelineError as error:
-            if self._published:
-                self._progress.note(str(error))
-            self._published = False
+        self._group.publish(checkpoint.position(self._state) or {})
 
 
 def _offsets(value: object) -> dict[int, int]:
