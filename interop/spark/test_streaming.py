@@ -36,6 +36,7 @@ class NoBatches:
         self.failure: BaseException | None = None
         self.written: deque[WrittenBatch] = deque()
         self.last = -1
+        self.present: tuple[int, float] | None = None
 
 
 class Notes(Progress):

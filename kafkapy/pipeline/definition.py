@@ -21,6 +21,9 @@ In YAML, only `topic` and `table` are required:
     every: 30s                          # how often to look for records and write a batch; default: 1s
     group: orders-table                 # commit the position to this group, for lag tools
     max_offsets_per_trigger: 1000000
+    max_lag: 5000000                    # end the run if it falls so many offsets behind
+    max_batch_time: 10m                 # end the run if a batch takes longer
+    on_limit: notify --team data        # call this command at a limit, and go on
     kafka: {security.protocol: SSL}     # further options, by the Java client's names
     spark: {spark.executor.memory: 4g}
     master: spark://host:7077
@@ -43,7 +46,7 @@ from typing import Any, Final
 
 from kafkapy.pipeline.client_options import misspelt
 from kafkapy.pipeline.dead_letters.limit import DeadLetterLimit
-from kafkapy.pipeline.fields import Fields, seconds, shown, timestamp_ms, within
+from kafkapy.pipeline.fields import Fields, seconds, shown, timestamp_ms, within, words
 from kafkapy.pipeline.pipeline_error import PipelineError, did_you_mean
 from kafkapy.pipeline.secret_options import (
     check_references,
@@ -176,6 +179,9 @@ class PipelineDefinition:
     every: str | None = None
     group: str | None = None
     max_offsets_per_trigger: int | None = None
+    max_lag: int | None = None
+    max_batch_time: str | None = None
+    on_limit: str | None = None
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
     spark: Mapping[str, str] = field(default_factory=dict, repr=False)
     master: str | None = None
@@ -196,6 +202,12 @@ class PipelineDefinition:
             within("start", timestamp_ms, self.start)
         if self.every is not None:
             within("every", seconds, self.every)
+        if self.max_batch_time is not None:
+            within("max_batch_time", seconds, self.max_batch_time)
+        if self.on_limit is not None:
+            if self.max_lag is None and self.max_batch_time is None:
+                raise PipelineError("on_limit: there is no limit; set max_lag or max_batch_time")
+            within("on_limit", words, self.on_limit)
         if self.dead_letter is not None:
             if reason := why_invalid(self.dead_letter):
                 raise PipelineError(f"dead_letter: {reason}")
@@ -278,6 +290,15 @@ class PipelineDefinition:
     @property
     def every_seconds(self) -> float | None:
         return None if self.every is None else seconds(self.every)
+
+    @property
+    def max_batch_seconds(self) -> float | None:
+        return None if self.max_batch_time is None else seconds(self.max_batch_time)
+
+    @property
+    def limit_command(self) -> list[str] | None:
+        """The words of the command `on_limit`."""
+        return None if self.on_limit is None else words(self.on_limit)
 
     @property
     def start_ms(self) -> int | None:
@@ -368,6 +389,9 @@ class PipelineDefinition:
             every=fields.text("every"),
             group=fields.text("group"),
             max_offsets_per_trigger=fields.positive("max_offsets_per_trigger"),
+            max_lag=fields.positive("max_lag"),
+            max_batch_time=fields.text("max_batch_time"),
+            on_limit=fields.text("on_limit"),
             kafka=_options(fields, "kafka", folder),
             spark=_options(fields, "spark", folder),
             master=fields.text("master"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import re
+import shlex
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
@@ -122,6 +123,14 @@ def seconds(text: str) -> float:
         raise PipelineError(f"expected a time like 30s, 5m or 1h, not {shown(text)}")
     unit = match[2] if match[2] in _UNITS else match[2][0]
     return float(match[1]) * _UNITS[unit]
+
+
+def words(text: str) -> list[str]:
+    """The words of a command, which may be quoted as in a shell."""
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise PipelineError(f"expected a command, not {shown(text)}: {str(error).lower()}") from None
 
 
 def timestamp_ms(text: str) -> int:

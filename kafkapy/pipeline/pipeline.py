@@ -149,6 +149,19 @@ class Pipeline:
     def max_offsets_per_trigger(self, offsets: int) -> Pipeline:
         return self._with(max_offsets_per_trigger=offsets)
 
+    def limit(
+        self,
+        *,
+        max_lag: int | None = None,
+        max_batch_time: str | None = None,
+        on_limit: str | None = None,
+    ) -> Pipeline:
+        """Ends a run that falls so many offsets behind, or whose batch takes longer ("10m").
+
+        With `on_limit`, the run goes on, and this command is called.
+        """
+        return self._with(max_lag=max_lag, max_batch_time=max_batch_time, on_limit=on_limit)
+
     def kafka(self, **options: str) -> Pipeline:
         """Sets options of the Java client, with '_' for '.': kafka(security_protocol="SSL")."""
         added = {name.replace("_", "."): value for name, value in options.items()}

@@ -33,6 +33,9 @@ max_dead_letters: 1%
 every: 30s
 group: orders-table
 max_offsets_per_trigger: 1000
+max_lag: 50000
+max_batch_time: 10m
+on_limit: notify "the team"
 kafka: {security.protocol: SSL, request.timeout.ms: 1000}
 spark: {spark.executor.memory: 4g}
 master: spark://host:7077
@@ -63,6 +66,8 @@ def test_everything_that_can_be_said_is_read_and_written_again() -> None:
     assert definition.partition_by == ("day(timestamp)",)
     assert definition.start_ms == 1738324800000
     assert definition.every_seconds == 30
+    assert (definition.max_lag, definition.max_batch_seconds) == (50_000, 600)
+    assert definition.limit_command == ["notify", "the team"]
     assert definition.kafka == {"security.protocol": "SSL", "request.timeout.ms": "1000"}
     assert definition.format.schemas == {7: "old.avsc"}
     assert parse(definition.to_yaml()) == definition
@@ -193,6 +198,10 @@ def test_a_wrong_file_is_one_line_that_names_file_key_and_remedy(text: str, mess
         ({**LETTERS, "max_dead_letters": True}, "max_dead_letters: expected text, not True"),
         ({"max_offsets_per_trigger": 0}, "max_offsets_per_trigger: expected a whole number above 0, not 0"),
         ({"max_offsets_per_trigger": True}, "expected a whole number above 0, not True"),
+        ({"max_lag": 0}, "max_lag: expected a whole number above 0, not 0"),
+        ({"max_batch_time": "long"}, "max_batch_time: expected a time like 30s"),
+        ({"on_limit": "notify"}, "on_limit: there is no limit; set max_lag or max_batch_time"),
+        ({"on_limit": "'x", "max_lag": 1}, 'on_limit: expected a command, not "\'x": no closing quotation'),
         ({"kafka": "x"}, "kafka: expected options and values, not a text"),
         ({"kafka": {"a": [1]}}, "kafka: expected a: VALUE, not a list"),
         ({"kafka": {"kafka.a": "b"}}, "write it without 'kafka.': a"),
@@ -288,6 +297,7 @@ def test_a_pipeline_says_the_same_as_its_file(tmp_path: Path, monkeypatch: pytes
         .max_dead_letters("1%")
         .group("orders-table")
         .max_offsets_per_trigger(1000)
+        .limit(max_lag=50000, max_batch_time="10m", on_limit='notify "the team"')
         .kafka(security_protocol="SSL")
         .kafka(request_timeout_ms="1000")
         .to_delta("lake/orders")

@@ -27,7 +27,8 @@ import json
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import DataFrame, Observation
@@ -39,6 +40,7 @@ from kafkapy.pipeline.dead_letters.limit import TooManyDeadLettersError
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.positions import created_anew
+from kafkapy.pipeline.run.reasons import by_reason
 from kafkapy.pipeline.state import Progress, State
 from kafkapy.pipeline.stream_failures import causes
 from kafkapy.pipeline.tables.batch import Batch
@@ -61,6 +63,7 @@ class WrittenBatch:
     rows: int
     dead_letters: int
     seconds: float
+    reasons: Mapping[str, int] = field(default_factory=dict)
 
 
 class Batches:
@@ -90,17 +93,28 @@ class Batches:
         self.failure: BaseException | None = None
         self.written: deque[WrittenBatch] = deque()
         self.last = -1
+        self._reasons: dict[str, int] = {}
+        self._present: tuple[int, float] | None = None
+
+    @property
+    def present(self) -> tuple[int, float] | None:
+        """The number of the batch that is being written, and since how many seconds; None between batches."""
+        present = self._present
+        return None if present is None else (present[0], time.monotonic() - present[1])
 
     def __call__(self, records: DataFrame, batch_id: int) -> None:
         with self._writing:
             if self._closed.is_set():
                 raise InterruptedError("the run is being stopped")
+            self._present = batch_id, time.monotonic()
             try:
                 self._write(records, batch_id)
             except BaseException as error:
                 # Spark would return only its text, within a page of Java and Python traces.
                 self.failure = error
                 raise
+            finally:
+                self._present = None
 
     def close(self, timeout: float) -> bool:
         """Lets the present batch finish and starts no other.
@@ -116,13 +130,14 @@ class Batches:
     def _write(self, records: DataFrame, batch_id: int) -> None:
         started = time.monotonic()
         self._check_topic()
+        self._reasons = {}
         while (counts := self._parsed_and_written(records, batch_id)) is None:
             pass
         rows, bad = counts
         self._errors_expected = bad > 0
         if batch_id != self.last:  # which Spark may run again, if it could not commit it
             self._dead_letters += bad
-        written = WrittenBatch(batch_id, rows, bad, time.monotonic() - started)
+        written = WrittenBatch(batch_id, rows, bad, time.monotonic() - started, self._reasons)
         self._remember(written)
         self.written.append(written)
         self.last = batch_id
@@ -199,6 +214,7 @@ class Batches:
             self._check_limit(bad, counts, batch_id)
             write_dead_letters(bad, self._definition, self._state.begin())
             self._store(self._rows(kept.filter(f.col("_error").isNull())), batch_id)
+            self._reasons = by_reason(bad)
             return counts
         finally:
             kept._jdf.queryExecution().logical().rdd().unpersist(False)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
@@ -13,7 +14,8 @@ from kafkapy.terminal.progress_bar import ProgressBar
 class BatchReport:
     """A batch that was written.
 
-    `read` is the run's number of records so far, `lag` the offsets left to read.
+    `read` is the run's number of records so far, `lag` the offsets left to read, `reasons` the dead letters
+    by reason.
     """
 
     batch: int
@@ -22,6 +24,7 @@ class BatchReport:
     seconds: float
     read: int
     lag: int
+    reasons: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def rows_per_second(self) -> float:
@@ -29,7 +32,12 @@ class BatchReport:
 
 
 class Progress:
-    """Shows nothing, for a program that runs a pipeline."""
+    """Shows nothing, for a program that runs a pipeline.
+
+    `watches_lag` says that it wants to be told the lag between batches too.
+    """
+
+    watches_lag = False
 
     def __enter__(self) -> Self:
         return self
@@ -38,6 +46,9 @@ class Progress:
         """Shows an event other than a batch, such as Spark's start or the loss of the broker."""
 
     def batch(self, report: BatchReport) -> None: ...
+
+    def lag(self, partitions: Mapping[int, int]) -> None:
+        """Shows how many offsets are left to read in each partition."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

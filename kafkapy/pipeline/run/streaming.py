@@ -19,8 +19,10 @@ from kafkapy.errors import UserError
 from kafkapy.pipeline import checkpoint
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.positions import positions
 from kafkapy.pipeline.run.batches import Batches
 from kafkapy.pipeline.run.group_offsets import GroupOffsets
+from kafkapy.pipeline.run.limits import LimitError, Limits
 from kafkapy.pipeline.run.progress import BatchReport, Progress
 from kafkapy.pipeline.run.stopping import Stopping
 from kafkapy.pipeline.state import State
@@ -36,6 +38,7 @@ Begin = Callable[[Callable[["DataFrame", int], None]], "StreamingQuery"]
 PATIENCE: Final = 300.0  # seconds
 _GRACE: Final = 25.0  # seconds for the last batch; many schedulers send SIGKILL thirty seconds after SIGTERM
 _LOOK: Final = 0.2
+LAG_EVERY: Final = 10.0  # seconds; each time asks the broker for the offsets of the topic
 
 
 class Streaming:
@@ -56,6 +59,9 @@ class Streaming:
         self._told = -1
         self._lag = 0
         self._group = GroupOffsets(definition, topics, progress.note)
+        self._limits = Limits(definition, progress.note)
+        self._watches_lag = progress.watches_lag or definition.max_lag is not None
+        self._lag_due = 0.0
         self.batches = self.rows = self.dead_letters = 0
 
     def run(self, begin: Begin) -> None:
@@ -94,11 +100,14 @@ class Streaming:
                 while not self._stopping.asked.is_set():
                     ended = query.awaitTermination(_LOOK)
                     self._look(query)
+                    self._watch()
                     if ended:
                         break
             finally:
                 self._stop(query)
             self._look(query)
+        except LimitError:
+            raise
         except (UserError, PySparkException, Py4JError, OSError) as error:
             return explain(self._batches.failure or error, self._definition)
         finally:
@@ -152,6 +161,23 @@ class Streaming:
         self._tell(last=self._told)
         self._group.publish(end)
 
+    def _watch(self) -> None:
+        """Tells the lag to those who want to know it, and compares it and the present batch with the limits.
+
+        Raises LimitError.
+        """
+        self._limits.check_batch(*(self._batches.present or (self._batches.last, 0.0)))
+        if not self._watches_lag or time.monotonic() < self._lag_due:
+            return
+        self._lag_due = time.monotonic() + LAG_EVERY
+        try:
+            found = positions(self._definition, self._state, self._topics)
+        except PipelineError:
+            return  # the broker is away, which ends the query if it lasts
+        partitions = {one.partition: one.lag for one in found}
+        self._progress.lag(partitions)
+        self._limits.check_lag(partitions)
+
     def _ends(self) -> dict[int, int]:
         """The end offsets of the topic.
 
@@ -176,6 +202,7 @@ class Streaming:
                     seconds=written.seconds,
                     read=self.rows + self.dead_letters,
                     lag=self._lag,
+                    reasons=written.reasons,
                 )
             )
 
