@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from kafkapy.broker.core import BrokerCore
     from kafkapy.configs.config import BrokerConfig
     from kafkapy.configs.listeners import Listener
+    from kafkapy.observe.awaitable import AsyncGroup, AsyncTopic, AsyncTransaction
+    from kafkapy.observe.blocking import Group, Topic, Transaction
+    from kafkapy.observe.record import Record
 
 _NOT_RUNNING: Final = "the broker is not running; use it in a with statement or call start()"
 
@@ -50,6 +53,8 @@ CREATION_SECONDS: Final = 30
 """How long the creation of a topic may take."""
 
 T = TypeVar("T")
+Data = bytes | str | None
+Headers = Mapping[str, Data] | Iterable[tuple[str, Data]]
 
 
 class Broker:
@@ -148,10 +153,63 @@ class Broker:
         for topic in topics.items():
             self.call(partial(_create, topic=topic))
 
+    def produce(
+        self,
+        topic: str,
+        *,
+        key: Data = None,
+        value: Data = None,
+        headers: Headers = (),
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> Record:
+        """Write a record without a client; return it with its offset, acknowledged as for acks=all.
+
+        Args:
+            key: text is written as UTF-8.
+            partition: by default that which Java's producers choose for the key; 0 without a key.
+            timestamp: in milliseconds since 1970; now by default.
+
+        Raises:
+            ValueError: the broker refuses it, and says why.
+        """
+        return self.call(_producing(topic, key, value, headers, partition, timestamp))
+
+    def records(self, topic: str) -> list[Record]:
+        """The records that a topic has now, by partition and offset, as `topic(…).records()`."""
+        return self.topic(topic).records()
+
+    def topic(self, name: str) -> Topic:
+        """A topic, for its records and to wait for them."""
+        from kafkapy.observe.blocking import Topic
+
+        return Topic(self.call, name)
+
+    def group(self, name: str) -> Group:
+        """A group of any type, to wait for its members and its offsets."""
+        from kafkapy.observe.blocking import Group
+
+        return Group(self.call, name)
+
+    def transaction(self, transactional_id: str) -> Transaction:
+        """The last transaction of a transactional id, to wait for its end."""
+        from kafkapy.observe.blocking import Transaction
+
+        return Transaction(self.call, transactional_id)
+
     def call(self, function: Callable[[BrokerCore], Coroutine[Any, Any, T]]) -> T:
         """Run `function(core)` on the broker's loop and return its result."""
-        assert self._loop is not None
-        return asyncio.run_coroutine_threadsafe(function(self.core), self._loop).result()
+        return self.submit(function).result()
+
+    def submit(self, function: Callable[[BrokerCore], Coroutine[Any, Any, T]]) -> Future[T]:
+        """Run `function(core)` on the broker's loop; return its result, which comes later.
+
+        Raises:
+            RuntimeError: the broker is not running.
+        """
+        core, loop = self.core, self._loop
+        assert loop is not None
+        return asyncio.run_coroutine_threadsafe(function(core), loop)
 
     def __enter__(self) -> Self:
         self.start()
@@ -239,6 +297,13 @@ class AsyncBroker:
     ) -> None:
         self._broker = Broker(config=config, data_dir=data_dir)
 
+    @classmethod
+    def of(cls, broker: Broker) -> Self:
+        """The same broker, for asyncio."""
+        made = cls()
+        made._broker = broker
+        return made
+
     @property
     def bootstrap_servers(self) -> str:
         """`host:port` of the first listener, for clients; a stopped broker comes back there."""
@@ -260,6 +325,44 @@ class AsyncBroker:
         """Create topics of so many partitions each; raises ValueError as `Broker.create_topics`."""
         await asyncio.to_thread(self._broker.create_topics, topics)
 
+    async def produce(
+        self,
+        topic: str,
+        *,
+        key: Data = None,
+        value: Data = None,
+        headers: Headers = (),
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> Record:
+        """Write a record without a client, as `Broker.produce`."""
+        return await self._call(_producing(topic, key, value, headers, partition, timestamp))
+
+    async def records(self, topic: str) -> list[Record]:
+        """The records that a topic has now, by partition and offset."""
+        return await self.topic(topic).records()
+
+    def topic(self, name: str) -> AsyncTopic:
+        """A topic, for its records and to wait for them."""
+        from kafkapy.observe.awaitable import AsyncTopic
+
+        return AsyncTopic(self._call, name)
+
+    def group(self, name: str) -> AsyncGroup:
+        """A group of any type, to wait for its members and its offsets."""
+        from kafkapy.observe.awaitable import AsyncGroup
+
+        return AsyncGroup(self._call, name)
+
+    def transaction(self, transactional_id: str) -> AsyncTransaction:
+        """The last transaction of a transactional id, to wait for its end."""
+        from kafkapy.observe.awaitable import AsyncTransaction
+
+        return AsyncTransaction(self._call, transactional_id)
+
+    async def _call(self, function: Callable[[BrokerCore], Coroutine[Any, Any, T]]) -> T:
+        return await asyncio.wrap_future(self._broker.submit(function))
+
     async def __aenter__(self) -> Self:
         await self.start()
         return self
@@ -280,6 +383,17 @@ async def _create(core: BrokerCore, topic: tuple[str, int]) -> None:
     (created,) = (await core.loopback.ask(request, seconds=CREATION_SECONDS)).topics
     if created.error_code:
         raise ValueError(f"topic {name}: {created.error_message}")
+
+
+def _producing(
+    topic: str, key: Data, value: Data, headers: Headers, partition: int | None, timestamp: int | None
+) -> Callable[[BrokerCore], Coroutine[Any, Any, Record]]:
+    from kafkapy.observe.topic import produce
+
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    return partial(
+        produce, name=topic, key=key, value=value, headers=pairs, partition=partition, timestamp=timestamp
+    )
 
 
 def _import_broker() -> None:

@@ -22,7 +22,7 @@ import pytest
 
 if TYPE_CHECKING:
     from kafkapy.cluster import Cluster
-    from kafkapy.inprocess import Broker
+    from kafkapy.inprocess import AsyncBroker, Broker
 
 Scope = Literal["session", "package", "module", "class", "function"]
 
@@ -88,6 +88,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         )
 
 
+def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
+    """Show records that are not equal as tables."""
+    shown = sys.modules.get("kafkapy.observe.record")
+    if op != "==" or shown is None or not (shown.are_records(left) or shown.are_records(right)):
+        return None
+    if not all(shown.are_records(side) or side == [] for side in (left, right)):
+        return None
+    tables = [shown.table(side).splitlines() for side in (left, right)]
+    return ["the records are not the same", *tables[0], "", "but", *tables[1]]
+
+
 def _marked(node: pytest.Item | pytest.Collector) -> tuple[dict[str, int], dict[str, object]]:
     """The topics and the settings of the marks of a node and those above it; the nearest count."""
     topics: dict[str, int] = {}
@@ -131,3 +142,11 @@ def kafka_broker(
     with Broker(config={**kafka_broker_config, **config}) as broker:
         broker.create_topics(topics)
         yield broker
+
+
+@pytest.fixture(scope=_scope)
+def async_kafka_broker(kafka_broker: Broker) -> AsyncBroker:
+    """The `kafka_broker`, with calls that a test awaits."""
+    from kafkapy.inprocess import AsyncBroker
+
+    return AsyncBroker.of(kafka_broker)

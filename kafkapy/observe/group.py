@@ -1,0 +1,124 @@
+"""A group: its state, its members, and how far it has read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kafkapy.observe.offsets import offsets
+from kafkapy.observe.waiting import NotYet, until
+from kafkapy.protocol.message import TopMessage
+from kafkapy.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kafkapy.protocol.messages.describe_groups import DescribeGroupsRequest
+from kafkapy.protocol.messages.list_groups import ListGroupsRequest
+from kafkapy.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from kafkapy.protocol.messages.share_group_describe import ShareGroupDescribeRequest
+from kafkapy.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+from kafkapy.protocol.special_timestamps import EARLIEST, LATEST
+
+if TYPE_CHECKING:
+    from kafkapy.broker.core import BrokerCore
+
+_ANSWER_SECONDS: Final = 30.0
+_STABLE: Final = "Stable"
+
+_DESCRIBE: Final[dict[str, Callable[[str], TopMessage]]] = {
+    "classic": lambda group: DescribeGroupsRequest(groups=[group]),
+    "consumer": lambda group: ConsumerGroupDescribeRequest(group_ids=[group]),
+    "share": lambda group: ShareGroupDescribeRequest(group_ids=[group]),
+    "streams": lambda group: StreamsGroupDescribeRequest(group_ids=[group]),
+}
+"""The request that describes a group, by its type."""
+
+
+class Member(NamedTuple):
+    """A member of a group."""
+
+    id: str
+    client_id: str
+    host: str
+
+
+async def wait_until_stable(core: BrokerCore, name: str, members: int | None, seconds: float) -> list[Member]:
+    """The members of a group, when it is stable and has as many as wanted."""
+    of = "" if members is None else f" with {members} members"
+
+    async def look() -> list[Member] | NotYet:
+        described = await _described(core, name)
+        if described is None:
+            return NotYet("there is no such group")
+        state, found = described
+        if state == _STABLE and members in (None, len(found)):
+            return found
+        names = ", ".join(f"{each.id} (client id {each.client_id})" for each in found)
+        return NotYet(f"it is {state}, with {len(found)} members{names and ': '}{names}")
+
+    return await until(look, f"a stable group {name}{of}", seconds)
+
+
+async def _described(core: BrokerCore, name: str) -> tuple[str, list[Member]] | None:
+    """The state and the members of a group; None if there is none."""
+    listed = await core.loopback.ask(ListGroupsRequest(), seconds=_ANSWER_SECONDS)
+    kind = next((each.group_type for each in listed.groups if each.group_id == name), None)
+    if kind is None:
+        return None
+    answer = await core.loopback.ask(_DESCRIBE[kind.lower()](name), seconds=_ANSWER_SECONDS)
+    group = answer.groups[0]
+    if group.error_code:  # it has gone since, or has become one of another type
+        return None
+    members = [Member(each.member_id, each.client_id, each.client_host) for each in group.members]
+    return group.group_state, sorted(members)
+
+
+async def wait_until_caught_up(core: BrokerCore, name: str, seconds: float) -> None:
+    """Return when a group has committed the ends of all partitions of the topics that it reads."""
+
+    async def look() -> NotYet | None:
+        lags = await lags_of(core, name)
+        if not lags:
+            return NotYet("it has committed nothing")
+        behind = [f"{topic}-{partition} by {lag}" for (topic, partition), lag in lags.items() if lag]
+        return NotYet(f"it is behind in {', '.join(behind)}") if behind else None
+
+    await until(look, f"group {name} to catch up", seconds)
+
+
+async def wait_for_commit(
+    core: BrokerCore, name: str, topic: str, partition: int, offset: int, seconds: float
+) -> int:
+    """What a group has committed, when that is the offset or a later one."""
+
+    async def look() -> int | NotYet:
+        committed = await _committed(core, name)
+        found = committed.get((topic, partition))
+        if found is None:
+            others = ", ".join(f"{each}-{index}: {at}" for (each, index), at in committed.items())
+            return NotYet(f"it has committed {others or 'nothing'}")
+        return found if found >= offset else NotYet(f"it has committed {found}")
+
+    return await until(look, f"group {name} to commit offset {offset} of {topic}-{partition}", seconds)
+
+
+async def lags_of(core: BrokerCore, name: str) -> dict[tuple[str, int], int]:
+    """By topic and partition, how many offsets a group is behind.
+
+    A partition without a committed offset counts from its first record, if the group has committed one of
+    its topic.
+    """
+    committed = await _committed(core, name)
+    topics = sorted({topic for topic, _ in committed})
+    starts = await offsets(core, topics, EARLIEST)
+    ends = await offsets(core, topics, LATEST)
+    return {key: max(0, end - committed.get(key, starts[key])) for key, end in ends.items()}
+
+
+async def _committed(core: BrokerCore, name: str) -> dict[tuple[str, int], int]:
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=name, topics=None)])
+    answer = await core.loopback.ask(request, seconds=_ANSWER_SECONDS)
+    names = core.metadata.image.topic_name
+    return {
+        (names(topic.topic_id) or topic.name, each.partition_index): each.committed_offset
+        for topic in answer.groups[0].topics
+        for each in topic.partitions
+        if each.committed_offset >= 0
+    }

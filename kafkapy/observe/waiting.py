@@ -1,0 +1,45 @@
+"""Waiting until something is so, or telling what is so instead."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple, TypeVar
+
+PATIENCE: Final = 10.0
+"""How long to wait by default, in seconds."""
+
+_PAUSE: Final = 0.005
+
+T = TypeVar("T")
+
+
+class NotSeenError(AssertionError):
+    """What a test waited for did not come; the message tells what was there instead."""
+
+
+class NotYet(NamedTuple):
+    """What is there instead of what is waited for."""
+
+    told: str
+    never: bool = False
+    """Whether waiting longer is of no use."""
+
+
+async def until(look: Callable[[], Awaitable[T | NotYet]], wanted: str, seconds: float) -> T:
+    """Look again and again, and return what is found.
+
+    Args:
+        wanted: completes "waited for".
+
+    Raises:
+        NotSeenError: it is not there after so many seconds.
+    """
+    end = time.monotonic() + seconds
+    while isinstance(found := await look(), NotYet):
+        if found.never or time.monotonic() >= end:
+            within = "" if found.never else f" for {seconds:g} s"
+            raise NotSeenError(f"waited{within} for {wanted}; {found.told}")
+        await asyncio.sleep(_PAUSE)
+    return found

@@ -1,0 +1,259 @@
+"""A test waits for records, groups and transactions, and is told what was there instead."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+import kafkapy
+from kafkapy.observe.record import Record
+from kafkapy.observe.waiting import NotSeenError
+
+
+@pytest.fixture
+def broker() -> Iterator[kafkapy.Broker]:
+    with kafkapy.Broker() as broker:
+        yield broker
+
+
+def values(records: list[Record]) -> list[bytes | None]:
+    return [record.value for record in records]
+
+
+def consumer(broker: kafkapy.Broker, group: str = "billing", **settings: object) -> Consumer:
+    given = {
+        "bootstrap.servers": broker.bootstrap_servers,
+        "group.id": group,
+        "auto.offset.reset": "earliest",
+    }
+    return Consumer({**given, **settings})
+
+
+# --- records ------------------------------------------------------------------------------------------------
+
+
+def test_writes_and_reads_without_a_client(broker: kafkapy.Broker) -> None:
+    written = broker.produce("orders", key="17", value="two apples", headers={"source": "web"}, timestamp=5)
+    assert written == Record("orders", 0, 0, 5, b"17", b"two apples", (("source", b"web"),))
+    broker.produce("orders", value=None)
+    assert broker.records("orders")[0] == written
+    assert values(broker.records("orders")) == [b"two apples", None]
+    reader = consumer(broker)
+    reader.assign([TopicPartition("orders", 0, 0)])
+    (message, _) = reader.consume(2, timeout=10)
+    assert (message.key(), message.value(), message.headers()) == (b"17", b"two apples", [("source", b"web")])
+    reader.close()
+
+
+def test_a_key_goes_to_the_partition_that_javas_producers_choose(broker: kafkapy.Broker) -> None:
+    broker.create_topics({"orders": 7})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "partitioner": "murmur2_random"})
+    keys = ["", "1", "17", "kafka", "a longer key than the others", "\u00e9t\u00e9"]
+    for key in keys:
+        producer.produce("orders", key=key, value="from a client")
+        broker.produce("orders", key=key, value="from here")
+    assert producer.flush(10) == 0
+    records = broker.topic("orders").records(2 * len(keys))
+    for key in keys:
+        assert len({each.partition for each in records if each.key == key.encode()}) == 1
+
+
+def test_waits_for_records_that_come_later(broker: kafkapy.Broker) -> None:
+    later = threading.Timer(0.1, lambda: broker.produce("orders", value="late"))
+    later.start()
+    assert values(broker.topic("orders").records(1)) == [b"late"]
+    later.join()
+
+
+def test_tells_what_is_there_instead(broker: kafkapy.Broker) -> None:
+    with pytest.raises(
+        NotSeenError, match=r"^waited for 0\.05 s for 1 records in orders; there is no such topic$"
+    ):
+        broker.topic("orders").records(1, within=0.05)
+    broker.produce("orders", key="17", value="two apples", timestamp=0)
+    with pytest.raises(NotSeenError) as failed:
+        broker.topic("orders").records(2, within=0.05)
+    assert str(failed.value).splitlines() == [
+        "waited for 0.05 s for 2 records in orders; it has 1:",
+        "partition  offset  time                     key  value       headers",
+        "0          0       1970-01-01 00:00:00.000  17   two apples",
+    ]
+
+
+def test_more_records_than_wanted_fail_at_once(broker: kafkapy.Broker) -> None:
+    for number in range(3):
+        broker.produce("orders", value=str(number))
+    with pytest.raises(NotSeenError, match=r"^waited for 2 records in orders; it has 3:"):
+        broker.topic("orders").records(2, within=60)
+    assert values(broker.topic("orders").records(at_least=2)) == [b"0", b"1", b"2"]
+
+
+def test_records_of_open_and_aborted_transactions_do_not_count(broker: kafkapy.Broker) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "billing"})
+    producer.init_transactions(10)
+    for value, commits in (("aborted", False), ("committed", True)):
+        producer.begin_transaction()
+        producer.produce("orders", value=value)
+        producer.flush(10)
+        (producer.commit_transaction if commits else producer.abort_transaction)()
+    producer.begin_transaction()
+    producer.produce("orders", value="open")
+    producer.flush(10)
+    assert values(broker.topic("orders").records(1)) == [b"committed"]
+    producer.abort_transaction()
+    assert values(broker.records("orders")) == [b"committed"]
+
+
+def test_deleted_records_are_not_there(broker: kafkapy.Broker) -> None:
+    topic = broker.topic("orders")
+    topic.empty()
+    for number in range(3):
+        broker.produce("orders", value=str(number))
+    with pytest.raises(NotSeenError, match=r"for no records in orders; it has 3:\n"):
+        topic.empty(within=0.05)
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    for offset, left in ((2, [b"2"]), (3, [])):
+        for result in admin.delete_records([TopicPartition("orders", 0, offset)]).values():
+            result.result(10)
+        assert values(broker.records("orders")) == left
+    topic.empty()
+
+
+def test_a_refused_record_raises_the_reason(broker: kafkapy.Broker) -> None:
+    with pytest.raises(ValueError, match=r"^orders-0: MESSAGE_TOO_LARGE: "):
+        broker.produce("orders", value=bytes(2_000_000))
+    with pytest.raises(ValueError, match=r"^topic with space: INVALID_TOPIC_EXCEPTION$"):
+        broker.produce("with space", value="1")
+
+
+def test_a_stopped_broker_is_named(broker: kafkapy.Broker) -> None:
+    broker.stop()
+    with pytest.raises(RuntimeError, match=r"the broker is not running"):
+        broker.produce("orders", value="1")
+    with pytest.raises(RuntimeError, match=r"the broker is not running"):
+        broker.records("orders")
+
+
+# --- groups -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_waits_for_the_members_of_a_group(broker: kafkapy.Broker, protocol: str) -> None:
+    broker.create_topics({"orders": 4})
+    group = broker.group("billing")
+    with pytest.raises(NotSeenError, match=r"for a stable group billing; there is no such group$"):
+        group.stable(within=0.05)
+    settings = {"group.protocol": protocol, "client.id": "worker"}
+    readers = [consumer(broker, **settings) for _ in range(2)]
+    ended = threading.Event()
+
+    def poll(reader: Consumer) -> None:
+        while not ended.is_set():
+            reader.poll(0.05)
+
+    threads = [threading.Thread(target=poll, args=(reader,)) for reader in readers]
+    for reader, thread in zip(readers, threads, strict=True):
+        reader.subscribe(["orders"])
+        thread.start()
+    members = group.stable(members=2, within=30)
+    assert [member.client_id for member in members] == ["worker", "worker"]
+    with pytest.raises(
+        NotSeenError, match=r"with 3 members; it is Stable, with 2 members: .*client id worker"
+    ):
+        group.stable(members=3, within=0.05)
+    ended.set()
+    for thread in threads:
+        thread.join()
+    for reader in readers:
+        reader.close()
+
+
+def test_waits_until_a_group_has_caught_up(broker: kafkapy.Broker) -> None:
+    group = broker.group("billing")
+    with pytest.raises(NotSeenError, match=r"for group billing to catch up; it has committed nothing$"):
+        group.caught_up(within=0.05)
+    broker.create_topics({"orders": 2})
+    for number in range(5):
+        broker.produce("orders", value=str(number), partition=number % 2)
+    reader = consumer(broker, **{"enable.auto.commit": "false"})
+    reader.commit(offsets=[TopicPartition("orders", 0, 2)], asynchronous=False)
+    assert group.committed("orders", 0, 2) == 2
+    assert group.committed("orders", 0, 1) == 2
+    assert group.lags() == {("orders", 0): 1, ("orders", 1): 2}
+    with pytest.raises(NotSeenError, match=r"it is behind in orders-0 by 1, orders-1 by 2$"):
+        group.caught_up(within=0.05)
+    with pytest.raises(NotSeenError, match=r"offset 3 of orders-0; it has committed 2$"):
+        group.committed("orders", 0, 3, within=0.05)
+    with pytest.raises(NotSeenError, match=r"offset 1 of orders-1; it has committed orders-0: 2$"):
+        group.committed("orders", 1, 1, within=0.05)
+    ends = [TopicPartition("orders", 0, 3), TopicPartition("orders", 1, 2)]
+    reader.commit(offsets=ends, asynchronous=False)
+    group.caught_up()
+    reader.close()
+
+
+# --- transactions -------------------------------------------------------------------------------------------
+
+
+def test_waits_for_the_end_of_a_transaction(broker: kafkapy.Broker) -> None:
+    transaction = broker.transaction("billing")
+    with pytest.raises(NotSeenError, match=r"there is no such transactional id$"):
+        transaction.committed(within=0.05)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "billing"})
+    producer.init_transactions(10)
+    with pytest.raises(NotSeenError, match=r"it has had no transaction$"):
+        transaction.committed(within=0.05)
+    producer.begin_transaction()
+    producer.produce("orders", value="1")
+    producer.flush(10)
+    expected = re.escape("to be committed; its transaction is open, with orders-0")
+    with pytest.raises(NotSeenError, match=expected):
+        transaction.committed(within=0.05)
+    producer.commit_transaction(10)
+    transaction.committed()
+    with pytest.raises(NotSeenError, match=r"its last transaction was committed$"):
+        transaction.aborted(within=0.05)
+    producer.begin_transaction()
+    producer.produce("orders", value="2")
+    producer.flush(10)
+    producer.abort_transaction(10)
+    transaction.aborted()
+
+
+# --- asyncio ------------------------------------------------------------------------------------------------
+
+
+def test_the_same_with_await() -> None:
+    async def body() -> None:
+        async with kafkapy.AsyncBroker() as broker:
+            await broker.topic("orders").empty()
+            waiting = asyncio.create_task(broker.topic("orders").records(1))
+            await broker.produce("orders", key="17", value="two apples")
+            assert values(await waiting) == [b"two apples"]
+            assert await broker.records("orders") == await waiting
+            for call in (
+                broker.group("billing").stable(within=0),
+                broker.group("billing").caught_up(within=0),
+                broker.group("billing").committed("orders", 0, 1, within=0),
+                broker.transaction("billing").committed(within=0),
+                broker.transaction("billing").aborted(within=0),
+                broker.topic("orders").records(2, within=0),
+            ):
+                with pytest.raises(NotSeenError):
+                    await call
+            assert await broker.group("billing").lags() == {}
+
+    asyncio.run(body())
+
+
+def test_the_records_of_a_durable_broker_are_acknowledged() -> None:
+    with kafkapy.Broker(config={"durability": "fsync"}) as broker:
+        assert broker.produce("orders", value="1").offset == 0
+        assert len(broker.records("orders")) == 1
