@@ -18,7 +18,7 @@ def test_records_that_differ_are_shown_as_tables(pytester: pytest.Pytester) -> N
             assert kafka_broker.records("orders") == []
         """
     )
-    result = pytester.runpytest("-p", "no:cacheprovider")
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
     result.stdout.fnmatch_lines(
         [
             "E *assert the records are not the same",
@@ -40,7 +40,7 @@ def test_a_wait_in_vain_points_at_the_test(pytester: pytest.Pytester) -> None:
             await async_kafka_broker.group("billing").stable(within=0)
         """
     )
-    result = pytester.runpytest("-p", "no:cacheprovider")
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(
         [
