@@ -45,9 +45,9 @@ def handle(
     | Steps[ConsumerGroupHeartbeatResponse | Awaitable[ConsumerGroupHeartbeatResponse]]
 ):
     """Note the heartbeat, and answer what has changed."""
-    return with_rights(
-        context, request, request.subscribed_topic_names, _beat, ConsumerGroupHeartbeatResponse
-    )
+    names = request.subscribed_topic_names
+    before = context.broker.groups.consumers.look_at_topics(request.group_id, names)
+    return with_rights(context, request, names, _beat, ConsumerGroupHeartbeatResponse, before)
 
 
 def _beat(

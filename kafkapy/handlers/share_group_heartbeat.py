@@ -35,7 +35,9 @@ def handle(
     | Steps[ShareGroupHeartbeatResponse | Awaitable[ShareGroupHeartbeatResponse]]
 ):
     """Note the heartbeat, and answer what has changed."""
-    return with_rights(context, request, request.subscribed_topic_names, _beat, ShareGroupHeartbeatResponse)
+    names = request.subscribed_topic_names
+    before = context.broker.groups.shares.look_at_topics(request.group_id, names)
+    return with_rights(context, request, names, _beat, ShareGroupHeartbeatResponse, before)
 
 
 def _beat(

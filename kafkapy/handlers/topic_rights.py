@@ -60,11 +60,16 @@ def with_rights(
     names: Iterable[str] | None,
     answer: Callable[[RequestContext, Q], R | Awaitable[R]],
     response_class: Callable[[], R],
+    before: Steps[None] | None = None,
 ) -> R | Awaitable[R] | Steps[R | Awaitable[R]]:
-    """The answer to a heartbeat; a refusal if it names topics that the client may not see."""
-    if not names or context.unrestricted:
+    """The answer to a heartbeat; a refusal if it names topics that the client may not see.
+
+    The steps `before` are taken first.
+    """
+    asked = () if names is None or context.unrestricted else names
+    if not asked and before is None:
         return answer(context, request)
-    return _with_rights(context, request, names, answer, response_class)
+    return _with_rights(context, request, asked, answer, response_class, before)
 
 
 def _with_rights(
@@ -73,6 +78,7 @@ def _with_rights(
     names: Iterable[str],
     answer: Callable[[RequestContext, Q], R | Awaitable[R]],
     response_class: Callable[[], R],
+    before: Steps[None] | None,
 ) -> Steps[R | Awaitable[R]]:
     for name in names:
         yield
@@ -80,4 +86,6 @@ def _with_rights(
             refused = response_class()
             refused.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             return refused
+    if before is not None:
+        yield from before
     return answer(context, request)

@@ -40,8 +40,9 @@ from kafkapy.groups.consumer.target import TargetRequest, load_assignors
 from kafkapy.groups.group import Group
 from kafkapy.groups.groups import Groups
 from kafkapy.groups.modern.change import encode_change
-from kafkapy.groups.modern.groups import ModernGroups, ignore
+from kafkapy.groups.modern.groups import ignore
 from kafkapy.groups.modern.heartbeats import JOIN_EPOCH, STATIC_LEAVE_EPOCH, Client
+from kafkapy.groups.modern.subscribed_groups import SubscribedGroups
 from kafkapy.groups.modern.target_computations import ComputedTarget
 from kafkapy.groups.modern.topics import TopicsView
 from kafkapy.logs.text import shortened
@@ -69,7 +70,7 @@ def _random_member_id() -> str:
     return uuid_to_text(random_uuid())
 
 
-class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerGroupKey, ConsumerGroupHeartbeatResponse]):
+class ConsumerGroups(SubscribedGroups[ConsumerGroup, ConsumerGroupKey, ConsumerGroupHeartbeatResponse]):
     """Those groups of a coordinator that are consumer groups, among all its groups."""
 
     group_class = ConsumerGroup

@@ -16,7 +16,7 @@ Apache Kafka's ModernGroup, ConsumerGroup.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from enum import Enum
 from functools import partial
@@ -46,6 +46,7 @@ from kafkapy.protocol.types import Uuid
 
 FIRST_COMMIT_VERSION: Final = 9
 """Members that use the consumer protocol commit with this version of OffsetCommit, or a later one."""
+_NOBODY: Final = ConsumerMember("")
 
 
 class ConsumerGroupState(Enum):
@@ -82,8 +83,8 @@ class ConsumerGroup(SubscribedGroup[ConsumerMember, Target]):
         """About how many bytes the metadata of the members takes."""
         self._matched_topics = 0
         """How many topics the regular expressions match, each by itself."""
-        self._owners: dict[Uuid, dict[int, int]] = {}
-        """For each partition that a member has, how many do: 1, except between two records."""
+        self.owners: dict[Uuid, dict[int, int]] = {}
+        """For each partition that a member has or has not given up yet, how many: 1, but between records."""
 
     # --- records --------------------------------------------------------------------------------------
 
@@ -185,6 +186,7 @@ class ConsumerGroup(SubscribedGroup[ConsumerMember, Target]):
         names = self.subscriptions.replace(before, NO_TOPICS if new is None else new.topic_names)
         if new is not None and new.topic_names is not names:
             new = replace(new, topic_names=names)
+        self._change_owners(_NOBODY if old is None else old, _NOBODY if new is None else new)
         if old is not None:
             self._count(old, -1)
             if old.instance_id is not None and self.static_members.get(old.instance_id) == member_id:
@@ -207,17 +209,33 @@ class ConsumerGroup(SubscribedGroup[ConsumerMember, Target]):
         if member.topic_regex:
             _add(self.regex_subscribers, (member.topic_regex,), by)
         self.classic_members += by * (member.classic is not None)
-        for partitions in (member.assigned, member.revoking):
-            for topic, epochs in partitions.items():
-                owners = self._owners.setdefault(topic, {})
-                for partition in epochs:
-                    count = owners.get(partition, 0) + by
-                    if count:
-                        owners[partition] = count
-                    else:
-                        del owners[partition]
-                if not owners:
-                    del self._owners[topic]
+
+    def _change_owners(self, old: ConsumerMember, new: ConsumerMember) -> None:
+        """Count the partitions of a member, which has thousands of topics that stay as they are."""
+        for before, after in ((old.assigned, new.assigned), (old.revoking, new.revoking)):
+            if before is after:
+                continue
+            for topic, epochs in before.items():
+                if after.get(topic) is not epochs:
+                    self._count_owners(topic, epochs, -1)
+            for topic, epochs in after.items():
+                if before.get(topic) is not epochs:
+                    self._count_owners(topic, epochs, 1)
+
+    def _count_owners(self, topic: Uuid, partitions: Collection[int], by: int) -> None:
+        owners = self.owners.get(topic)
+        if owners is None:
+            if partitions:
+                self.owners[topic] = dict.fromkeys(partitions, by)
+            return
+        for partition in partitions:
+            count = owners.get(partition, 0) + by
+            if count:
+                owners[partition] = count
+            else:
+                del owners[partition]
+        if not owners:
+            del self.owners[topic]
 
     # --- members --------------------------------------------------------------------------------------
 
@@ -230,14 +248,10 @@ class ConsumerGroup(SubscribedGroup[ConsumerMember, Target]):
         """The target assignment of a member."""
         return self.targets.get(member_id, {})
 
-    def is_owned(self, topic: Uuid, partition: int) -> bool:
-        """Whether a member has the partition, or has not given it up yet."""
-        return partition in self._owners.get(topic, ())
-
     def waits_for_others(self, member: ConsumerMember) -> bool:
         """Whether another member still has a partition of the member's target assignment."""
         return member.state is MemberState.UNRELEASED_PARTITIONS and any(
-            partition not in member.assigned.get(topic, ()) and self.is_owned(topic, partition)
+            partition not in member.assigned.get(topic, ()) and partition in self.owners.get(topic, ())
             for topic, partitions in self.target(member.member_id).items()
             for partition in partitions
         )
@@ -377,7 +391,7 @@ class ConsumerGroup(SubscribedGroup[ConsumerMember, Target]):
                 assert _pairs(member.assigned) <= target, "a stable member has no more than its target"
         assert all(count == 1 for count in owners.values()), "a partition has one owner"
         counted = {
-            (topic, each): count for topic, found in self._owners.items() for each, count in found.items()
+            (topic, each): count for topic, found in self.owners.items() for each, count in found.items()
         }
         assert counted == dict(owners)
         targets = Counter(

@@ -105,6 +105,11 @@ class ConsumerMember:
 
     def has_same_partitions(self, other: ConsumerMember) -> bool:
         """Whether the same partitions are assigned to both, at whatever epochs."""
-        return self.assigned.keys() == other.assigned.keys() and all(
-            partitions.keys() == other.assigned[topic].keys() for topic, partitions in self.assigned.items()
+        before, after = other.assigned, self.assigned
+        return after is before or (
+            after.keys() == before.keys()
+            and all(
+                partitions is before[topic] or partitions.keys() == before[topic].keys()
+                for topic, partitions in after.items()
+            )
         )

@@ -127,12 +127,14 @@ class Progress:
             target_epoch=group.assignment_epoch,
             target=group.target(member_id),
             is_subscribed=self._subscription_of(group, member),
-            is_owned=group.is_owned,
+            owners=group.owners,
             owned=owned,
         ).next(subscription_changed=subscription_changed)
         if updated == member:
             return member
-        transition.apply(records.current_assignment(group.group_id, updated))
+        group.change_member(
+            transition, member_id, updated, records.encoded_current_assignment(group.group_id, updated)
+        )
         if updated.classic is None:
             if updated.is_revoking:
                 transition.afterwards(lambda: self.deadlines.expect_revocation(group, member_id))

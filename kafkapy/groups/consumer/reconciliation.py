@@ -12,12 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from kafkapy.groups.consumer.member import ConsumerMember, MemberState, Partitions
 from kafkapy.groups.consumer.records import Target
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_group_heartbeat import TopicPartitions
 from kafkapy.protocol.types import Uuid
+
+_NO_PARTITIONS: Final = frozenset[int]()
 
 
 class Reconciliation:
@@ -30,19 +33,19 @@ class Reconciliation:
         target_epoch: int,
         target: Target,
         is_subscribed: Callable[[Uuid], bool],
-        is_owned: Callable[[Uuid, int], bool],
+        owners: Mapping[Uuid, Mapping[int, int]],
         owned: Sequence[TopicPartitions] | None,
     ) -> None:
         """`is_subscribed` says whether the member subscribes to a topic.
 
-        `is_owned` says whether a member has a partition. `owned` are the partitions that the client says it
+        `owners` has the partitions that any member has. `owned` are the partitions that the client says it
         has, or None if it does not say.
         """
         self._member = member
         self._target_epoch = target_epoch
         self._target = target
         self._is_subscribed = is_subscribed
-        self._is_owned = is_owned
+        self._owners = owners
         self._owned = owned
 
     def next(self, *, subscription_changed: bool) -> ConsumerMember:
@@ -93,22 +96,26 @@ class Reconciliation:
 
     def _towards_target(self) -> ConsumerMember:
         member = self._member
-        kept: dict[Uuid, dict[int, int]] = {}
-        revoking: dict[Uuid, dict[int, int]] = {}
-        free: dict[Uuid, list[int]] = {}
+        kept: dict[Uuid, Mapping[int, int]] = {}
+        revoking: dict[Uuid, Mapping[int, int]] = {}
+        free: dict[Uuid, Collection[int]] = {}
         waits = False
         for topic in {**self._target, **member.assigned}:
-            target: Collection[int] = self._target.get(topic, ()) if self._is_subscribed(topic) else ()
-            before: Mapping[int, int] = member.assigned.get(topic, {})
-            for partition, epoch in before.items():
-                (kept if partition in target else revoking).setdefault(topic, {})[partition] = epoch
-            for partition in target:
-                if partition in before:
-                    continue
-                if self._is_owned(topic, partition) and partition not in member.revoking.get(topic, ()):
-                    waits = True
-                else:
-                    free.setdefault(topic, []).append(partition)
+            target = self._target.get(topic, _NO_PARTITIONS) if self._is_subscribed(topic) else _NO_PARTITIONS
+            before = member.assigned.get(topic)
+            if before is not None:
+                if not before.keys() <= target:
+                    revoking[topic] = {each: epoch for each, epoch in before.items() if each not in target}
+                    before = {each: epoch for each, epoch in before.items() if each in target}
+                if before:
+                    kept[topic] = before
+                target = target - before.keys()
+            if target and topic in self._owners:
+                taken = self._owners[topic].keys() - member.revoking.get(topic, {}).keys()
+                waits = waits or not taken.isdisjoint(target)
+                target = target - taken
+            if target:
+                free[topic] = target
         if revoking and self._still_has(revoking):
             return replace(
                 member.at_epoch(member.epoch),
@@ -117,7 +124,8 @@ class Reconciliation:
                 revoking=revoking,
             )
         for topic, partitions in free.items():
-            kept.setdefault(topic, {}).update(dict.fromkeys(partitions, self._target_epoch))
+            added = dict.fromkeys(partitions, self._target_epoch)
+            kept[topic] = {**kept[topic], **added} if topic in kept else added
         return replace(
             member.at_epoch(self._target_epoch),
             state=MemberState.UNRELEASED_PARTITIONS if waits else MemberState.STABLE,

@@ -16,11 +16,13 @@ Source: Apache Kafka's GroupCoordinatorRecordHelpers and GroupCoordinatorRecordS
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from kafkapy.groups.consumer.member import ClassicProtocol, ConsumerMember, MemberState, Partitions
-from kafkapy.groups.modern.change import Change, RecordTypes
+from kafkapy.groups.modern.change import VALUE_VERSION, Change, RecordTypes, encode_change
+from kafkapy.groups.modern.topic_arrays import int32_array, topic_array
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.messages.consumer_group_records import (
     ClassicMemberMetadata,
@@ -42,6 +44,8 @@ from kafkapy.protocol.messages.consumer_group_records import (
     TopicPartitions,
 )
 from kafkapy.protocol.messages.consumer_group_records import ClassicProtocol as ClassicProtocolRecord
+from kafkapy.protocol.plain_batch import KeyValue
+from kafkapy.protocol.primitives import encode_uvarint
 from kafkapy.protocol.types import Uuid
 
 ConsumerGroupKey: TypeAlias = (
@@ -78,6 +82,11 @@ CONSUMER_RECORDS: Final = RecordTypes[ConsumerGroupKey](
     (ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue),
     (ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue),
 )
+_CURRENT_ASSIGNMENT: Final = struct.Struct(">hiib")
+"""The version of the value, the epoch of a member, its previous epoch, and its state."""
+_NO_TAGS: Final = b"\x00"
+_EPOCHS_TAG: Final = b"\x01\x00"
+"""One tagged field follows, with tag 0."""
 
 
 # --- changes ------------------------------------------------------------------------------------------
@@ -148,6 +157,42 @@ def current_assignment(group_id: str, member: ConsumerMember) -> ConsumerChange:
     )
     key = ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id)
     return Change(key, value)
+
+
+def encoded_current_assignment(group_id: str, member: ConsumerMember) -> KeyValue:
+    """As `current_assignment`, for a member that may have thousands of topics.
+
+    The value, where the topics are an array (topic_arrays.py), each with its partitions:
+
+        int16    version                0
+        int32    member epoch
+        int32    previous member epoch
+        int8     state
+        topics   assigned
+        topics   pending revocation
+        uint8    tags                   0
+
+        int32s   partitions             a compact array
+        uint8    tags                   1
+        uint8    tag                    0: the epochs of the assignment of the partitions
+        uvarint  size
+        int32s   epochs                 a compact array
+    """
+    key = ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id)
+    head = _CURRENT_ASSIGNMENT.pack(VALUE_VERSION, member.epoch, member.previous_epoch, member.state)
+    arrays = [
+        topic_array([(topic, tuple(epochs.items())) for topic, epochs in partitions.items()], _after_id)
+        for partitions in (member.assigned, member.revoking)
+    ]
+    return encode_change(Change(key, None))[0], b"".join((head, *arrays, _NO_TAGS))
+
+
+def _after_id(partitions: tuple[tuple[int, int], ...]) -> bytes:
+    numbers = sorted(partitions)
+    epochs = int32_array([epoch for _, epoch in numbers])
+    return b"".join(
+        (int32_array([each for each, _ in numbers]), _EPOCHS_TAG, encode_uvarint(len(epochs)), epochs)
+    )
 
 
 def regular_expression(group_id: str, regex: str, resolved: ResolvedRegex) -> ConsumerChange:

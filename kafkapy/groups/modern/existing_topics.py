@@ -1,16 +1,22 @@
 """Those topics of a group's subscriptions that exist, and their hash.
 
 They follow from the subscriptions and the metadata. They are kept up to date by the names that changed, so a
-heartbeat does not pay for the names of the whole group. `TopicsView.hash` says what the hash is.
+heartbeat does not pay for the names of the whole group. If very many have changed, they are looked at in
+turns before it (`catch_up`). `TopicsView.hash` says what the hash is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Set
+from typing import Final
 
 from kafkapy.groups.modern.subscriptions import Subscriptions
 from kafkapy.groups.modern.topics import TopicsView, group_hash
+from kafkapy.loop.turns import Steps
 from kafkapy.metadata.image import Topic
+
+_AT_ONCE: Final = 200
+"""The names that are looked at without a turn for others."""
 
 
 class ExistingTopics:
@@ -49,18 +55,34 @@ class ExistingTopics:
             self._is_hash_known = True
         return self._hash
 
+    def catch_up(self, view: Callable[[], TopicsView]) -> Steps[None]:
+        """Look at the names that have changed, in turns; `view` returns the topics as they are then."""
+        while self.pending(view()):
+            yield
+            self._look_at(self._subscriptions.take_changed(_AT_ONCE), view())
+
+    def pending(self, view: TopicsView) -> int:
+        """How many names have changed and were not looked at."""
+        if view.racks is not self._racks:  # all hashes differ
+            self._racks = view.racks
+            self._topics.clear()
+            self._hashes.clear()
+            self._num_partitions = 0
+            self._is_hash_known = False
+            self.version += 1
+            self._subscriptions.note_changed(None)
+        return self._subscriptions.changed
+
     def _update(self, view: TopicsView) -> None:
-        names = self._subscriptions.take_changed()
-        has_other_racks = view.racks is not self._racks
-        if has_other_racks:
-            self._racks, names = view.racks, {*self._topics, *self._subscriptions.topics}
-        if not names:
-            return
+        if self.pending(view):
+            self._look_at(self._subscriptions.take_changed(), view)
+
+    def _look_at(self, names: Set[str], view: TopicsView) -> None:
         existing, subscribed = view.image.topics, self._subscriptions.topics
         for name in {*filter(existing.__contains__, names), *filter(self._topics.__contains__, names)}:
             before = self._topics.get(name)
             topic = existing.get(name) if name in subscribed else None
-            if topic is before and (topic is None or not has_other_racks):
+            if topic is before:
                 continue
             if before is not None:
                 del self._topics[name], self._hashes[name]

@@ -13,8 +13,10 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from kafkapy.groups.group import Group
 from kafkapy.groups.modern.change import Change, encode_change
+from kafkapy.groups.modern.event_records import EventRecords
 from kafkapy.groups.modern.timeouts import MemberTimers
 from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.plain_batch import KeyValue
 
 NO_EPOCH: Final = -1
 FIRST_EPOCH: Final = 1
@@ -68,6 +70,16 @@ class ModernGroup(Group, Generic[M, T]):
         if isinstance(key, self.target_key):
             return self.undo_of_target(member_id)
         return partial(self._put, member_id, self.members.get(member_id))
+
+    def change_member(
+        self, transition: EventRecords[Any, Any], member_id: str, new: M, record: KeyValue
+    ) -> None:
+        """Change a member by a record, which says the same of it as `new`.
+
+        The record may name thousands of topics, so `new` is not read from it.
+        """
+        transition.add(record, undo=partial(self._put, member_id, self.members.get(member_id)))
+        self._put(member_id, new)
 
     def undo_of_target(self, member_id: str) -> Callable[[], object]:
         """What brings back the present target of a member."""

@@ -105,8 +105,15 @@ class Subscriptions:
         """Note that these topics were created, changed or deleted; None if any may have been."""
         self._changed.update(self._topics if names is None else self._topics.intersection(names))
 
-    def take_changed(self) -> Set[str]:
-        """The names that came or went, or whose topics changed, since the last call."""
+    @property
+    def changed(self) -> int:
+        """How many names came or went, or have topics that changed, and were not taken since."""
+        return len(self._changed)
+
+    def take_changed(self, most: int = MAX_NAMES) -> Set[str]:
+        """Names that came or went, or whose topics changed, each once."""
+        if len(self._changed) > most:
+            return {self._changed.pop() for _ in range(most)}
         changed, self._changed = self._changed, set()
         return changed
 

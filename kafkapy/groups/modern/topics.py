@@ -23,6 +23,7 @@ from functools import cache
 from typing import Final
 
 from kafkapy.assignors import TopicSpec
+from kafkapy.loop.turns import Steps
 from kafkapy.metadata.image import MetadataImage, Topic
 from kafkapy.protocol.types import Uuid
 
@@ -72,6 +73,14 @@ class TopicsView:
         """Partitions by the names of those of the topics that exist."""
         by_id = self.image.topics_by_id
         return {by_id[topic].name: sorted(numbers) for topic, numbers in partitions.items() if topic in by_id}
+
+    def look_at(self, names: Iterable[str]) -> Steps[None]:
+        """Compute the hashes of topics in turns, before they are asked for."""
+        topics = self.image.topics
+        for name in names:
+            yield
+            if name in topics:
+                self.topic_hash(topics[name])
 
     def hash(self, names: Iterable[str]) -> int:
         """The hash of these topics; 0 for none."""

@@ -216,14 +216,16 @@ class ShareHeartbeats:
         if member.epoch == group.assignment_epoch and not subscription_changed:
             return member
         subscribed = self._topics().ids(member.topic_names)
-        assigned: Partitions = {
-            topic: partitions for topic, partitions in group.target(member_id).items() if topic in subscribed
-        }
+        assigned = group.target(member_id)
+        if not assigned.keys() <= subscribed:
+            assigned = {topic: partitions for topic, partitions in assigned.items() if topic in subscribed}
         updated = replace(member, assigned=assigned)
         if member.epoch != group.assignment_epoch:
             updated = updated.at_epoch(group.assignment_epoch)
         if updated != member:
-            transition.apply(records.current_assignment(group.group_id, updated))
+            group.change_member(
+                transition, member_id, updated, records.current_assignment(group.group_id, updated)
+            )
         return updated
 
     def begin_initialization(self, transition: Transition) -> StateTopics:
@@ -238,10 +240,11 @@ class ShareHeartbeats:
         count = 0
         if group.is_complete:
             return missing
+        nothing = StateTopic("", frozenset())
         for name, topic in topics.items():
-            known: frozenset[int] = frozenset()
-            if topic.id in partitions.initialized:
-                known = partitions.initialized[topic.id].partitions
+            known = partitions.initialized.get(topic.id, nothing).partitions
+            if len(known) == len(topic.partitions):
+                continue
             since = group.initializing_since.get(topic.id)
             if (
                 topic.id in partitions.initializing

@@ -19,6 +19,7 @@ from collections.abc import Collection, Sequence
 from typing import Final, TypeAlias
 
 from kafkapy.groups.modern.change import VALUE_VERSION, Change, RecordTypes, encode_change
+from kafkapy.groups.modern.topic_arrays import int32_array, topic_array
 from kafkapy.groups.share.member import Partitions, ShareMember
 from kafkapy.groups.share.state_partitions import StatePartitions, StateTopic, StateTopics
 from kafkapy.protocol.messages.share_group_records import (
@@ -66,6 +67,8 @@ STABLE: Final = 0
 """The only state of a member."""
 _NO_TAGS: Final = b"\x00"
 _VERSION: Final = struct.pack(">h", VALUE_VERSION)
+_CURRENT_ASSIGNMENT: Final = struct.Struct(">hiib")
+"""The version of the value, the epoch of a member, its previous epoch, and its state."""
 
 
 # --- changes ------------------------------------------------------------------------------------------
@@ -108,19 +111,22 @@ def member_metadata(group_id: str, member: ShareMember) -> ShareChange:
     return Change(ShareGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
 
 
-def current_assignment(group_id: str, member: ShareMember) -> ShareChange:
-    """The member has this epoch and these partitions."""
-    value = ShareGroupCurrentMemberAssignmentValue(
-        member_epoch=member.epoch,
-        previous_member_epoch=member.previous_epoch,
-        state=STABLE,
-        assigned_partitions=[
-            TopicPartitions(topic_id=topic, partitions=sorted(partitions))
-            for topic, partitions in member.assigned.items()
-        ],
-    )
+def current_assignment(group_id: str, member: ShareMember) -> KeyValue:
+    """The member has this epoch and these partitions.
+
+    The value, where the topics are an array (topic_arrays.py), each with an array of its partitions:
+
+        int16    version                0
+        int32    member epoch
+        int32    previous member epoch
+        int8     state                  0
+        topics
+        uint8    tags                   0
+    """
     key = ShareGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id)
-    return Change(key, value)
+    head = _CURRENT_ASSIGNMENT.pack(VALUE_VERSION, member.epoch, member.previous_epoch, STABLE)
+    topics = topic_array(member.assigned.items(), _after_id)
+    return encode_change(Change(key, None))[0], b"".join((head, topics, _NO_TAGS))
 
 
 def state_partitions(group_id: str, partitions: StatePartitions) -> ShareChange:
@@ -177,9 +183,11 @@ class StateRecords:
 
 
 def _encoded_topic(topic: Uuid, each: StateTopic) -> bytes:
-    numbers = sorted(each.partitions)
-    packed = struct.pack(f">{len(numbers)}i", *numbers)
-    return b"".join((topic, _compact(each.name), encode_uvarint(len(numbers) + 1), packed, _NO_TAGS))
+    return b"".join((topic, _compact(each.name), _after_id(each.partitions)))
+
+
+def _after_id(partitions: frozenset[int]) -> bytes:
+    return int32_array(sorted(partitions)) + _NO_TAGS
 
 
 def _compact(text: str) -> bytes:

@@ -21,8 +21,9 @@ from kafkapy.coordination.timers import Timers
 from kafkapy.coordination.topic_log import Done
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.groups import Groups
-from kafkapy.groups.modern.groups import ModernGroups, ignore
+from kafkapy.groups.modern.groups import ignore
 from kafkapy.groups.modern.heartbeats import Client
+from kafkapy.groups.modern.subscribed_groups import SubscribedGroups
 from kafkapy.groups.modern.target_computations import ComputedTarget
 from kafkapy.groups.modern.topics import TopicsView
 from kafkapy.groups.share import simple_assignor
@@ -47,7 +48,7 @@ from kafkapy.protocol.types import Uuid
 logger = logging.getLogger(__name__)
 
 
-class ShareGroups(ModernGroups[ShareGroup, ShareGroupKey, ShareGroupHeartbeatResponse]):
+class ShareGroups(SubscribedGroups[ShareGroup, ShareGroupKey, ShareGroupHeartbeatResponse]):
     """Those groups of a coordinator that are share groups, among all its groups."""
 
     group_class = ShareGroup
