@@ -7,8 +7,9 @@ names that no quota has. Source: Kafka's ClientQuotaEntity, ConfigEntityName and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain, filterfalse
 from typing import Final, TypeAlias
 
 from kafkapy.metadata import znodes
@@ -22,6 +23,8 @@ QuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]
 """Pairs of a type and a name or None, in order of the types."""
 
 _CLIENTS: Final = "clients"
+_CHANGES_KEPT: Final = 100
+"""Who looks at the contents less often looks at all of them."""
 _PARENTS: Final = {USER: znodes.USER_CONFIGS, CLIENT_ID: znodes.CLIENT_CONFIGS, IP: znodes.IP_CONFIGS}
 
 
@@ -36,6 +39,11 @@ class ClientQuotas:
     """The settings by entity; empty for a user without quotas whose clients have some."""
     clients: Mapping[QuotaEntity, int] = field(default_factory=dict)
     """The number of a user's clients that have nodes, by user."""
+    _identity: object = field(default_factory=object, compare=False, repr=False)
+    _history: tuple[tuple[object, Collection[QuotaEntity]], ...] = field(
+        default=(), compare=False, repr=False
+    )
+    """The last changes that led here: the identity of the contents before each, and its entities."""
 
     def has_clients(self, user: QuotaEntity) -> bool:
         """Whether clients of this user have nodes."""
@@ -55,7 +63,24 @@ class ClientQuotas:
                 configs.pop(entity, None)
             else:
                 configs[entity] = content
-        return ClientQuotas(configs, {user: count for user, count in clients.items() if count})
+        return ClientQuotas(
+            configs,
+            {user: count for user, count in clients.items() if count},
+            _history=(*self._history[1 - _CHANGES_KEPT :], (self._identity, tuple(changes))),
+        )
+
+    def changed_since(self, before: ClientQuotas) -> Iterable[QuotaEntity]:
+        """The entities that may have other contents than before, each once.
+
+        They are few if the last changes led from those contents to these. Otherwise they are all that there
+        are now or were then.
+        """
+        found: set[QuotaEntity] = set()
+        for identity, entities in reversed(self._history):
+            found.update(entities)
+            if identity is before._identity:
+                return found
+        return chain(self.configs, filterfalse(self.configs.__contains__, before.configs))
 
 
 def user_above(entity: QuotaEntity) -> QuotaEntity:

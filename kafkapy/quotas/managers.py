@@ -212,14 +212,12 @@ class QuotaManagers:
     def follow(self, old: ClientQuotas, new: ClientQuotas) -> Steps[None]:
         """Take the quotas that have changed, an entity in each step; they count after the last one."""
         touched: set[ClientQuotaType] = set()
-        had = old.configs
-        for entity, content in new.configs.items():
+        nothing: Mapping[str, str] = {}
+        for entity in new.changed_since(old):
             yield
-            if had.get(entity) is not content:
-                touched |= self._take(entity, had.get(entity, {}), content)
-        for entity in had.keys() - new.configs.keys():
-            yield
-            touched |= self._take(entity, had[entity], {})
+            before, after = old.configs.get(entity, nothing), new.configs.get(entity, nothing)
+            if before is not after:
+                touched |= self._take(entity, before, after)
         for quota_type in touched:
             self._sensors[quota_type].update()
 

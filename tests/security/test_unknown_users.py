@@ -263,3 +263,32 @@ async def test_a_salt_changes_with_the_iterations_as_that_of_a_new_password_does
     before = await unknown.user(SHA_256, "nobody")
     metadata.publish(image([(RAW, 8192)]))
     assert (await unknown.user(SHA_256, "nobody")).salt != before.salt
+
+
+async def test_a_change_of_one_user_is_counted_without_a_look_at_all_others() -> None:
+    steps_taken = 0
+
+    async def counted(steps: Steps[None]) -> None:
+        nonlocal steps_taken
+        for _ in steps:
+            steps_taken += 1
+
+    metadata = MetadataCache()
+    metadata.publish(image([(RAW, 4096)] * 1000))
+    unknown = UnknownUsers(metadata, counted)
+    await unknown.user(SHA_256, "nobody")
+    assert steps_taken == 1000
+    before, others = metadata.image, image([(bytes(64), 8192)]).client_quotas.configs
+    for n in range(3):
+        entity = quota_entity({"user": f"user-{n}"})
+        content = None if n == 2 else others[quota_entity({"user": "user-0"})]
+        quotas = metadata.image.client_quotas.with_changes({entity: content})
+        metadata.publish(metadata.image.with_client_quotas(quotas))
+    await unknown.user(SHA_256, "nobody")
+    assert steps_taken == 1003
+    for shown in (metadata.image, before):
+        metadata.publish(shown)
+        afresh = UnknownUsers(metadata, finish)
+        for name in NAMES:
+            known, expected = await unknown.user(SHA_256, name), await afresh.user(SHA_256, name)
+            assert (known.salt, known.iterations) == (expected.salt, expected.iterations)

@@ -47,6 +47,7 @@ class CredentialForm(NamedTuple):
 JAVA_FORM: Final = CredentialForm(MIN_ITERATIONS, 0)
 """That of `kafka-configs`, and of delegation tokens."""
 
+_NO_TEXTS: Final[Mapping[str, str]] = {}
 _Counts = dict[ScramMechanism, Counter[CredentialForm]]
 
 
@@ -94,11 +95,12 @@ class UnknownUsers:
         """Count the users that have changed since they were counted last."""
         before, after = self._counted.configs, quotas.configs
         counts = {mechanism: Counter(counted) for mechanism, counted in self._counts.items()}
-        for these, others, change in ((before, after, -1), (after, before, 1)):
-            for entity, texts in these.items():
-                if others.get(entity) is not texts:
-                    _add(counts, texts, change)
-                yield
+        for entity in quotas.changed_since(self._counted):
+            old, new = before.get(entity, _NO_TEXTS), after.get(entity, _NO_TEXTS)
+            if old is not new:
+                _add(counts, old, -1)
+                _add(counts, new, 1)
+            yield
         self._counted, self._counts = quotas, {each: +counted for each, counted in counts.items()}
 
 
