@@ -50,7 +50,7 @@ TEST_DEFAULTS: Final[Mapping[str, str]] = {
 }
 
 CREATION_SECONDS: Final = 30
-"""How long the creation of a topic may take."""
+"""How long the creation of topics may take."""
 
 T = TypeVar("T")
 Data = bytes | str | None
@@ -148,10 +148,9 @@ class Broker:
         """Create topics of so many partitions each, with the broker's settings.
 
         Raises:
-            ValueError: the broker refuses one, and says why. Those before it are there.
+            ValueError: the broker refuses some, and says why. The others are there.
         """
-        for topic in topics.items():
-            self.call(partial(_create, topic=topic))
+        self.call(partial(_create, topics=topics))
 
     def produce(
         self,
@@ -373,16 +372,19 @@ class AsyncBroker:
         await asyncio.to_thread(self._broker.__exit__, kind, error, trace)
 
 
-async def _create(core: BrokerCore, topic: tuple[str, int]) -> None:
-    """Create a topic of a name and so many partitions; raises ValueError."""
+async def _create(core: BrokerCore, topics: Mapping[str, int]) -> None:
+    """Create topics of so many partitions each; raises ValueError."""
     from kafkapy.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 
-    name, partitions = topic
-    wanted = CreatableTopic(name=name, num_partitions=partitions, replication_factor=-1)
-    request = CreateTopicsRequest(topics=[wanted], timeout_ms=CREATION_SECONDS * 1000)
-    (created,) = (await core.loopback.ask(request, seconds=CREATION_SECONDS)).topics
-    if created.error_code:
-        raise ValueError(f"topic {name}: {created.error_message}")
+    wanted = [
+        CreatableTopic(name=name, num_partitions=partitions, replication_factor=-1)
+        for name, partitions in topics.items()
+    ]
+    request = CreateTopicsRequest(topics=wanted, timeout_ms=CREATION_SECONDS * 1000)
+    created = (await core.loopback.ask(request, seconds=CREATION_SECONDS)).topics
+    refused = [f"topic {each.name}: {each.error_message}" for each in created if each.error_code]
+    if refused:
+        raise ValueError(" ".join(refused))
 
 
 def _producing(

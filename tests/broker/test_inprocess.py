@@ -67,6 +67,14 @@ def test_a_data_directory_that_is_named_keeps_its_data(tmp_path: Path) -> None:
             create(client, f"t{len(expected)}")
 
 
+def test_topics_are_created_by_one_request_which_names_all_that_are_refused() -> None:
+    with kafkapy.Broker() as broker:
+        with pytest.raises(ValueError, match=r"^topic a/b: .* topic c/d: "):
+            broker.create_topics({"t0": 1, "a/b": 1, "c/d": 1, "t1": 3})
+        topics = broker.core.metadata.image.topics
+        assert {name: len(topic.partitions) for name, topic in topics.items()} == {"t0": 1, "t1": 3}
+
+
 @pytest.mark.parametrize("end", ["stop", "kill"])
 def test_a_broker_that_has_an_outage_comes_back_with_its_data_at_its_port(end: str) -> None:
     with kafkapy.Broker(

@@ -59,6 +59,8 @@ class KnownCluster:
     """The losses that this broker cannot avoid, in words."""
     doubt: str | None = None
     """Why the metadata may be incomplete, in words; None if it is complete."""
+    salt_secret: bytes = field(default=b"", repr=False)
+    """The secret that makes the salts of users who do not exist; none if no kafkapy has used the metadata."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,8 @@ def cluster_nodes(cluster: Cluster, *, epochs_on: int = 0) -> Iterator[tuple[str
             yield path, b""
     for token_id, token in image.delegation_tokens.items():
         yield token_path(token_id), encode_token(token)
+    if image.salt_secret:
+        yield znodes.SALT_SECRET, image.salt_secret
     yield znodes.CLUSTER_ID, znodes.encode_cluster_id(image.cluster_id)
 
 

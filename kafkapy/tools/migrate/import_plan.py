@@ -74,6 +74,7 @@ def plan_import(source: Source, known: KnownCluster | None, *, in_place: bool = 
             client_quotas=known.client_quotas,
             acls=known.acls,
             delegation_tokens=known.delegation_tokens,
+            salt_secret=known.salt_secret,
         )
     return ImportPlan(
         Cluster(source.node_id, image, next_producer_id),

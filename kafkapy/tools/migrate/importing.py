@@ -168,6 +168,7 @@ def _known_in_zookeeper(source: Source, address: str, access: ZooKeeperAccess) -
         client_quotas=image.client_quotas,
         acls=dict(image.acls),
         delegation_tokens=dict(image.delegation_tokens),
+        salt_secret=image.salt_secret,
         next_producer_id=found.next_producer_id,
         not_carried=found.not_carried,
     )

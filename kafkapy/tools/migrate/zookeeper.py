@@ -37,6 +37,7 @@ _ROOTS: Final = (
     znodes.USER_CONFIGS,
     znodes.CLIENT_CONFIGS,
     znodes.IP_CONFIGS,
+    znodes.SALT_SECRET,
     znodes.ACLS,
     znodes.EXTENDED_ACLS,
     znodes.ACL_CHANGES,
