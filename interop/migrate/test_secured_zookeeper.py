@@ -18,6 +18,7 @@ from interop.support.secured_zookeeper import (
 )
 from interop.support.zookeeper_process import ZooKeeperProcess
 from kafkapy.cli import main
+from kafkapy.inprocess import Broker
 from kafkapy.metadata.zookeeper_access import ZooKeeperLogin
 from tests.tools.migrate.harness import open_directory, write_directory
 
@@ -44,8 +45,15 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(main, arguments)
 
 
+def salt_secret(folder: Path) -> bytes:
+    """The secret that makes the salts of users who do not exist."""
+    with Broker(data_dir=folder) as broker:
+        return broker.core.metadata.image.salt_secret
+
+
 def test_a_directory_goes_there_and_back_by_a_login(tmp_path: Path, secured: ZooKeeperProcess) -> None:
     before = write_directory(tmp_path / "home")
+    secret = salt_secret(tmp_path / "home")
     home, away, back = (str(tmp_path / name) for name in ("home", "away", "back"))
     place = f"{secured.bootstrap_servers}/kafka"
     config = ("--zookeeper-config", properties(tmp_path, BROKERS))
@@ -55,10 +63,11 @@ def test_a_directory_goes_there_and_back_by_a_login(tmp_path: Path, secured: Zoo
         access = access_of(client, "/kafka")
     owner = ("sasl", BROKERS.username, ALL)
     assert access["/kafka/cluster/id"] == {owner, ("world", "anyone", READ)}
-    assert access["/kafka/config/users"] == {owner}
+    assert access["/kafka/config/users"] == access["/kafka/config/users_salt_secret"] == {owner}
     imported = run("import", away, back, "--zookeeper", place, *config)
     assert imported.exit_code == 0, imported.output
     assert open_directory(tmp_path / "back") == before
+    assert salt_secret(tmp_path / "back") == secret
 
 
 def test_who_may_not_come_in_is_told_what_to_do(tmp_path: Path, secured: ZooKeeperProcess) -> None:
