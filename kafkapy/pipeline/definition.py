@@ -340,11 +340,15 @@ class PipelineDefinition:
 
     @classmethod
     def from_yaml(cls, path: Path) -> PipelineDefinition:
+        return cls.parse(cls.text_of(path), source=str(path), folder=path.absolute().parent)
+
+    @staticmethod
+    def text_of(path: Path) -> str:
+        """The text of a YAML file."""
         try:
-            text = path.read_text(encoding="utf-8")
+            return path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise PipelineError(f"{path}: cannot be read: {error}") from None
-        return cls.parse(text, source=str(path), folder=path.absolute().parent)
 
     @classmethod
     def parse(cls, text: str, *, source: str, folder: Path | None = None) -> PipelineDefinition:
@@ -365,6 +369,10 @@ class PipelineDefinition:
 
         Relative paths are resolved against `folder`, if it is given.
         """
+        if isinstance(mapping, Mapping) and is_of_many(mapping):
+            raise PipelineError(
+                f"{source}: has many pipelines, which only run and status take at once; name one by its table"
+            )
         try:
             return cls._from_fields(mapping, folder)
         except PipelineError as error:
@@ -411,6 +419,11 @@ class PipelineDefinition:
         from kafkapy.pipeline.yaml_text import dump
 
         return dump(self.to_mapping())
+
+
+def is_of_many(mapping: Mapping[str, Any]) -> bool:
+    """Whether a file's mapping is of many pipelines (`pipelines_file.py`)."""
+    return "pipelines" in mapping or "topics" in mapping
 
 
 def is_schema_file(schema: str) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from kafkapy.pipeline.definition import PipelineDefinition
 
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 logger = logging.getLogger(__name__)
+
+# Pipelines take turns: a large batch of one does not hold up the small ones of others.
+_FAIR: Final = {"spark.scheduler.mode": "FAIR"}
 
 
 @contextlib.contextmanager
@@ -31,6 +34,46 @@ def spark_for(definition: PipelineDefinition, spark: SparkSession | None = None)
         return
     if definition.master is not None:
         definition.table.check_reach(definition.master)
+    lakes = [] if definition.lake is None else [definition.lake]
+    with _started(lakes, definition, f"kafkapy {definition.name}", definition.spark_options) as found:
+        _check_reach(definition, found)
+        yield found
+
+
+@contextlib.contextmanager
+def spark_for_all(
+    definitions: Sequence[PipelineDefinition], spark: SparkSession | None = None
+) -> Iterator[SparkSession]:
+    """A session that can write the tables of these pipelines, which have the same `spark` and `master`.
+
+    Each of them then takes a session of its own (`own_session`), and checks that.
+    """
+    if spark is not None:
+        yield spark
+        return
+    first = definitions[0]
+    lakes = sorted({one.lake for one in definitions if one.lake is not None})
+    options = {**_FAIR, **first.spark_options}
+    with _started(lakes, first, f"kafkapy {len(definitions)} pipelines", options) as found:
+        yield found
+
+
+def own_session(spark: SparkSession, pool: str) -> SparkSession:
+    """A session for one of many threads of a process: with its own SQL settings, in its own scheduling pool.
+
+    It begins with the settings of `spark`.
+    """
+    from pyspark.sql import SparkSession
+
+    spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
+    return SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+
+
+@contextlib.contextmanager
+def _started(
+    lakes: Sequence[str], definition: PipelineDefinition, app_name: str, options: Mapping[str, str]
+) -> Iterator[SparkSession]:
+    """The session that runs in this process, or a new one, which is stopped at the end."""
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
 
@@ -40,14 +83,8 @@ def spark_for(definition: PipelineDefinition, spark: SparkSession | None = None)
     borrowed = SparkContext._active_spark_context is not None
     if not borrowed:
         logger.info("Starting Spark")
-    found = session(
-        definition.lake,
-        master=definition.master,
-        app_name=f"kafkapy {definition.name}",
-        conf=definition.spark_options,
-    )
+    found = session(lakes, master=definition.master, app_name=app_name, conf=options)
     try:
-        _check_reach(definition, found)
         yield found
     finally:
         if not borrowed:

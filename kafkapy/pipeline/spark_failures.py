@@ -20,18 +20,19 @@ def spark_failures(definition: PipelineDefinition) -> Iterator[None]:
     from pyspark.errors import PySparkException
 
     try:
-        with _silent():
+        with silent():
             yield
     except (PySparkException, Py4JError) as error:
         raise explain(error, definition).error from error
 
 
 @contextlib.contextmanager
-def _silent() -> Iterator[None]:
+def silent() -> Iterator[None]:
     """Silences what pyspark and py4j log about an error, which is raised anyway.
 
-    pyspark 4 logs each error as a line of JSON with its stack trace. py4j logs errors that pass between
-    Python and Java, some of them through the root logger.
+    The outermost one counts, so that pipelines in threads within it do not undo it for each other. pyspark 4
+    logs each error as a line of JSON with its stack trace. py4j logs errors that pass between Python and
+    Java, some of them through the root logger.
     """
     from pyspark.logger import PySparkLogger
 
@@ -41,11 +42,14 @@ def _silent() -> Iterator[None]:
     loggers = [logger for logger in found if not logger.disabled]
     for logger in loggers:
         logger.disabled = True
-    logging.root.addFilter(_no_gateway_failures)
+    outermost = _no_gateway_failures not in logging.root.filters
+    if outermost:
+        logging.root.addFilter(_no_gateway_failures)
     try:
         yield
     finally:
-        logging.root.removeFilter(_no_gateway_failures)
+        if outermost:
+            logging.root.removeFilter(_no_gateway_failures)
         for logger in loggers:
             logger.disabled = False
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import re
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -286,6 +287,21 @@ class Topics:
                 "start it, or name another (bootstrap)"
             )
         return PipelineError(f"{doing} failed: {redacted(error.str(), self._secrets)}")
+
+
+class Clients:
+    """One client of each cluster and login, for all pipelines of a process."""
+
+    def __init__(self) -> None:
+        self._clients: dict[tuple[str, frozenset[tuple[str, str]]], Topics] = {}
+        self._lock = threading.Lock()
+
+    def at(self, bootstrap: str, options: Mapping[str, str]) -> Topics:
+        key = bootstrap, frozenset(options.items())
+        with self._lock:
+            if key not in self._clients:
+                self._clients[key] = Topics(bootstrap, options)
+            return self._clients[key]
 
 
 class _AlreadyExistsError(PipelineError):

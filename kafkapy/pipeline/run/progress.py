@@ -1,8 +1,8 @@
-"""Progress of a run: a bar in a terminal, a line for each batch elsewhere, or nothing."""
+"""Progress of a run: a bar in a terminal, a line for each batch, or nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
@@ -29,6 +29,13 @@ class BatchReport:
     @property
     def rows_per_second(self) -> float:
         return self.rows / self.seconds if self.seconds else 0.0
+
+    def to_line(self) -> str:
+        dead = f", {self.dead_letters:,} dead letters" if self.dead_letters else ""
+        return (
+            f"batch {self.batch}: {self.rows:,} rows in {self.seconds:.1f} s "
+            f"({self.rows_per_second:,.0f}/s){dead}, lag {self.lag:,}"
+        )
 
 
 class Progress:
@@ -71,11 +78,7 @@ class Shown(Progress):
 
     def batch(self, report: BatchReport) -> None:
         if not self._bar.shown:
-            dead = f", {report.dead_letters:,} dead letters" if report.dead_letters else ""
-            self.note(
-                f"batch {report.batch}: {report.rows:,} rows in {report.seconds:.1f} s "
-                f"({report.rows_per_second:,.0f}/s){dead}, lag {report.lag:,}"
-            )
+            self.note(report.to_line())
             return
         self._dead_letters += report.dead_letters
         figures = f"{report.rows_per_second:,.0f} rows/s · lag {report.lag:,}"
@@ -88,3 +91,16 @@ class Shown(Progress):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._bar.__exit__(kind, error, trace)
+
+
+class Lines(Progress):
+    """Gives lines that begin with the pipeline's name to `write`: one of many pipelines of a process."""
+
+    def __init__(self, name: str, write: Callable[[str], None]) -> None:
+        self._start, self._write = f"{name}: ", write
+
+    def note(self, line: str) -> None:
+        self._write(line if line.startswith(self._start) else f"{self._start}{line}")
+
+    def batch(self, report: BatchReport) -> None:
+        self.note(report.to_line())

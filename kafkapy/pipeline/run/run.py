@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -30,6 +30,7 @@ from kafkapy.pipeline.pipeline_error import PipelineError, did_you_mean
 from kafkapy.pipeline.positions import expired, planned_without
 from kafkapy.pipeline.reset import finish_reset
 from kafkapy.pipeline.reset_command import reset_command
+from kafkapy.pipeline.run.metrics import Measured, serving
 from kafkapy.pipeline.run.progress import Progress
 from kafkapy.pipeline.run.stopping import Stopping
 from kafkapy.pipeline.sessions import spark_for
@@ -71,33 +72,71 @@ def run(
     every: str | None = None,
     spark: SparkSession | None = None,
     progress: Progress | None = None,
+    metrics: str | None = None,
     stop: threading.Event | None = None,
 ) -> RunResult:
     """Runs to the present end of the topic (`once`), or until SIGINT, SIGTERM or `stop`.
 
-    Raises PipelineError or SparkSetupError, both UserErrors. Without `spark`, a session is created, and
-    stopped at the end. Signals are handled in the main thread only.
+    `metrics` is the `[HOST:]PORT` at which Prometheus scrapes meanwhile.
+
+    Raises PipelineError or SparkSetupError, both UserErrors; LimitError if a limit of the definition ends it.
+    Without `spark`, a session is created, and stopped at the end. Signals are handled in the main thread
+    only.
     """
-    if once and every:
-        raise PipelineError("once and every exclude each other: once ends with what the topic has now")
+    check_times(once, every)
     with contextlib.ExitStack() as stack:
         stopping = stack.enter_context(Stopping(stop))
-        told = stack.enter_context(progress or Progress())
-        job = _Job(definition, once, every, told.note)
-        job.check(with_setup=spark is None)
+        told = progress or Progress()
+        if metrics is not None:
+            told = Measured(definition, stack.enter_context(serving(metrics)), told)
+
+        @contextlib.contextmanager
+        def session() -> Iterator[SparkSession]:
+            if spark is None:
+                told.note("Starting Spark")
+            with spark_for(definition, spark) as found:
+                stopping.take_signals()
+                yield found
+
+        topics = Topics(definition.bootstrap, definition.kafka_options)
+        return run_one(
+            Job(definition, topics, once, every, told.note), session, told, stopping, with_setup=spark is None
+        )
+
+
+def check_times(once: bool, every: str | None) -> None:
+    """Raises PipelineError if these make no sense."""
+    if once and every:
+        raise PipelineError("once and every exclude each other: once ends with what the topic has now")
+    if every:
+        within("--every", seconds, every)
+
+
+def run_one(
+    job: Job,
+    session: Callable[[], contextlib.AbstractContextManager[SparkSession]],
+    progress: Progress,
+    stopping: Stopping,
+    *,
+    with_setup: bool,
+) -> RunResult:
+    """Runs one pipeline, in a session that is asked for when all that needs no Spark is checked.
+
+    `with_setup` says that this machine must be able to start Spark.
+    """
+    with contextlib.ExitStack() as stack:
+        told = stack.enter_context(progress)
+        job.check(with_setup=with_setup)
         stack.enter_context(job.state.lock())
         job.check_position()
-        if spark is None:
-            told.note("Starting Spark")
-        session = stack.enter_context(spark_for(definition, spark))
-        stopping.take_signals()
+        spark = stack.enter_context(session())
         from kafkapy.pipeline.driver_lock import driver_lock
         from kafkapy.pipeline.run.streaming import Streaming
 
-        stack.enter_context(spark_failures(definition))
-        stack.enter_context(driver_lock(definition, job.state, session))
-        streaming = Streaming(definition, job.state, job.topics, job.batches(session), told, stopping)
-        streaming.run(lambda write: job.begin(session, write))
+        stack.enter_context(spark_failures(job.definition))
+        stack.enter_context(driver_lock(job.definition, job.state, spark))
+        streaming = Streaming(job.definition, job.state, job.topics, job.batches(spark), told, stopping)
+        streaming.run(lambda write: job.begin(spark, write))
         return RunResult(
             batches=streaming.batches,
             rows=streaming.rows,
@@ -106,19 +145,21 @@ def run(
         )
 
 
-class _Job:
+class Job:
     """One run of a definition."""
 
     def __init__(
-        self, definition: PipelineDefinition, once: bool, every: str | None, note: Callable[[str], None]
+        self,
+        definition: PipelineDefinition,
+        topics: Topics,
+        once: bool,
+        every: str | None,
+        note: Callable[[str], None],
     ) -> None:
-        self.definition, self._once = definition, once
-        self._every = (
-            within("--every", seconds, every) if every else definition.every_seconds or DEFAULT_EVERY
-        )
+        self.definition, self.topics, self._once = definition, topics, once
+        self._every = seconds(every) if every else definition.every_seconds or DEFAULT_EVERY
         self.state = State(definition.table.location)
         self._format = open_format(definition, self.state, note)
-        self.topics = Topics(definition.bootstrap, definition.kafka_options)
         self._mode = ""
 
     def check(self, *, with_setup: bool) -> None:
