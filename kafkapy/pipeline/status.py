@@ -42,9 +42,19 @@ class Status:
     def expired(self) -> int:
         return sum(one.expired for one in self.partitions)
 
+    @property
+    def state(self) -> str:
+        if self.process is not None:
+            return f"running (process {self.process})"
+        return "has not run yet" if self.batch is None and self.progress is None else "not running"
+
     def to_json(self) -> str:
+        return json.dumps(self.to_mapping(), indent=1)
+
+    def to_mapping(self) -> dict[str, Any]:
+        """What `to_json` writes."""
         progress = self.progress
-        value: dict[str, Any] = {
+        return {
             "name": self.definition.name,
             "topic": self.definition.topic,
             "table": str(self.definition.table),
@@ -66,7 +76,6 @@ class Status:
                 {**dataclasses.asdict(one), "lag": one.lag, "expired": one.expired} for one in self.partitions
             ],
         }
-        return json.dumps(value, indent=1)
 
     def to_text(self) -> RenderableType:
         from rich.console import Group
@@ -87,7 +96,7 @@ class Status:
         definition, progress = self.definition, self.progress
         lines = [
             ("pipeline", f"{definition.name}: {definition.topic} -> {definition.table}"),
-            ("state", self._state()),
+            ("state", self.state),
             ("lag", f"{self.lag:,}" + (f", {self.expired:,} expired unread" if self.expired else "")),
         ]
         if progress:
@@ -102,13 +111,12 @@ class Status:
             ]
         return lines
 
-    def _state(self) -> str:
-        if self.process is not None:
-            return f"running (process {self.process})"
-        return "has not run yet" if self.batch is None and self.progress is None else "not running"
 
+def status_of(definition: PipelineDefinition, topics: Topics | None = None) -> Status:
+    """The status of one pipeline.
 
-def status_of(definition: PipelineDefinition) -> Status:
+    `topics` is a client of its cluster, if there is one already. Raises PipelineError.
+    """
     state = State(definition.table.location)
     if problem := checkpoint.damage(state):
         raise problem
@@ -117,5 +125,7 @@ def status_of(definition: PipelineDefinition) -> Status:
         process=state.running,
         batch=checkpoint.committed_batch(state),
         progress=state.progress,
-        partitions=positions(definition, state, Topics(definition.bootstrap, definition.kafka_options)),
+        partitions=positions(
+            definition, state, topics or Topics(definition.bootstrap, definition.kafka_options)
+        ),
     )

@@ -1,0 +1,145 @@
+"""One status over many pipelines, once or all the time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from kafkapy.pipeline.commands import status as command
+from kafkapy.pipeline.commands.cli import pipeline
+from kafkapy.pipeline.pipelines_file import PipelinesFile
+from kafkapy.pipeline.state import Progress, State
+from kafkapy.pipeline.status_of_all import status_of_all
+from kafkapy.pipeline.topics import Clients
+from tests.pipeline import spark_checkpoint as spark
+from tests.pipeline.conftest import MakeTopic
+
+
+@pytest.fixture
+def topics(make_topic: MakeTopic) -> tuple[str, str]:
+    return make_topic(partitions=2, records=7, name="shop"), make_topic(records=4, name="shop")
+
+
+@pytest.fixture
+def file(topics: tuple[str, str], bootstrap: str, tmp_path: Path) -> Path:
+    """A file of two topics by a pattern, of which the first has been read in part, and one that is gone."""
+    first, second = topics
+    value = {
+        "bootstrap": bootstrap,
+        "table": "delta:{topic}",
+        "pipelines": [{"topic": "gone"}, {"topics": f"{first}|{second}"}],
+    }
+    path = tmp_path / "lake.yaml"
+    path.write_text(json.dumps(value))
+    state = State(tmp_path / first)
+    state.begin()
+    state.progress = Progress(
+        incarnation="1f",
+        batch=0,
+        finished="2025-01-31T12:00:00+00:00",
+        rows=500,
+        seconds=0.5,
+        total_rows=1200,
+        dead_letters=3,
+    )
+    spark.begin(state, first, {0: 0, 1: 0})
+    spark.commit(state, first, 0, {0: 4, 1: 1})
+    return path
+
+
+def test_each_pipeline_has_a_line_and_one_without_a_status_says_why(
+    file: Path, topics: tuple[str, str], tmp_path: Path
+) -> None:
+    with State(tmp_path / topics[0]).lock():
+        done = CliRunner().invoke(pipeline, ["status", str(file)], standalone_mode=False)
+    lines = done.output.splitlines()
+    assert lines[0].split("  ")[0] == "pipeline"
+    assert lines[0].split()[-3:] == ["last", "batch", "state"]
+    assert "there is no topic 'gone'" in lines[1]
+    assert lines[2].split()[:6] == [topics[0], "2", "1,000", "1,200", "3", "2025-01-31T12:00:00+00:00"]
+    assert "running (process " in lines[2]
+    assert lines[3].split() == [topics[1], "4", "has", "not", "run", "yet"]
+    assert lines[-1] == "1 of 3 running, lag 6"
+    assert done.return_value == 1
+
+
+def test_its_json_has_that_of_each(file: Path, topics: tuple[str, str]) -> None:
+    value = json.loads(CliRunner().invoke(pipeline, ["status", "--json", str(file)]).output)
+    assert value["lag"] == 6
+    gone, first, second = value["pipelines"]
+    assert (gone["name"], gone["error"].startswith("there is no topic")) == ("gone", True)
+    assert (first["name"], first["lag"], first["rows_written"]) == (topics[0], 2, 1200)
+    assert (second["name"], second["lag"], second["batch"]) == (topics[1], 4, None)
+
+
+def test_a_status_of_all_is_well_if_each_has_one(file: Path) -> None:
+    value = json.loads(file.read_text())
+    del value["pipelines"][0]
+    whole = PipelinesFile.parse(json.dumps(value), source="lake.yaml", folder=file.parent)
+    assert status_of_all(whole, Clients()).ok
+    assert not status_of_all(PipelinesFile.load(file), Clients()).ok
+
+
+class Interrupted:
+    """Sleeps that Ctrl-C ends at the third one."""
+
+    def __init__(self) -> None:
+        self.slept: list[float] = []
+
+    def __call__(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        if len(self.slept) == 3:
+            raise KeyboardInterrupt
+
+
+@pytest.fixture
+def sleeps(monkeypatch: pytest.MonkeyPatch) -> Interrupted:
+    sleeping = Interrupted()
+    monkeypatch.setattr(command.time, "sleep", sleeping)  # type: ignore[attr-defined]
+    return sleeping
+
+
+def test_a_program_may_read_it_all_the_time(file: Path, sleeps: Interrupted) -> None:
+    done = CliRunner().invoke(pipeline, ["status", "--json", "--watch", "5", str(file)])
+    assert (done.exit_code, sleeps.slept) == (0, [5, 5, 5])
+    values, rest = [], done.output
+    while rest.strip():
+        value, end = json.JSONDecoder().raw_decode(rest.lstrip())
+        values.append(value["lag"])
+        rest = rest.lstrip()[end:]
+    assert values == [6, 6, 6]
+
+
+def test_a_terminal_shows_how_the_lag_changes(
+    sleeps: Interrupted, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    lags = iter((600, 500, None))
+    times = iter(range(0, 100, 10))
+    monkeypatch.setattr(command.time, "monotonic", lambda: next(times))  # type: ignore[attr-defined]
+
+    class Found:
+        def __init__(self, lag: int) -> None:
+            self.lag = lag
+
+        def to_text(self) -> str:
+            return f"pipelines with a lag of {self.lag}"
+
+    def find() -> Any:
+        lag = next(lags)
+        if lag is None:
+            raise command.PipelineError("cannot reach a Kafka broker")
+        return Found(lag)
+
+    with pytest.raises(KeyboardInterrupt):
+        command._draw(find, 2)
+    shown = capsys.readouterr().out
+    assert "pipelines with a lag of 500" in shown
+    assert "lag -10/s. Ctrl-C ends." in shown
+    assert "cannot reach a Kafka broker" in shown
+    assert sleeps.slept == [2, 2, 2]
