@@ -56,7 +56,8 @@ class StatusOfAll:
             cells = _row(one) if isinstance(one, Status) else ("", "", "", "", "", str(one))
             table.add_row(*map(Text, (name, *cells)))
         running = sum(isinstance(one, Status) and one.process is not None for one in self.found.values())
-        return Group(table, "", f"{running} of {len(self.found)} running, lag {self.lag:,}")
+        # Above, since a terminal may be lower than the table.
+        return Group(f"{running} of {len(self.found)} running, lag {self.lag:,}", "", table)
 
 
 def _row(status: Status) -> tuple[str, ...]:

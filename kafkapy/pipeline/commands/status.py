@@ -73,21 +73,21 @@ def _print(found: Status | StatusOfAll, as_json: bool) -> None:
 
 def _draw(find: Callable[[], Status | StatusOfAll], every: float) -> None:
     """Redraws the terminal until it is interrupted, with what changed meanwhile."""
-    from rich.console import Group
+    from rich.console import Console, Group
     from rich.live import Live
     from rich.text import Text
 
     before: tuple[float, int] | None = None
-    with Live(auto_refresh=False, screen=True) as live:
+    with Live(console=Console(highlight=False), auto_refresh=False, screen=True) as live:
         while True:
-            below = time.strftime("%H:%M:%S")
+            above = time.strftime("%H:%M:%S")
             try:
                 found = find()
                 shown, now = found.to_text(), (time.monotonic(), found.lag)
                 if before is not None:
-                    below += f", lag {(now[1] - before[1]) / (now[0] - before[0]):+,.0f}/s"
+                    above += f", lag {(now[1] - before[1]) / (now[0] - before[0]):+,.0f}/s"
                 before = now
             except PipelineError as error:  # it may pass: the broker is away
-                shown, before = str(error), None
-            live.update(Group(shown, "", Text(f"{below}. Ctrl-C ends.", style="reverse")), refresh=True)
+                shown, before = Text(str(error)), None
+            live.update(Group(Text(f"{above}. Ctrl-C ends.", style="reverse"), "", shown), refresh=True)
             time.sleep(every)
