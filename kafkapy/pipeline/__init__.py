@@ -5,9 +5,9 @@
 Importing this package imports neither Spark nor a Kafka client: both are imported on first use.
 
     commands/      `kafkapy pipeline NAME`: options and output
-    pipeline.py    the same from Python
-    definition.py  the YAML file, each key explained
-    run/           a run: the checks before Spark starts, the query, one batch
+    pipeline.py    the same from Python; pipelines.py: many
+    definition.py  the YAML file, each key explained; pipelines_file.py: one of many pipelines
+    run/           a run: the checks before Spark starts, the query, one batch; many.py: many in one Spark
     formats/       values to columns
     tables/        rows into Delta, Iceberg and Parquet
     state.py       the pipeline's memory, in the folder `_kafkapy` of its table; checkpoint.py: Spark's
@@ -28,13 +28,15 @@ if TYPE_CHECKING:
     from kafkapy.pipeline.definition import PipelineDefinition
     from kafkapy.pipeline.pipeline import Pipeline
     from kafkapy.pipeline.pipeline_error import PipelineError
+    from kafkapy.pipeline.pipelines import Pipelines
 
-__all__ = ["Pipeline", "PipelineDefinition", "PipelineError"]
+__all__ = ["Pipeline", "PipelineDefinition", "PipelineError", "Pipelines"]
 
 _MODULES = {
     "Pipeline": "kafkapy.pipeline.pipeline",
     "PipelineDefinition": "kafkapy.pipeline.definition",
     "PipelineError": "kafkapy.pipeline.pipeline_error",
+    "Pipelines": "kafkapy.pipeline.pipelines",
 }
 
 

@@ -180,15 +180,21 @@ class Pipeline:
         return PipelineDefinition.from_mapping(given, folder=Path.cwd())
 
     def run(
-        self, *, once: bool = False, every: str | None = None, spark: SparkSession | None = None
+        self,
+        *,
+        once: bool = False,
+        every: str | None = None,
+        spark: SparkSession | None = None,
+        metrics: str | None = None,
     ) -> RunResult:
         """Writes the records that the topic has now (`once`), or continues until it is interrupted.
 
-        Without `spark`, a session is created, and stopped at the end.
+        Without `spark`, a session is created, and stopped at the end. `metrics` is the `[HOST:]PORT` at which
+        Prometheus scrapes meanwhile.
         """
         from kafkapy.pipeline.run.run import run
 
-        return run(self.definition, once=once, every=every, spark=spark)
+        return run(self.definition, once=once, every=every, spark=spark, metrics=metrics)
 
     def status(self) -> Status:
         from kafkapy.pipeline.status import status_of

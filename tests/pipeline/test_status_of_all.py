@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from kafkapy.pipeline import Pipelines
 from kafkapy.pipeline.commands import status as command
 from kafkapy.pipeline.commands.cli import pipeline
 from kafkapy.pipeline.pipelines_file import PipelinesFile
 from kafkapy.pipeline.state import Progress, State
-from kafkapy.pipeline.status_of_all import status_of_all
-from kafkapy.pipeline.topics import Clients
 from tests.pipeline import spark_checkpoint as spark
 from tests.pipeline.conftest import MakeTopic
 
@@ -81,8 +80,8 @@ def test_a_status_of_all_is_well_if_each_has_one(file: Path) -> None:
     value = json.loads(file.read_text())
     del value["pipelines"][0]
     whole = PipelinesFile.parse(json.dumps(value), source="lake.yaml", folder=file.parent)
-    assert status_of_all(whole, Clients()).ok
-    assert not status_of_all(PipelinesFile.load(file), Clients()).ok
+    assert Pipelines(whole).status().ok
+    assert not Pipelines.load(file).status().ok
 
 
 class Interrupted:
