@@ -126,7 +126,7 @@ def test_a_new_topic_becomes_a_table_without_a_restart(
 
         def scraped() -> list[str]:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as page:
-                return page.read().decode().splitlines()
+                return str(page.read(), "utf-8").splitlines()
 
         def counted(topic: str, count: int) -> str:
             return f'kafkapy_pipeline_rows_total{{pipeline="{topic}",topic="{topic}"}} {count}.0'

@@ -280,8 +280,11 @@ def test_records_that_do_not_parse_go_to_the_dead_letters_and_the_batch_goes_on(
 
     definition = pipeline.dead_letter(f"{topic}.dlq").max_offsets_per_trigger(2).definition
     produce(bootstrap_servers, topic, [("d", '{"id": "four"}'), ("e", '{"id": 5}'), ("f", '{"id": 6}')])
-    result = run(definition, once=True, spark=spark)
+    told = Told()
+    result = run(definition, once=True, spark=spark, progress=told)
     assert (result.rows, result.dead_letters) == (4, 2)
+    reasons = [batch.reasons for batch in told.batches]
+    assert reasons == [{"is not valid JSON": 1}, {"does not match the schema": 1}, {}]
     assert ids(definition, spark) == [1, 3, 5, 6]
     letters = list(Topics(bootstrap_servers).consume(f"{topic}.dlq"))
     assert [(message.key(), message.value()) for message in letters] == [

@@ -5,6 +5,7 @@ It tries again, for some time, or prints one line at once.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import threading
@@ -18,6 +19,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from kafkapy.pipeline import Pipeline, PipelineError
 from kafkapy.pipeline.run import streaming
 from kafkapy.pipeline.run.batches import WrittenBatch
+from kafkapy.pipeline.run.limits import LimitError, Limits
 from kafkapy.pipeline.run.progress import BatchReport, Progress
 from kafkapy.pipeline.run.stopping import Stopping
 from kafkapy.pipeline.run.streaming import Streaming
@@ -56,8 +58,8 @@ class Query:
 
     isActive = False  # noqa: N815
 
-    def __init__(self, batches: NoBatches) -> None:
-        self._batches = batches
+    def __init__(self, batches: NoBatches, rows: int = 7) -> None:
+        self._batches, self._rows = batches, rows
         self._looks = self.asked = 0
         self._jsq = self  # PySpark's own object, and Spark's
 
@@ -65,7 +67,7 @@ class Query:
         self._looks += 1
         if self._looks == 3:
             self._batches.last = 0
-            self._batches.written.append(WrittenBatch(0, 7, 0, 0.1))
+            self._batches.written.append(WrittenBatch(0, self._rows, 0, 0.1))
         return self._looks == 8
 
     def lastProgress(self) -> Any:  # noqa: N802
@@ -74,7 +76,7 @@ class Query:
 
     def json(self) -> str:
         offsets = {"endOffset": {"orders": {"0": 7}}, "latestOffset": {"orders": {"0": 9, "1": 3}}}
-        return json.dumps({"batchId": 0, "numInputRows": 7, "sources": [offsets]})
+        return json.dumps({"batchId": 0, "numInputRows": self._rows, "sources": [offsets]})
 
 
 @pytest.fixture
@@ -129,6 +131,27 @@ def test_spark_is_asked_for_its_progress_only_after_a_batch(
     stream.run(lambda write: query)
     assert query.asked == 3
     assert [(each.batch, each.lag) for each in notes.batches] == [(0, 2 + 3)]
+
+
+def test_a_batch_of_aborted_records_moves_the_group_too(
+    run: tuple[Streaming, Any, Notes, Stopping], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream, batches, notes, _ = run
+    published: list[Any] = []
+    monkeypatch.setattr(stream._group, "publish", published.append)
+    stream.run(lambda write: Query(batches, rows=0))
+    assert {0: 7} in published
+    assert [(each.rows, each.lag) for each in notes.batches] == [(0, 5)]
+
+
+def test_a_limit_ends_the_run_with_its_own_error(run: tuple[Streaming, Any, Notes, Stopping]) -> None:
+    """Schedulers tell it from a failure, so it must not become another error on its way."""
+    stream, batches, _, _ = run
+    limited = dataclasses.replace(DEFINITION, max_batch_time="1m")
+    stream._limits = Limits(limited, pytest.fail)
+    batches.present = 4, 61.0
+    with pytest.raises(LimitError, match="batch 4 has taken more than 1m"):
+        stream.run(lambda write: Query(batches))
 
 
 def test_what_a_batch_refuses_ends_the_run_at_once(run: tuple[Streaming, Any, Notes, Stopping]) -> None:

@@ -13,9 +13,14 @@ import pytest
 
 from kafkapy.errors import UserError
 from kafkapy.pipeline import Pipeline, PipelineError
+from kafkapy.pipeline.commands.run import FAILED, LIMIT
 from kafkapy.pipeline.commands.run import run as run_command
 from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.pipelines_file import PipelinesFile
+from kafkapy.pipeline.run import many as many_module
 from kafkapy.pipeline.run import run as run_module
+from kafkapy.pipeline.run.limits import LimitError
+from kafkapy.pipeline.run.many import Outcome
 from kafkapy.pipeline.run.progress import Progress
 from kafkapy.pipeline.run.run import RunResult, run
 from kafkapy.pipeline.state import State
@@ -198,3 +203,60 @@ def test_the_command_hands_its_options_on_and_tells_what_was_written(
     )
     assert type(other["progress"]) is Progress
     assert runner.invoke(run_command, [str(file), "--once", "--every", "1s"]).exit_code == 2
+
+
+LAKE = "table: delta:{topic}\npipelines: [{topic: orders}, {topic: paid, max_lag: 7}, {topic: third}]\n"
+
+
+def outcomes(file: PipelinesFile, **errors: UserError) -> list[Outcome]:
+    done = RunResult(batches=1, rows=2, dead_letters=0, stopped=False)
+    return [Outcome(one, None if one.name in errors else done, errors.get(one.name)) for one in file.named]
+
+
+@pytest.mark.parametrize(
+    ("errors", "status"),
+    [
+        ({}, 0),
+        ({"paid": LimitError("paid: too far behind")}, LIMIT),
+        ({"paid": LimitError("paid: too far behind"), "third": PipelineError("third: is broken")}, FAILED),
+    ],
+)
+def test_the_command_runs_all_pipelines_of_a_file_and_its_status_says_what_failed(
+    errors: dict[str, UserError], status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "lake.yaml"
+    file.write_text(LAKE)
+    calls: list[tuple[PipelinesFile, dict[str, Any]]] = []
+
+    def running(given: PipelinesFile, **how: Any) -> list[Outcome]:
+        calls.append((given, how))
+        how["note"]("orders: batch 0: 2 rows")
+        return outcomes(given, **errors)
+
+    monkeypatch.setattr(many_module, "run_many", running)
+    words = [str(file), "--every", "5s", "--master", "local[3]", "--metrics", "0.0.0.0:9404"]
+    told = click.testing.CliRunner().invoke(run_command, words, standalone_mode=False)
+    assert told.return_value == status
+    ((given, how),) = calls
+    assert {one.master for one in given.named} == {"local[3]"}
+    assert (how["once"], how["every"], how["metrics"]) == (False, "5s", "0.0.0.0:9404")
+    assert "orders: 2 rows in 1 batches, 0 dead letters, " in told.stdout
+    expected = [f"kafkapy: {error}" for error in errors.values()]
+    if errors:
+        expected.append(f"kafkapy: {len(errors)} of 3 pipelines failed")
+    assert told.stderr.splitlines() == ["orders: batch 0: 2 rows", *expected]
+
+
+def test_a_limit_has_an_exit_status_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "orders.yaml"
+    file.write_text("topic: orders\ntable: delta:table\nmax_lag: 10\n")
+
+    def running(definition: PipelineDefinition, **how: Any) -> RunResult:
+        raise LimitError("orders: the lag of 11 offsets is over 10 (max_lag)")
+
+    monkeypatch.setattr(run_module, "run", running)
+    told = click.testing.CliRunner().invoke(run_command, [str(file)], standalone_mode=False)
+    assert (told.return_value, told.stderr) == (
+        LIMIT,
+        "kafkapy: orders: the lag of 11 offsets is over 10 (max_lag)\n",
+    )

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from kafkapy.pipeline import Pipelines
+from kafkapy.pipeline import PipelineError, Pipelines
 from kafkapy.pipeline.commands import status as command
 from kafkapy.pipeline.commands.cli import pipeline
 from kafkapy.pipeline.pipelines_file import PipelinesFile
@@ -133,7 +133,7 @@ def test_a_terminal_shows_how_the_lag_changes(
     def find() -> Any:
         lag = next(lags)
         if lag is None:
-            raise command.PipelineError("cannot reach a Kafka broker")
+            raise PipelineError("cannot reach a Kafka broker")
         return Found(lag)
 
     with pytest.raises(KeyboardInterrupt):
