@@ -12,6 +12,7 @@ In YAML, only `topic` and `table` are required:
       registry: http://localhost:8081
       schemas: {7: order_v1.avsc}       # by id, instead of a registry
       message: shop.Order               # Protobuf: the message in the descriptor set `schema`
+      rescued: _rescued                 # JSON: the column of what no other column can hold
     mode: upsert                        # or append; default: by the topic's cleanup.policy
     key: id                             # columns to match by; default: the record key
     partition_by: [day(timestamp)]
@@ -96,6 +97,7 @@ class FormatDefinition:
     message: str | None = None
     registry: str | None = field(default=None, repr=False)
     schemas: Mapping[int, str] = field(default_factory=dict)
+    rescued: str | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in FORMAT_KINDS:
@@ -103,10 +105,10 @@ class FormatDefinition:
                 f"format: unknown kind {self.kind!r}{did_you_mean(self.kind, FORMAT_KINDS)}; "
                 f"expected {', '.join(FORMAT_KINDS)}"
             )
-        takes = {"raw": (), "json": ("schema",), "avro": ("schema", "registry", "schemas")}.get(
+        takes = {"raw": (), "json": ("schema", "rescued"), "avro": ("schema", "registry", "schemas")}.get(
             self.kind, ("schema", "message")
         )
-        for name in ("schema", "message", "registry", "schemas"):
+        for name in ("schema", "message", "registry", "schemas", "rescued"):
             if getattr(self, name) and name not in takes:
                 raise PipelineError(f"format.{name}: {self.kind} takes no {name}; leave it out")
         if self.kind == "avro" and not (self.schema or self.registry or self.schemas):
@@ -141,6 +143,7 @@ class FormatDefinition:
             message=fields.text("message"),
             registry=registry and with_absolute_files(registry, folder),
             schemas={number: _absolute_schema(path, folder) or "" for number, path in listed.items()},
+            rescued=fields.text("rescued"),
         )
 
     @property

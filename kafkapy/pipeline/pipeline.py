@@ -61,13 +61,13 @@ class Pipeline:
         """
         return self._with(format="raw")
 
-    def json(self, schema: Pathlike | None = None) -> Pipeline:
+    def json(self, schema: Pathlike | None = None, *, rescued: str | None = None) -> Pipeline:
         """Reads values as JSON.
 
         `schema` is a DDL, a schema in Spark's JSON form, a JSON Schema, or a file with one of these. None
-        infers the schema from the records.
+        infers the schema from the records. `rescued` is the column of what no other column can hold.
         """
-        return self._format("json", schema=schema)
+        return self._format("json", schema=schema, rescued=rescued)
 
     def avro(
         self,

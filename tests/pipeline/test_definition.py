@@ -170,6 +170,8 @@ def test_a_wrong_file_is_one_line_that_names_file_key_and_remedy(text: str, mess
         ({"format": "jsn"}, "format: unknown kind 'jsn' (did you mean 'json'?)"),
         ({"format": {"kind": "json", "shema": "x"}}, "unknown key 'format.shema' (did you mean 'schema'?)"),
         ({"format": {"kind": "raw", "schema": "x"}}, "format.schema: raw takes no schema"),
+        ({"format": {"kind": "raw", "rescued": "r"}}, "format.rescued: raw takes no rescued; leave it out"),
+        ({"format": {"kind": "json", "rescued": ["r"]}}, "format.rescued: expected text, not ['r']"),
         ({"format": "avro"}, "format: avro needs a schema, a registry or schemas by id"),
         ({"format": "protobuf"}, "format: protobuf needs a schema"),
         ({"format": {"kind": "avro", "registry": "host"}}, "format.registry: expected an http"),
@@ -313,6 +315,7 @@ def test_each_step_leaves_the_pipeline_before_it_alone() -> None:
     assert orders.append().definition.mode == "append"
     assert orders.definition.mode is None
     assert orders.definition.format.schema == "id INT"
+    assert orders.json(rescued="_rescued").definition.format.rescued == "_rescued"
 
 
 def test_a_pipeline_without_a_table_says_how_to_name_one() -> None:

@@ -22,7 +22,7 @@ from kafkapy.pipeline.audit.report import Bounds
 from kafkapy.pipeline.dead_letters.dead_letters import PIPELINE, SOURCE, TABLE_ID, TOPIC_ID
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.formats import open_format
-from kafkapy.pipeline.formats.json_parsing import parse_json
+from kafkapy.pipeline.formats.json_rescue import parsed_records
 from kafkapy.pipeline.formats.spark_types import struct_of
 from kafkapy.pipeline.state import Incarnation, State
 from kafkapy.pipeline.tables import open_table
@@ -162,7 +162,8 @@ class AuditSides:
         state = State(self._definition.table.location)
         if self._definition.format.kind == "json" and self._definition.format.schema is None:
             # The format itself would infer more columns and store them in the state.
-            return parse_json(records, state.schema or struct_of([]), None)
+            kind, columns = self._definition.format, state.schema or struct_of([])
+            return parsed_records(records, columns, kind.rescued, self._definition.key)
         return open_format(self._definition, state).parse(records)
 
     def _identity(self, key: str, column: str) -> Column:

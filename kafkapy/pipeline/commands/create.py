@@ -28,6 +28,7 @@ from kafkapy.pipeline.pipeline_error import PipelineError
     metavar="FILE",
     help="Schema of JSON (default: inferred) or Avro, or a Protobuf descriptor set.",
 )
+@click.option("--rescued", metavar="COLUMN", help="The column of what no other column can hold, for JSON.")
 @click.option("--message", metavar="NAME", help="The Protobuf message in the descriptor set.")
 @click.option("--registry", metavar="URL", help="The schema registry, for Avro values with a schema id.")
 @click.option("--mode", type=click.Choice(MODES), help="Default: upsert if the topic is compacted.")
@@ -73,7 +74,7 @@ def create(topic: str, kind: str, file: Path | None, name: str | None, **given: 
 
     Checks the broker, the topic, the schema and the mode first. Never overwrites a file.
     """
-    schema = {key: value for key in ("schema", "message", "registry") if (value := given.pop(key))}
+    schema = {key: value for key in ("schema", "rescued", "message", "registry") if (value := given.pop(key))}
     values = {"topic": topic, "name": name or topic, "format": {"kind": kind, **schema}, **given}
     file = file or Path(f"{name or topic}.yaml")
     elsewhere = file.absolute().parent != Path.cwd()

@@ -11,6 +11,8 @@ and keep their type:
   10.0 is DOUBLE. Dates remain STRING: if they were guessed, the next string that is not a date would not fit.
 - A field that is null, [] or {} in all records so far has no column yet; it gets one with its first value.
 - Of names that differ only by case, the one that most records of the sample have becomes the column.
+- With a column of rescued data, what makes a record a dead letter by the following rules is kept there
+  instead (`rescue.py`).
 - A record becomes a dead letter if a value does not fit (10.5 or "ten" in a BIGINT, which neither Delta nor
   Iceberg can change to a DOUBLE), if a field differs from a column only by case, or if it has a name that
   the table keeps for itself. An explicit schema avoids this.
@@ -23,13 +25,20 @@ same schema, since adding the same fields twice changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
 from kafkapy.pipeline.formats.format import Format
 from kafkapy.pipeline.formats.json_columns import merged_columns
 from kafkapy.pipeline.formats.json_sample import Sample
-from kafkapy.pipeline.formats.spark_types import OWN_COLUMNS, Struct, all_types, sql_name, struct_of
+from kafkapy.pipeline.formats.spark_types import (
+    OWN_COLUMNS,
+    Struct,
+    all_types,
+    sql_name,
+    struct_of,
+    with_rescued,
+)
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.state import State
 
@@ -52,11 +61,16 @@ class InferredJsonFormat(Format):
         table_format: str,
         taken: Collection[str] = OWN_COLUMNS,
         note: Callable[[str], None] = lambda _: None,
+        rescued: str | None = None,
+        keys: Sequence[str] = (),
     ) -> None:
         """`taken` are the names, in lower case, that the table has for itself.
 
-        `note` is called with what was inferred, in a sentence.
+        `note` is called with what was inferred, in a sentence. `rescued` is the column of rescued data, and
+        `keys` are the columns whose values are never rescued.
         """
+        self._rescued, self._keys = rescued, tuple(keys)
+        taken = {*taken, rescued.lower()} if rescued else taken
         self._state, self._taken, self._note = state, taken, note
         #: Whether names of fields are looked at, and not only counted.
         self._exact = False
@@ -67,6 +81,11 @@ class InferredJsonFormat(Format):
 
     @property
     def columns(self) -> Struct | None:
+        known = self._known
+        return None if known is None else with_rescued(known, self._rescued)
+
+    @property
+    def _known(self) -> Struct | None:
         columns: Struct | None = self._state.schema
         # Another format may have read the topic before.
         return columns if columns and columns.get("type") == "struct" else None
@@ -74,17 +93,18 @@ class InferredJsonFormat(Format):
     def parse(self, records: DataFrame) -> DataFrame:
         from pyspark.sql import functions as f
 
-        from kafkapy.pipeline.formats.json_parsing import json_text, looks_like_an_object, parse_json
+        from kafkapy.pipeline.formats.json_parsing import json_text, looks_like_an_object
+        from kafkapy.pipeline.formats.json_rescue import parsed_records
         from kafkapy.pipeline.formats.unnamed_fields import may_have_unnamed_field, unnamed_field
 
-        if self.columns is None:
+        if self._known is None:
             self._infer(json_text(records).where(looks_like_an_object(f.col("_text"))))
-        columns = self.columns or struct_of([])
+        columns = self._known or struct_of([])
         if self._exact:
             unnamed = unnamed_field(columns, taken=self._taken, forbidden=self._forbidden)
         else:
             unnamed = may_have_unnamed_field(columns)
-        return parse_json(records, columns, unnamed)
+        return parsed_records(records, columns, self._rescued, self._keys, unnamed)
 
     def learn(self, parsed: DataFrame) -> bool:
         from pyspark.sql import functions as f
@@ -102,7 +122,7 @@ class InferredJsonFormat(Format):
 
     def _infer(self, texts: DataFrame) -> bool:
         """Adds columns for the fields of a sample of these; False if there are no new ones."""
-        known = self.columns or struct_of([])
+        known = self._known or struct_of([])
         sample = Sample(_some(texts.select("_text")))
         columns, refused = merged_columns(
             known, sample.found(known), taken=self._taken, forbidden=self._forbidden

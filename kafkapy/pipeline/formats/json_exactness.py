@@ -38,6 +38,7 @@ from kafkapy.pipeline.formats.spark_types import (
     kind_of,
     map_of,
     sql_name,
+    struct_fields,
     struct_of,
 )
 
@@ -72,9 +73,7 @@ def inexact_values(columns: Struct, options: dict[str, str]) -> list[Column]:
     """
     text, row = f.col("_text"), f.col("_row")
     errors = []
-    if (wider := _wider(columns)) is not None:
-        assert isinstance(wider, dict)
-        again = f.from_json(text, StructType.fromJson(wider), options)
+    if (again := wider_row(columns, options)) is not None:
         errors.append(f.when(_suspicious(columns, text, row), _difference(columns, row, again, ())))
     if any(kind == "string" for _, kind in all_types(columns)):
         unescaped = f.regexp_replace(text, f.lit(r"\\\\"), f.lit(""))
@@ -82,6 +81,30 @@ def inexact_values(columns: Struct, options: dict[str, str]) -> list[Column]:
         half = half & f.rlike(unescaped, f.lit(_HALF)) & f.contains(f.to_json(row), f.lit("?"))
         errors.append(f.when(half, "does not match the schema: a text has half a surrogate pair"))
     return errors
+
+
+def wider_row(columns: Struct, options: dict[str, str]) -> Column | None:
+    """`_text` with the types that hold what those of the columns may not; None if all hold anything."""
+    wider = _wider(columns)
+    if wider is None:
+        return None
+    assert isinstance(wider, dict)
+    return f.from_json(f.col("_text"), StructType.fromJson(wider), options)
+
+
+def differences(columns: Struct, row: Column, wider: Column) -> dict[tuple[str, ...], list[Column]]:
+    """The errors of the fields of `struct_fields` that may be inexact, by their paths."""
+    return {
+        path: [_difference(one["type"], _within(row, path), _within(wider, path), path)]
+        for path, one in struct_fields(columns)
+        if kind_of(one["type"]) != "struct" and _wider(one["type"]) is not None
+    }
+
+
+def _within(row: Column, path: tuple[str, ...]) -> Column:
+    for name in path:
+        row = row.getField(name)
+    return row
 
 
 def _wider(kind: SparkType) -> SparkType | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kafkapy.pipeline.definition import FormatDefinition
@@ -21,6 +22,7 @@ from kafkapy.pipeline.formats.spark_types import (
     checked_columns,
     from_spark_json,
     kind_of,
+    with_rescued,
 )
 from kafkapy.pipeline.pipeline_error import PipelineError
 
@@ -29,9 +31,10 @@ if TYPE_CHECKING:
 
 
 class JsonFormat(Format):
-    def __init__(self, definition: FormatDefinition) -> None:
+    def __init__(self, definition: FormatDefinition, keys: Sequence[str] = ()) -> None:
+        """`keys` are the columns to match by, whose values are never rescued."""
         assert definition.schema is not None
-        self._schema = definition.schema
+        self._schema, self._rescued, self._keys = definition.schema, definition.rescued, tuple(keys)
 
     def check(self) -> None:
         self._columns  # noqa: B018 - reads and checks it
@@ -43,18 +46,19 @@ class JsonFormat(Format):
             columns = checked_columns(_parse_schema(text))
             for path, kind in all_types(columns):
                 _check_readable(path, kind)
+            checked_columns(with_rescued(columns, self._rescued))
         except PipelineError as error:
             raise PipelineError(f"{source}: {error}") from None
         return columns
 
     @property
     def columns(self) -> Struct:
-        return self._columns
+        return with_rescued(self._columns, self._rescued)
 
     def parse(self, records: DataFrame) -> DataFrame:
-        from kafkapy.pipeline.formats.json_parsing import parse_json
+        from kafkapy.pipeline.formats.json_rescue import parsed_records
 
-        return parse_json(records, self._columns)
+        return parsed_records(records, self._columns, self._rescued, self._keys)
 
 
 def _parse_schema(text: str) -> Struct:

@@ -22,8 +22,7 @@ value may have the framing of the schema registry's JSON serializer.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
@@ -37,6 +36,7 @@ from kafkapy.pipeline.formats.spark_types import (
     kind_of,
     nullable,
     sql_name,
+    struct_fields,
     struct_of,
 )
 
@@ -53,6 +53,8 @@ READER_OPTIONS: Final = {
 _YEAR_1: Final = -62_135_596_800
 _YEAR_10000: Final = 253_402_300_800
 _DAY: Final = 86_400
+MISFIT: Final = "does not match the schema: "
+"""Begins the error of an object with a value that its column cannot hold."""
 # Spark compiles code for each column. In a very wide table, the error of other columns says only "a field".
 _MOST_NAMED: Final = 100
 
@@ -92,13 +94,27 @@ def fits_columns() -> Column:
     return f.col("_parsed._bad").isNull() & (f.size("_parsed.r") == 1) & row.isNotNull()
 
 
+def is_one_object() -> Column:
+    """Whether `_text` is valid JSON with one object, whose values may not fit the columns."""
+    text, rows = f.col("_text"), f.col("_parsed.r")
+    return looks_like_an_object(text) & rows.isNotNull() & (f.size(rows) == 1)
+
+
 def parse_json(records: DataFrame, columns: Struct, unnamed: Column | None = None) -> DataFrame:
     """Adds `_data`, `_error` and `_schema_id` to the records.
 
     `unnamed` is an additional error computed from `_text` and `_row`, or null.
     """
+    data = f.when(f.col("_error").isNull() & f.col("value").isNotNull(), f.col("_row"))
+    parsed = with_row_and_error(json_text(records), columns, unnamed)
+    return parsed.withColumn("_data", data).select(*records.columns, "_data", "_error", "_schema_id")
+
+
+def with_row_and_error(texts: DataFrame, columns: Struct, unnamed: Column | None = None) -> DataFrame:
+    """Adds `_parsed`, `_row` and `_error`, computed from `_text` and the record's `value`."""
     row = f.get(f.col("_parsed.r"), f.lit(0))
-    data, text = f.col("_row"), f.col("_text")
+    text = f.col("_text")
+    late = [error for errors in beyond(columns).values() for error in errors]
     error = (
         f.when(f.col("value").isNull(), None)
         .when(f.length("value") == 0, "has an empty value")
@@ -107,7 +123,7 @@ def parse_json(records: DataFrame, columns: Struct, unnamed: Column | None = Non
             fits_columns(),
             f.coalesce(
                 *_missing(columns),
-                *_beyond(columns),
+                *late,
                 *inexact_values(columns, READER_OPTIONS),
                 *([] if unnamed is None else [unnamed]),
                 f.lit(None),
@@ -115,15 +131,10 @@ def parse_json(records: DataFrame, columns: Struct, unnamed: Column | None = Non
         )
         .when(~looks_like_an_object(text), _no_object(text))
         .when(f.col("_parsed.r").isNull() | (f.size("_parsed.r") != 1), "is not valid JSON")
-        .otherwise(f.concat(f.lit("does not match the schema: "), _misfit(columns)))
+        .otherwise(f.concat(f.lit(MISFIT), _misfit(columns)))
     )
     return (
-        json_text(records)
-        .withColumn("_parsed", parsed_json(columns))
-        .withColumn("_row", row)
-        .withColumn("_error", error)
-        .withColumn("_data", f.when(f.col("_error").isNull() & f.col("value").isNotNull(), data))
-        .select(*records.columns, "_data", "_error", "_schema_id")
+        texts.withColumn("_parsed", parsed_json(columns)).withColumn("_row", row).withColumn("_error", error)
     )
 
 
@@ -131,19 +142,8 @@ def _no_object(text: Column) -> Column:
     return f.when(f.try_parse_json(text).isNull(), "is not valid JSON").otherwise("is not a JSON object")
 
 
-def _fields(columns: Struct, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
-    """The fields of `columns` and of the structs in it, with their paths.
-
-    Fields within arrays and maps are left out.
-    """
-    for one in columns["fields"]:
-        inner = (*path, one["name"])
-        yield inner, one
-        if kind_of(one["type"]) == "struct":
-            yield from _fields(one["type"], inner)
-
-
-def _at(path: tuple[str, ...]) -> Column:
+def at(path: tuple[str, ...]) -> Column:
+    """The value at a path of the parsed row."""
     found = f.col("_row")
     for name in path:
         found = found.getField(name)
@@ -157,26 +157,26 @@ def _missing(columns: Struct) -> list[Column]:
     """
     return [
         f.when(
-            _at(path[:-1]).isNotNull() & _at(path).isNull(),
-            f"does not match the schema: {'.'.join(path)} is missing",
+            at(path[:-1]).isNotNull() & at(path).isNull(),
+            f"{MISFIT}{'.'.join(path)} is missing",
         )
-        for path, one in _fields(columns)
+        for path, one in struct_fields(columns)
         if not one["nullable"]
     ]
 
 
-def _beyond(columns: Struct) -> list[Column]:
-    """The errors of each TIMESTAMP and DATE that is not of the years 1 to 9999."""
-    errors = []
-    for path, one in _fields(columns):
+def beyond(columns: Struct) -> dict[tuple[str, ...], list[Column]]:
+    """The errors of each TIMESTAMP and DATE that is not of the years 1 to 9999, by its path."""
+    errors = {}
+    for path, one in struct_fields(columns):
         if one["type"] == "timestamp":
-            seconds, numbers = f.unix_seconds(_at(path)), " (numbers are seconds)"
+            seconds, numbers = f.unix_seconds(at(path)), " (numbers are seconds)"
         elif one["type"] == "date":
-            seconds, numbers = f.unix_date(_at(path)).cast("bigint") * _DAY, ""
+            seconds, numbers = f.unix_date(at(path)).cast("bigint") * _DAY, ""
         else:
             continue
-        where = f"does not match the schema: {'.'.join(path)}"
-        errors += [
+        where = f"{MISFIT}{'.'.join(path)}"
+        errors[path] = [
             f.when(seconds >= _YEAR_10000, f"{where} is beyond the year 9999{numbers}"),
             f.when(seconds < _YEAR_1, f"{where} is before the year 1{numbers}"),
         ]
@@ -189,7 +189,7 @@ def _misfit(columns: Struct) -> Column:
     Such a column is null although the text has a value for it.
     """
     found, containers = [], []
-    for path, one in itertools.islice(_fields(columns), _MOST_NAMED):
+    for path, one in itertools.islice(struct_fields(columns), _MOST_NAMED):
         kind, name = one["type"], ".".join(path)
         if kind_of(kind) in ("array", "map"):
             containers.append(name)
@@ -197,6 +197,6 @@ def _misfit(columns: Struct) -> Column:
             continue
         given = f.get_json_object("_text", "$" + "".join(f"['{step}']" for step in path))
         quoted = f.concat(f.lit(f"{name} is not {sql_name(kind)} but "), f.left(given, f.lit(60)))
-        found.append(f.when(_at(path).isNull() & given.isNotNull(), quoted))
+        found.append(f.when(at(path).isNull() & given.isNotNull(), quoted))
     within = f"a value within {' or '.join(containers)}" if 0 < len(containers) <= 5 else "a field"
     return f.coalesce(*found, f.lit(f"{within} is of another type"))

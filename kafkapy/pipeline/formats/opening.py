@@ -10,6 +10,7 @@ from collections.abc import Callable
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.formats.format import Format
 from kafkapy.pipeline.formats.spark_types import OWN_COLUMNS
+from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.tables.partitioning import Partitioning
 from kafkapy.pipeline.tables.reserved_names import RESERVED
@@ -39,14 +40,17 @@ def _open(
     # Iceberg hides the columns that it makes of others, to be partitioned by them.
     derived = () if table_format == "iceberg" else (one.name.lower() for one in partitioning.derived)
     taken = RESERVED[table_format].union(OWN_COLUMNS, derived)
+    rescued, keys = definition.format.rescued, definition.key
+    if rescued is not None and rescued.lower() in taken:
+        raise PipelineError(f"format.rescued: {rescued} is a column of the table's own; name another")
     if kind == "json" and definition.format.schema is None:
         from kafkapy.pipeline.formats.inferred_json import InferredJsonFormat
 
-        return InferredJsonFormat(state, table_format, taken, note)
+        return InferredJsonFormat(state, table_format, taken, note, rescued, keys)
     if kind == "json":
         from kafkapy.pipeline.formats.json_format import JsonFormat
 
-        return JsonFormat(definition.format)
+        return JsonFormat(definition.format, keys)
     if kind == "avro":
         from kafkapy.pipeline.formats.avro_format import AvroFormat
 

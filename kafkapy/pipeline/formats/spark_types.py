@@ -122,6 +122,25 @@ def all_types(spark_type: SparkType, path: str = "") -> Iterator[tuple[str, Spar
         yield from all_types(inner, path + step)
 
 
+def with_rescued(columns: Struct, rescued: str | None) -> Struct:
+    """The columns with that of rescued data, if there is one."""
+    return columns if rescued is None else struct_of([*columns["fields"], field(rescued, "string")])
+
+
+def struct_fields(
+    columns: Struct, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
+    """The fields of `columns` and of the structs in it, with their paths.
+
+    Fields within arrays and maps are left out.
+    """
+    for one in columns["fields"]:
+        inner = (*path, one["name"])
+        yield inner, one
+        if kind_of(one["type"]) == "struct":
+            yield from struct_fields(one["type"], inner)
+
+
 def checked_columns(columns: Struct, taken: Collection[str] = OWN_COLUMNS) -> Struct:
     """The columns.
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as f
 
 from kafkapy.pipeline.formats.balanced import balanced
-from kafkapy.pipeline.formats.spark_types import SparkType, Struct, kind_of
+from kafkapy.pipeline.formats.spark_types import SparkType, Struct, all_types, array, kind_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -64,6 +64,9 @@ def _values(kind: SparkType, value: Column) -> Column:
     """The number of fields that are not null."""
     if isinstance(kind, str):
         return f.lit(0)
+    if kind["type"] == "map":
+        keys = f.when(value.isNotNull(), f.size(value)).otherwise(0)
+        return keys + _values(array(kind["valueType"]), f.map_values(value))
     if kind["type"] == "array":
         inner = kind["elementType"]
         if not _has_names(inner):
@@ -101,16 +104,18 @@ def _struct_fields(kind: Struct, value: Column) -> Iterator[tuple[str, Column]]:
 
 
 def _all_names(kind: SparkType) -> Iterator[str]:
-    if isinstance(kind, dict) and kind["type"] == "array":
-        yield from _all_names(kind["elementType"])
-    elif isinstance(kind, dict):
+    if isinstance(kind, str):
+        return
+    if kind["type"] in ("array", "map"):
+        yield from _all_names(kind["elementType"] if kind["type"] == "array" else kind["valueType"])
+    else:
         for one in kind["fields"]:
             yield one["name"]
             yield from _all_names(one["type"])
 
 
 def _has_names(kind: SparkType) -> bool:
-    return next(_all_names(kind), None) is not None
+    return any(kind_of(one) in ("struct", "map") for _, one in all_types(array(kind)))
 
 
 class _Names:

@@ -3,7 +3,7 @@
 The result has the columns `COLUMNS` of `task.py`. The value is encoded from the table's columns:
 
     raw         the original bytes
-    json        one object without null fields; timestamps are ISO 8601 in UTC
+    json        one object without null fields; timestamps are ISO 8601 in UTC; what was rescued is put back
     avro        bare, with the schema; if values carry schema ids, with the newest that fits, and its id
                 (`avro.py`)
     protobuf    bare, with the descriptor set; encoded by the task (`protobuf.py`)
@@ -21,6 +21,7 @@ from pyspark.sql import functions as f
 
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.formats.avro_schema import AvroSchema
+from kafkapy.pipeline.formats.rescue import restored
 from kafkapy.pipeline.formats.writer_schemas import WriterSchemas, read_schema
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.replay.avro import AvroRows
@@ -51,7 +52,11 @@ def _value(definition: PipelineDefinition, rows: DataFrame, parsed: list[str]) -
     if kind == "raw":
         return f.col("value")
     columns = [f.col(f"`{name}`") for name in parsed]
-    if kind == "json":
+    if kind == "json" and (rescued := _rescued(definition, parsed)):
+        others = f.struct(*(f.col(f"`{name}`") for name in parsed if name != rescued))
+        together = f.udf(restored, "string", useArrow=False)
+        value = together(f.to_json(others, _JSON_OPTIONS), f.col(f"`{rescued}`")).cast("binary")
+    elif kind == "json":
         value = f.to_json(f.struct(*columns), _JSON_OPTIONS).cast("binary")
     elif kind == "avro":
         try:
@@ -61,6 +66,12 @@ def _value(definition: PipelineDefinition, rows: DataFrame, parsed: list[str]) -
     else:
         value = f.struct(*columns)
     return f.when(reduce(or_, [each.isNotNull() for each in columns]), value)
+
+
+def _rescued(definition: PipelineDefinition, parsed: list[str]) -> str | None:
+    """The table's name of the column of rescued data; None if it has none."""
+    wanted = (definition.format.rescued or "").lower()
+    return next((name for name in parsed if name.lower() == wanted), None)
 
 
 def _avro_schemas(definition: PipelineDefinition) -> list[tuple[int | None, AvroSchema]]:
