@@ -26,6 +26,7 @@ from kafkapy.pipeline.formats.protobuf_descriptors import message_class
 from kafkapy.pipeline.formats.protobuf_format import ProtobufFormat
 from kafkapy.pipeline.formats.raw_format import RawFormat
 from kafkapy.pipeline.formats.spark_types import nullable, sql_name
+from kafkapy.pipeline.formats.unnamed_fields import may_have_unnamed_field
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.state import State
 from tests.pipeline.protobuf_messages import descriptor_set, order_file
@@ -279,6 +280,7 @@ def test_a_field_that_the_sample_does_not_have_becomes_a_column(spark: SparkSess
         '{"n": null, "empty": [{"a": null}], "z": {}}', '{"id": 6, "s": {"n": null, "y": 1}}',
         '{"id": 7, "id": 8}',
         '{"t": {"u": 5}, "": 3}', '{"i\\u0064": 9, "\\u006e": 4}',
+        '{"id": 10, "a": {"": 1}}', '{"b": {"": {"x": [{"y": 1}]}, "z": null}, "id": 11}',
     ]  # fmt: skip
     batch = inferred(spark, state, *values)
     assert columns(InferredJsonFormat(state, "delta")) == (
@@ -297,7 +299,27 @@ def test_a_field_that_the_sample_does_not_have_becomes_a_column(spark: SparkSess
         {"id": 8},
         {"t": '{"u":5}'},
         {"id": 9, "n": 4},
+        {"id": 10},
+        {"id": 11},
     ]
+
+
+def test_only_records_that_may_have_a_new_field_are_looked_at_closely(
+    spark: SparkSession, state: State
+) -> None:
+    columns = parse_ddl("id BIGINT, l ARRAY<STRUCT<p: BIGINT>>, s STRUCT<n: BIGINT>, r STRUCT<n: BIGINT>")
+    plain = [
+        '{"id":1}', '{"id":1,"never":null}', '{"id": null,"never": null}', '{"l":[{"p":null},{"p":1}]}',
+        '{"s":{"n":null},"r":{"n":null},"other":null}',
+    ]  # fmt: skip
+    strange = ['{"id":1,"new":1}', '{"id":1, "new" :1}', '{"id":null,"new":true}', '{"id":"\\":null","n":1}']
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import StructType
+
+    texts = spark.createDataFrame([(text,) for text in [*plain, *strange]], "_text STRING")
+    parsed = texts.withColumn("_row", f.from_json("_text", StructType.fromJson(columns)))
+    looked_at = parsed.where(may_have_unnamed_field(columns)).select("_text").collect()
+    assert [text for (text,) in looked_at] == strange
 
 
 def test_a_field_is_not_lost_beside_an_object_with_a_name_twice(spark: SparkSession, state: State) -> None:

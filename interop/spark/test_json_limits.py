@@ -22,7 +22,8 @@ COLUMNS = (
     "f FLOAT, d DOUBLE, t STRING, s STRUCT<f: FLOAT, t: STRING, p: DECIMAL(5,1)>, a ARRAY<FLOAT>, "
     "m MAP<STRING, STRUCT<n: INT, d: DOUBLE>>, p DECIMAL(10,2), n DECIMAL(38,0), `p(1)` DECIMAL(3,0), "
     "größe DECIMAL(4,2), at TIMESTAMP, local TIMESTAMP_NTZ, day DATE, l ARRAY<DECIMAL(10,2)>, "
-    "h MAP<STRING, TIMESTAMP>, days ARRAY<STRUCT<day: DATE>>, ds ARRAY<DOUBLE>"
+    "h MAP<STRING, TIMESTAMP>, days ARRAY<STRUCT<day: DATE>>, ds ARRAY<DOUBLE>, "
+    "ts ARRAY<STRING>, tm MAP<STRING, STRUCT<t: STRING>>"
 )
 WRAPPED = (
     1789383306409008  # microseconds since 1970, which Spark takes for seconds: times a million, they overflow
@@ -53,6 +54,21 @@ WRONG = {
     '{"l": [1.23, 1.234]}': "l[] is DECIMAL(10,2), which cannot hold 1.234",
     '{"n": 1.5}': "n is DECIMAL(38,0), which cannot hold 1.5",
     '{"n": %s}' % ("9" * 39): f"n is not DECIMAL(38,0) but {'9' * 39}",
+    '{"p": "1,5"}': "p is DECIMAL(10,2), which cannot hold 1,5",
+    '{"s": {"p": ",1"}, "p": 1}': "s.p is DECIMAL(5,1), which cannot hold ,1",
+    '{"l": [1, "1,234.50"]}': "l[] is DECIMAL(10,2), which cannot hold 1,234.50",
+    '{"t": 0.12345678901234567890}': "t is STRING, in which a number would become 0.12345678901234568",
+    '{"t": 12345678901234567890.5}': "t is STRING, in which a number would become 1.2345678901234567E19",
+    '{"t": 1e400}': 't is STRING, in which a number would become "Infinity"',
+    '{"s": {"t": -1e400}}': 's.t is STRING, in which a number would become "-Infinity"',
+    '{"t": 1e-400}': "t is STRING, in which a number would become 0.0",
+    '{"t": {"x": [1, 1.12345678901234567890]}}':
+        't is STRING, in which a number would become {"x":[1,1.1234567890123457]}',
+    '{"t": {"x": 1e400}}': 't is STRING, in which a number would become {"x":"Infinity"}',
+    '{"ts": ["a", 0.12345678901234567890]}':
+        "ts[] is STRING, in which a number would become 0.12345678901234568",
+    '{"tm": {"a": {"t": 0.12345678901234567890}}}':
+        "tm{}.t is STRING, in which a number would become 0.12345678901234568",
     '{"t": "\\ud800"}': "a text has half a surrogate pair",
     '{"t": "a\\\\\\udc00b"}': "a text has half a surrogate pair",
     '{"t": "\\ud83dx\\ude00"}': "a text has half a surrogate pair",
@@ -86,6 +102,9 @@ RIGHT = [
     '{"t": "1.239", "unknown": {"p": 1.239, "at": "T10:00"}}',
     '{"t": "\\\\ud800", "unknown": "\\ud800", "s": {"t": "\\ud83d\\ude00 \\u00e4"}}',
     '{"at": "2020-01-01T10:00:00.1234560Z", "h": {"T1": "2020-01-01 10:00", "x": 1577836800}, "t": "T10:00"}',
+    '{"t": 0.30000000000000004, "ts": [1.10, 1e2, "1.12345678901234567890", 12345678901234567890123]}',
+    '{"t": "[0.12345678901234567890, 1e400]", "ts": ["1e400", "{\\"x\\":0.12345678901234567890}", -2.50E-7]}',
+    '{"t": {"x": [0.1, 1.5E+3], "y": "\\"Infinity\\""}, "d": 0.12345678901234567890, "ts": ["1,5"]}',
     '{"day": "2020-02-29", "days": [{"day": "2020-02-29"}, {}], "local": "2020-01-01T10:00:00.5"}',
 ]
 
@@ -108,3 +127,15 @@ def test_inferred_numbers_are_never_rounded(spark: SparkSession, tmp_path: Path)
         "does not match the schema: x is DOUBLE, which cannot hold 9007199254740993",
         "does not match the schema: n is not BIGINT but 10.0",
     ]
+
+
+def test_exact_texts_stay_as_they_are(spark: SparkSession) -> None:
+    parser = JsonFormat(FormatDefinition(kind="json", schema="t STRING, price STRING"))
+    texts = {
+        '{"t": 1.10}': "1.1",
+        '{"t": 1e2}': "100.0",
+        '{"t": "1e400"}': "1e400",
+        '{"t": [1, 0.5]}': "[1,0.5]",
+    }
+    rows: list[Any] = Parsed(spark, parser, [text.encode() for text in texts]).rows
+    assert [row["t"] for row in rows] == list(texts.values())

@@ -2,10 +2,9 @@
 
 The columns are stored in the state's schema.json. They are inferred from a sample of the first batch, spread
 over its tasks, whose values are counted (`json_sample.py`). Then values are parsed as with a given schema. A
-record that may have a field without a column gets an error (`unnamed_fields.py`), upon which the batch is
-parsed again with a closer look. From the records that have such fields, `learn` adds columns, and the batch
-is parsed once more. So no field is lost, and few batches are read more than once. Columns are never removed
-and keep their type:
+record that has a field without a column gets an error (`unnamed_fields.py`). From these records, `learn` adds
+columns, and the batch is parsed once more. So no field is lost, and few batches are read more than once.
+Columns are never removed and keep their type:
 
 - Types are BIGINT, DOUBLE, BOOLEAN, STRING, STRUCT, ARRAY. Integers beyond 64 bits are DECIMAL(38,0), and
   10.0 is DOUBLE. Dates remain STRING: if they were guessed, the next string that is not a date would not fit.
@@ -72,8 +71,6 @@ class InferredJsonFormat(Format):
         self._rescued, self._keys = rescued, tuple(keys)
         taken = {*taken, rescued.lower()} if rescued else taken
         self._state, self._taken, self._note = state, taken, note
-        #: Whether names of fields are looked at, and not only counted.
-        self._exact = False
         self._forbidden = " ,;{}()=\n\t" if table_format == "delta" else ""
 
     def check(self) -> None:
@@ -95,15 +92,12 @@ class InferredJsonFormat(Format):
 
         from kafkapy.pipeline.formats.json_parsing import json_text, looks_like_an_object
         from kafkapy.pipeline.formats.json_rescue import parsed_records
-        from kafkapy.pipeline.formats.unnamed_fields import may_have_unnamed_field, unnamed_field
+        from kafkapy.pipeline.formats.unnamed_fields import unnamed_field
 
         if self._known is None:
             self._infer(json_text(records).where(looks_like_an_object(f.col("_text"))))
         columns = self._known or struct_of([])
-        if self._exact:
-            unnamed = unnamed_field(columns, taken=self._taken, forbidden=self._forbidden)
-        else:
-            unnamed = may_have_unnamed_field(columns)
+        unnamed = unnamed_field(columns, taken=self._taken, forbidden=self._forbidden)
         return parsed_records(records, columns, self._rescued, self._keys, unnamed)
 
     def learn(self, parsed: DataFrame) -> bool:
@@ -113,12 +107,7 @@ class InferredJsonFormat(Format):
         from kafkapy.pipeline.formats.unnamed_fields import WITHOUT_COLUMN
 
         unnamed = parsed.where(f.endswith(f.col("_error"), f.lit(WITHOUT_COLUMN)))
-        if not self._exact:
-            self._exact = not unnamed.isEmpty()
-            return self._exact
-        learnt = self._infer(json_text(unnamed))
-        self._exact = not learnt
-        return learnt
+        return not unnamed.isEmpty() and self._infer(json_text(unnamed))
 
     def _infer(self, texts: DataFrame) -> bool:
         """Adds columns for the fields of a sample of these; False if there are no new ones."""

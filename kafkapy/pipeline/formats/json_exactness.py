@@ -1,11 +1,11 @@
 """Finds values of JSON that Spark's reader would store as another value.
 
-    DECIMAL(p,s)    rounds digits beyond s
+    DECIMAL(p,s)    rounds digits beyond s, and drops the commas of a text
     FLOAT, DOUBLE   round whole numbers beyond 2^24 and 2^53, and make Infinity of a number beyond their range
     TIMESTAMP       takes a time without a date for one of today, drops digits beyond microseconds, and lets a
                     number of many digits overflow
     DATE            drops a time
-    STRING          has `?` for half a surrogate pair
+    STRING          has `?` for half a surrogate pair, and rounds numbers (`rounded_texts.py`)
 
 Such a value is an error. A number with a fraction in a FLOAT or DOUBLE is the nearest one that there is.
 
@@ -28,6 +28,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from kafkapy.pipeline.formats.balanced import balanced
+from kafkapy.pipeline.formats.rounded_texts import rounded_texts
 from kafkapy.pipeline.formats.spark_types import (
     SparkType,
     Struct,
@@ -80,7 +81,7 @@ def inexact_values(columns: Struct, options: dict[str, str]) -> list[Column]:
         half = f.contains(text, f.lit("\\u")) & f.rlike(text, f.lit(_SURROGATE))
         half = half & f.rlike(unescaped, f.lit(_HALF)) & f.contains(f.to_json(row), f.lit("?"))
         errors.append(f.when(half, "does not match the schema: a text has half a surrogate pair"))
-    return errors
+    return [*errors, *rounded_texts(columns, text, row)]
 
 
 def wider_row(columns: Struct, options: dict[str, str]) -> Column | None:
@@ -160,7 +161,7 @@ def _inexact(kind: str) -> str:
         return rf'"\s*+{_TIME}'
     if kind != "timestamp" and kind != "timestamp_ntz":
         _, scale = decimal_digits(kind)
-        return rf'"?+[-+]?+\d*+(?:\.\d{{{scale}}}0*+[1-9]|(?:\.\d*+)?[eE])'
+        return rf'(?:"?+[-+]?+\d*+(?:\.\d{{{scale}}}0*+[1-9]|(?:\.\d*+)?[eE])|"[^",]*+,)'
     return rf'(?:"(?:{_NO_DATE}|[^".]*+{_SURPLUS_TIME})|{_SURPLUS_SECONDS})'
 
 
@@ -187,7 +188,12 @@ def _difference(kind: SparkType, value: Column, wider: Column, path: tuple[str, 
         where = ".".join(path).replace(".[]", "[]").replace(".{}", "{}")
         told = f"does not match the schema: {where} is {sql_name(kind)}, which cannot hold "
         text = f.left(_shown(kind, wider), f.lit(60))
-        return f.when(value.isNotNull() & _differs(kind, value, wider, path[-1]), f.concat(f.lit(told), text))
+        error = f.when(
+            value.isNotNull() & _differs(kind, value, wider, path[-1]), f.concat(f.lit(told), text)
+        )
+        if kind_of(kind) != "decimal":
+            return error
+        return f.coalesce(f.concat(f.lit(told), _with_comma(value, path[-1])), error)
     if kind["type"] == "struct":
         fields = [(one["name"], one["type"]) for one in kind["fields"] if _wider(one["type"]) is not None]
         errors = [
@@ -219,10 +225,21 @@ def _differs(kind: str, value: Column, wider: Column, name: str) -> Column:
     wide = _wider(kind)
     assert isinstance(wide, str)
     # A DECIMAL of 38 digits has none to spare: too great a number is null, and the text decides.
-    pattern = _inexact(kind)
-    pattern = _BEFORE + pattern if name in (_ELEMENTS, _MAPPED) else f'"{_after([name], pattern)}'
-    too_great = wider.isNull() & f.rlike(f.col("_text"), f.lit(pattern))
+    too_great = wider.isNull() & f.rlike(f.col("_text"), f.lit(_of_name(name, _inexact(kind))))
     return too_great | (value.try_cast(wide) != wider)
+
+
+def _with_comma(value: Column, name: str) -> Column:
+    """The text that became the value of a DECIMAL without its commas; null if it had none."""
+    given = f.regexp_extract_all(f.col("_text"), f.lit(_of_name(name, r'"([^",]*,[^"]*)"')), f.lit(1))
+    number = "decimal(38,18)"
+    same = f.filter(given, lambda one: f.replace(one, f.lit(","), f.lit("")).try_cast(number) == value)
+    return f.get(same, f.lit(0))
+
+
+def _of_name(name: str, pattern: str) -> str:
+    """The pattern of a value, with what stands before it if it has this name."""
+    return _BEFORE + pattern if name in (_ELEMENTS, _MAPPED) else f'"{_after([name], pattern)}'
 
 
 def _shown(kind: str, wider: Column) -> Column:

@@ -1,14 +1,12 @@
 """Finds fields of JSON records that no column has.
 
-To look at the names of every record (`unnamed_field`) takes as long as parsing it. `may_have_unnamed_field`
-counts them: the text has as many `":` as it has names, or more, since a text within may have it too. If the
-parsed row has as many values, no name is left. A null is counted if the text has the column's name with null
-after it, and no other column has that name. Whitespace before a colon would hide a name.
+To look at the names of every record takes as long as parsing it. So they are counted first: the text has as
+many `":` as it has names, or more, since a text within may have it too. Those before null are left out. If
+the parsed row has as many values, no name is left. Whitespace before a colon would hide a name.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator
 from operator import add, or_
 from typing import TYPE_CHECKING, Final
@@ -21,43 +19,43 @@ from kafkapy.pipeline.formats.spark_types import SparkType, Struct, all_types, a
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-# Spark compiles code for each column. In a very wide table, records with nulls get the closer look.
-_MOST_NULLS: Final = 100
 WITHOUT_COLUMN: Final = "which no column has"
-"""Ends the error of a record with a field for which a column can be added, or that may have one."""
+"""Ends the error of a record with a field for which a column can be added."""
 
 _OBJECT: Final = "map<string, variant>"
 _ARRAY: Final = "array<variant>"
 # A type, as schema_of_variant writes it, other than those of null and of objects and arrays of nothing else.
 _VALUE: Final = "(?:^|: |ARRAY<)(?!VOID|OBJECT<|ARRAY<)[A-Z]"
-
-
-def may_have_unnamed_field(columns: Struct) -> Column:
-    """The error of a record that may have a field without a column, null for one that has none.
-
-    It is computed from `_text` and `_row`.
-    """
-    text, row = f.col("_text"), f.col("_row")
-    names = f.octet_length(text) - f.octet_length(f.replace(text, f.lit('":'), f.lit('"')))
-    values = _values(columns, row)
-    spaced = balanced(or_, [f.contains(text, f.lit(f"{space}:")) for space in " \t\r\n"])
-    all_named = names == values
-    if sum(1 for _ in _all_names(columns)) <= _MOST_NULLS:
-        all_named = all_named | (names == values + _nulls(columns, row, text))
-    all_named = all_named & ~spaced
-    return f.when(~all_named, f"may have a field {WITHOUT_COLUMN}")
+# A field with an empty name, which is ignored, with a type of some levels.
+_NAMELESS: Final = "``: [A-Z]++(?:<(?:[^<>]|<(?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>)*>)?+"
 
 
 def unnamed_field(columns: Struct, *, taken: Collection[str], forbidden: str) -> Column:
     """The error of a record that has a field without a column, null for all others.
 
-    It is computed from `_text`. `taken` and `forbidden` are those of `merged_columns`. Fields that are null,
-    [] or {} do not count.
+    It is computed from `_text` and `_row`. `taken` and `forbidden` are those of `merged_columns`. Fields that
+    are null, [] or {} do not count.
     """
     found = f.from_json(f.col("_text"), _OBJECT)
     # A VARIANT has each name once, which a struct does not demand.
     unclear = f.when(found.isNull(), "has an object with a name twice, and may have a field without a column")
-    return f.coalesce(unclear, _Names(taken, forbidden).in_object(columns, found, ""))
+    error = f.coalesce(unclear, _Names(taken, forbidden).in_object(columns, found, ""))
+    return f.when(may_have_unnamed_field(columns), error)
+
+
+def may_have_unnamed_field(columns: Struct) -> Column:
+    """Whether a record may have a field without a column."""
+    text, row = f.col("_text"), f.col("_row")
+    names, values = _times(text, '":'), _values(columns, row)
+    spaced = balanced(or_, [f.contains(text, f.lit(f"{space}:")) for space in " \t\r\n"])
+    nulls = _times(text, '":null') + _times(text, '": null')
+    return spaced | ((names != values) & (names != values + nulls))
+
+
+def _times(text: Column, part: str) -> Column:
+    """How many times the part is in the text."""
+    shorter = f.octet_length(f.replace(text, f.lit(part), f.lit(part[:-1])))
+    return f.octet_length(text) - shorter
 
 
 def _values(kind: SparkType, value: Column) -> Column:
@@ -80,29 +78,6 @@ def _values(kind: SparkType, value: Column) -> Column:
     return balanced(add, [f.lit(0), *counts])
 
 
-def _nulls(columns: Struct, row: Column, text: Column) -> Column:
-    """The number of columns whose name has a null in the text."""
-    times = Counter(name for name in _all_names(columns))
-    counts = [
-        (
-            value.isNull()
-            & (f.contains(text, f.lit(f'"{name}":null')) | f.contains(text, f.lit(f'"{name}": null')))
-        ).cast("int")
-        for name, value in _struct_fields(columns, row)
-        if times[name] == 1
-    ]
-    return balanced(add, [f.lit(0), *counts])
-
-
-def _struct_fields(kind: Struct, value: Column) -> Iterator[tuple[str, Column]]:
-    """The fields that are not within an array."""
-    for one in kind["fields"]:
-        inner = value.getField(one["name"])
-        yield one["name"], inner
-        if kind_of(one["type"]) == "struct":
-            yield from _struct_fields(one["type"], inner)
-
-
 def _all_names(kind: SparkType) -> Iterator[str]:
     if isinstance(kind, str):
         return
@@ -118,6 +93,11 @@ def _has_names(kind: SparkType) -> bool:
     return any(kind_of(one) in ("struct", "map") for _, one in all_types(array(kind)))
 
 
+def _type_of(value: Column) -> Column:
+    """The type of a variant, without fields that have an empty name."""
+    return f.regexp_replace(f.schema_of_variant(value), f.lit(_NAMELESS), f.lit(""))
+
+
 class _Names:
     """The names of objects, each compared with its columns."""
 
@@ -131,7 +111,7 @@ class _Names:
             f.map_filter(
                 found,
                 lambda name, value: (
-                    ~name.isin(names) & (name != "") & f.rlike(f.schema_of_variant(value), f.lit(_VALUE))
+                    ~name.isin(names) & (name != "") & f.rlike(_type_of(value), f.lit(_VALUE))
                 ),
             )
         )
