@@ -85,6 +85,11 @@ def _by_iceberg(target: TableTarget) -> StaticTable:
     return StaticTable.from_metadata(str(newest))
 
 
+def iceberg_snapshots(target: TableTarget) -> list[int]:
+    """The ids of the snapshots, oldest first, as pyiceberg reads them."""
+    return [snapshot.snapshot_id for snapshot in _by_iceberg(target).snapshots()]
+
+
 def live_files(target: TableTarget) -> list[Path]:
     """The data files of the table's last version."""
     if target.format == "delta":

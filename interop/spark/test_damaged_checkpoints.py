@@ -11,6 +11,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ from interop.conftest import MakeTopic
 from kafkapy.pipeline import Pipeline, PipelineDefinition, PipelineError
 from kafkapy.pipeline.audit.audit import audit
 from kafkapy.pipeline.commands.cli import pipeline as commands
+from kafkapy.pipeline.maintain import maintain
 from kafkapy.pipeline.run.run import run
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.tables import open_table
@@ -218,3 +220,59 @@ def test_a_batch_that_was_planned_before_partitions_were_added_can_be_planned_ag
     found = open_table(spark, definition.table).read().select("_partition", "_offset").collect()
     assert sorted(map(tuple, found)) == [(0, n) for n in range(2 * SIZE)] + [(1, n) for n in range(SIZE)]
     assert audit(definition, spark).ok
+
+
+@pytest.mark.parametrize("kind", ["parquet", "upserts"])
+@pytest.mark.parametrize("damage", [gone, empty])
+def test_a_lost_position_is_told_by_all_that_need_it(
+    kind: str, damage: Damage, tables: dict[str, PipelineDefinition], spark: SparkSession
+) -> None:
+    definition = tables[kind]
+    with damaged(definition, lambda folder: damage(folder.parent.parent / "incarnation.json")):
+        told = []
+        for needs_it in (
+            lambda: audit(definition, spark),
+            lambda: maintain(definition, retain=timedelta(days=1), spark=spark),
+            lambda: run(definition, once=True, spark=spark),
+        ):
+            with pytest.raises(PipelineError) as refused:
+                needs_it()
+            told.append(str(refused.value))
+        assert len(set(told)) == 1
+        mend(refused.value)
+        run(definition, once=True, spark=spark)
+        check_rows(definition, spark)
+
+
+def test_a_damaged_file_of_tombstones_is_named_and_can_be_deleted(
+    bootstrap_servers: str, make_topic: MakeTopic, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = make_topic(partitions=1)
+    definition = Pipeline(topic, bootstrap=bootstrap_servers).upsert().to_delta(tmp_path / "table").definition
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+
+    def write(key: str, value: str | None) -> None:
+        producer.produce(topic, value, key)
+        producer.flush(30)
+
+    for key, value in (("a", "1"), ("b", "1"), ("a", None)):
+        write(key, value)
+    run(definition, once=True, spark=spark)
+    (file,) = tmp_path.glob("table/_kafkapy/tombstones/part-*.parquet")
+    empty(file)
+    write("c", "1")
+    for needs_it in (
+        lambda: run(definition, once=True, spark=spark),
+        lambda: maintain(definition, retain=timedelta(days=1), spark=spark),
+    ):
+        with pytest.raises(PipelineError, match=r"file of the tombstones.* is damaged; delete") as refused:
+            needs_it()
+    named = re.search(r"delete (.+) and start", str(refused.value))
+    assert named is not None
+    Path(named[1].removeprefix("file:")).unlink()
+    run(definition, once=True, spark=spark)
+    assert audit(definition, spark).ok
+    assert sorted(row[0] for row in open_table(spark, definition.table).read().select("_key").collect()) == [
+        b"b",
+        b"c",
+    ]

@@ -18,7 +18,9 @@ _1970: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def milliseconds(name: str, time: str | int | datetime) -> int:
-    """Return a time in milliseconds since 1970, rounded up: records at or after both are the same.
+    """Return a time in milliseconds since 1970, rounded up.
+
+    The same records are at or after both.
 
     Raises:
         UserError: the text is no time; `name` is what the caller calls it.

@@ -20,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import json
 import zlib
+from collections.abc import Iterator
 
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.reset_command import reset_command
@@ -65,6 +66,13 @@ def batch_offsets(state: State, batch: int) -> dict[int, tuple[int, int]]:
     # A partition that was added later is read from its beginning.
     ranges = {partition: (before.get(partition, 0), offset) for partition, offset in end.items()}
     return {partition: (first, offset) for partition, (first, offset) in ranges.items() if first != offset}
+
+
+def batches(state: State) -> Iterator[tuple[int, dict[int, tuple[int, int]]]]:
+    """The planned batches that the checkpoint still has, newest first, with their offsets."""
+    for batch in sorted(_batches(state, "offsets"), reverse=True):
+        with contextlib.suppress(PipelineError):  # The one before it may be deleted.
+            yield batch, batch_offsets(state, batch)
 
 
 def start(state: State) -> dict[int, int] | None:
@@ -116,6 +124,17 @@ def damage(state: State) -> PipelineError | None:
             f"{reset_command(state.location, 'available')}"
         )
     return None
+
+
+def lost(state: State) -> PipelineError | None:
+    """The error if a table was written, and nothing tells how far any more."""
+    if state.incarnation is not None or state.definition is None:
+        return None
+    return PipelineError(
+        f"{state.location}: {State.FOLDER}/incarnation.json is missing or damaged, and nothing else tells "
+        "which records the table has; to read the topic again, in place of the rows that it still has: "
+        f"{reset_command(state.location, 'earliest')}"
+    )
 
 
 def _check(state: State) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from kafkapy.pipeline.checkpoint import lost
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.driver_lock import driver_lock
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.sessions import spark_for
+from kafkapy.pipeline.spark_failures import spark_failures
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.tables import check_location
 
@@ -26,11 +28,14 @@ def maintain(
     """
     state = State(definition.table.location)
     check_location(definition.table)
+    if problem := lost(state):
+        raise problem
     if state.incarnation is None:
         raise PipelineError(f"{definition.name} has no table yet; kafkapy pipeline run writes it")
     with (
         state.lock(),
         spark_for(definition, spark) as session,
+        spark_failures(definition),
         driver_lock(definition, state, session),
     ):
         from kafkapy.pipeline.tables import open_table
@@ -38,4 +43,6 @@ def maintain(
         table = open_table(session, definition.table, partition_by=definition.partition_by)
         if not table.exists():
             raise PipelineError(f"{definition.table}: there is no table yet; kafkapy pipeline run writes it")
+        if (former := state.definition) is not None and former.mode == "upsert":
+            state.forget_audits()  # nothing else would tell that older rows are still the same
         return table.maintain(retain)

@@ -201,11 +201,22 @@ class Pipeline:
 
         return status_of(self.definition)
 
-    def audit(self, *, spark: SparkSession | None = None) -> AuditReport:
-        """Compares the table with the topic, offset by offset."""
+    def audit(
+        self,
+        *,
+        starting: str | None = None,
+        ending: str | None = None,
+        incremental: bool = False,
+        spark: SparkSession | None = None,
+    ) -> AuditReport:
+        """Compares the table with the topic, offset by offset.
+
+        From `starting` to `ending`: "earliest", "latest", an ISO time or JSON offsets by partition.
+        `incremental` compares only what came after the last such audit that was clean.
+        """
         from kafkapy.pipeline.audit.audit import audit
 
-        return audit(self.definition, spark)
+        return audit(self.definition, spark, starting=starting, ending=ending, incremental=incremental)
 
     def __repr__(self) -> str:
         return f"<Pipeline {self._values['topic']} -> {self._values.get('table', 'no table yet')}>"

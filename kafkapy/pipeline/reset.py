@@ -11,13 +11,12 @@ run and a further reset trim it first (`finish_reset`). Trimming twice does no h
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkapy.pipeline.definition import PipelineDefinition
-from kafkapy.pipeline.fields import shown, timestamp_ms
+from kafkapy.pipeline.named_offsets import named_offsets
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.positions import PartitionPosition, created_anew, positions
 from kafkapy.pipeline.read_ranges import below, read_so_far
@@ -175,36 +174,12 @@ def finish_reset(definition: PipelineDefinition, state: State, spark: SparkSessi
 def _target(
     definition: PipelineDefinition, topics: Topics, before: list[PartitionPosition], to: str
 ) -> dict[int, int]:
-    if to == "earliest":
-        return {one.partition: one.start for one in before}
-    if to == "latest":
-        return {one.partition: one.end for one in before}
-    if to == "available":
-        return {one.partition: max(one.position, one.start) for one in before}
-    if to.startswith("{"):
-        return {one.partition: one.position for one in before} | _given(definition, before, to)
-    try:
-        moment = timestamp_ms(to)
-    except PipelineError:
-        raise PipelineError(
-            "--to: expected earliest, latest, available, a time or offsets like '{\"0\": 12}', "
-            f"not {shown(to)}"
-        ) from None
-    return topics.offsets_at(definition.topic, moment)
-
-
-def _given(definition: PipelineDefinition, before: list[PartitionPosition], to: str) -> dict[int, int]:
-    """Parses JSON offsets by partition, or in Spark's form: the same within the topic's name."""
-    try:
-        value = json.loads(to)
-        value = value.get(definition.topic, value)
-        offsets = {int(partition): offset for partition, offset in value.items()}
-    except (ValueError, AttributeError):
-        offsets = {-1: 0}
-    unknown = offsets.keys() - {one.partition for one in before}
-    if unknown or not all(type(offset) is int for offset in offsets.values()):
-        last = before[-1].partition if before else 0
-        raise PipelineError(
-            f"--to: expected offsets by partition (0 to {last}) like '{{\"0\": 12}}', not {shown(to)}"
-        )
-    return offsets
+    words = {
+        "earliest": {one.partition: one.start for one in before},
+        "latest": {one.partition: one.end for one in before},
+        "available": {one.partition: max(one.position, one.start) for one in before},
+    }
+    present = {one.partition: one.position for one in before}
+    return named_offsets(
+        to, option="--to", topics=topics, topic=definition.topic, words=words, others=present
+    )

@@ -7,6 +7,7 @@
     schema.json        the schema that has been inferred so far, if the format infers one
     progress.json      the last batch and the counts
     dead_letters.json  [[topic, pipeline's name], ...] under which dead letters were written
+    audited.json       up to where the rows were found right (audit/audited.py)
     dlq.json           the dead letters that were replayed (dead_letters/replay.py)
     tombstones/        the tombstones of an upsert table (tables/tombstones.py)
     lock               locked (flock) by the driver while it runs; contains its process id
@@ -231,6 +232,20 @@ class State(StateFolder):
     def note_dead_letters(self, topic: str, name: str) -> None:
         if (topic, name) not in (places := self.dead_letter_places):
             self.write_json("dead_letters.json", [*places, (topic, name)])
+
+    @property
+    def audited(self) -> dict[str, Any]:
+        """What incremental audits have found right, as they stored it."""
+        return dict(self._known("audited.json") or {})
+
+    @audited.setter
+    def audited(self, audited: dict[str, Any]) -> None:
+        self.write_json("audited.json", audited)
+
+    def forget_audits(self) -> None:
+        """Lets the next incremental audit compare everything."""
+        if self.audited:
+            self.audited = {}
 
     def _known(self, name: str) -> Any:
         """The JSON of a file; None if there is none, or if it is damaged."""

@@ -67,6 +67,11 @@ _KNOWN: Final = (
         "(max_offsets_per_trigger)",
     ),
     _Known(
+        re.compile(r"(?:\w+:)?/[^\n]*?/_kafkapy/tombstones/part-[^\s/]*\.parquet"),
+        "a file of the tombstones that were read before is damaged; delete {found} and start again, then "
+        "audit the table: a key that is in several partitions may be back",
+    ),
+    _Known(
         re.compile(r"KAFKA_DATA_LOSS|OffsetOutOfRangeException|Cannot fetch offset|may have been lost"),
         "the topic {topic} no longer has the next offsets to read ({line}); to continue with what is there: "
         "{available}",
@@ -145,8 +150,9 @@ def _explain(error: BaseException, definition: PipelineDefinition) -> Failure:
     }
     for known in _KNOWN:
         for name, message in reversed(found):  # the innermost is the cause; outer ones quote it within theirs
-            if known.pattern.search(f"{name}: {message}"):
-                text = known.told.format(line=_short(name, message, known.pattern), **told)
+            if match := known.pattern.search(f"{name}: {message}"):
+                line = _short(name, message, known.pattern)
+                text = known.told.format(line=line, found=match[0], **told)
                 return Failure(PipelineError(f"{definition.name}: {text}"), known.passing)
     name, message = found[-1]
     return Failure(PipelineError(f"{definition.name}: Spark failed: {_short(name, message)}"))

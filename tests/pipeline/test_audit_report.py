@@ -68,6 +68,8 @@ def test_json_has_everything_that_the_text_has() -> None:
             "log_start": 5,
             "end": 2_010,
             "skipped": [],
+            "starting": 0,
+            "ending": None,
         }
     ]
     assert value["notes"] == {"matching": 1_985}
@@ -151,3 +153,22 @@ def test_files_that_readers_misread_are_named_and_no_finding() -> None:
     assert f"  {files[9]}\n  … only the first 10 are shown\n" in text
     assert text.endswith("\nClean: table and topic agree.")
     assert json.loads(old.to_json())["files_to_rewrite"] == list(files)
+
+
+def test_a_window_counts_only_what_lies_within_it() -> None:
+    def counts(starting: int, ending: int | None) -> tuple[int, int, int]:
+        bounds = Bounds(0, 10, 100, 120, 30, 200, ((40, 60),), starting, ending)
+        return bounds.compared, bounds.expired, bounds.not_read
+
+    assert counts(0, None) == (50, 20, 20)
+    assert counts(50, None) == (40, 0, 10)
+    assert counts(0, 45) == (10, 20, 5)
+    assert counts(20, 25) == (0, 5, 0)
+    assert counts(150, None) == (0, 0, 0)
+
+
+def test_a_report_of_a_window_says_so_and_what_it_has_not_seen() -> None:
+    bounds = (dataclasses.replace(BOUNDS[0], starting=500, ending=700),)
+    text = str(dataclasses.replace(report(matching=200), bounds=bounds, limits=("Nothing else was read.",)))
+    assert text.endswith("\nNothing else was read.\n\nClean: table and topic agree in the window.")
+    assert "500..700" in text

@@ -15,7 +15,7 @@ import pytest
 
 from kafkapy.pipeline.commands.cli import pipeline
 
-COMMANDS = ["audit", "create", "dlq", "export", "maintain", "replay", "reset", "run", "status"]
+COMMANDS = ["audit", "create", "dlq", "export", "lineage", "maintain", "replay", "reset", "run", "status"]
 
 
 def run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:

@@ -32,7 +32,7 @@ def bounds_frame(rows: DataFrame, bounds: Sequence[Bounds]) -> DataFrame:
         return f"CAST(array({ranges}) AS ARRAY<STRUCT<first: BIGINT, until: BIGINT>>)"
 
     values = ", ".join(
-        f"({b.partition}, {b.start}L, {b.committed}L, {b.planned}L, {b.log_start}L, {b.end}L, {skipped(b)})"
+        f"({b.partition}, {b.began}L, {b.committed}L, {b.planned}L, {b.log_start}L, {b.end}L, {skipped(b)})"
         for b in bounds
     )
     return f.broadcast(rows.sparkSession.sql(f"SELECT * FROM VALUES {values} AS bounds({names})"))

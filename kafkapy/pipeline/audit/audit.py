@@ -11,6 +11,8 @@ In this order, a batch that is written during the audit cannot look missing or b
 have the offsets that the pipeline has read, including those before resets (`read_ranges.py`). Records are
 read with the pipeline's isolation level, read_committed. If retention deletes records while they are read,
 the comparison is repeated from the new start.
+
+An audit may be of a window of offsets (`window.py`), or of what came after the last one (`audited.py`).
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkapy.pipeline import checkpoint
+from kafkapy.pipeline.audit.audited import Audited
 from kafkapy.pipeline.audit.report import NOTES, AuditReport, Bounds, Finding
+from kafkapy.pipeline.audit.window import Window
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.positions import created_anew
@@ -44,24 +48,38 @@ def audit(
     *,
     examples: int = 10,
     deep: bool = False,
+    starting: str | None = None,
+    ending: str | None = None,
+    incremental: bool = False,
 ) -> AuditReport:
     """Audits a table and returns the report, with the first `examples` of each finding.
 
     `definition` may be the path of a table or of a YAML file. Without `spark`, a session is created, and
-    stopped at the end. `deep` compares the content of rows and records too. Raises PipelineError if there is
-    nothing to compare.
+    stopped at the end. `deep` compares the content of rows and records too. `starting` and `ending` are
+    offsets as `named_offsets.py` has them; `incremental` begins where the last incremental audit ended that
+    had no findings. Raises PipelineError if there is nothing to compare.
     """
+    if incremental and (starting or ending):
+        raise PipelineError("--incremental finds its window itself; leave out --from and --to")
     if isinstance(definition, str):
         definition = PipelineDefinition.load(definition)
     state = State(definition.table.location)
     check_comparable(definition, state)
     with spark_for(definition, spark) as session, spark_failures(definition):
-        return _audit(definition, session, state, examples, deep)
+        topics = Topics(definition.bootstrap, definition.kafka_options)
+        window = Window.named(definition, topics, starting, ending)
+        begun = Audit(definition, session, state, examples=examples, deep=deep, window=window)
+        if incremental:
+            begun.go_on()
+        report = _compared(begun)
+        if incremental and report.ok:
+            begun.note()
+        return report
 
 
 def check_comparable(definition: PipelineDefinition, state: State) -> None:
     """Raises PipelineError if the table cannot be compared with its topic; starts no Spark."""
-    if problem := checkpoint.damage(state):
+    if problem := checkpoint.lost(state) or checkpoint.damage(state):
         raise problem
     _start(definition, state)
     topics = Topics(definition.bootstrap, definition.kafka_options)
@@ -92,6 +110,7 @@ class Audit:
         *,
         examples: int = 0,
         deep: bool = False,
+        window: Window | None = None,
     ) -> None:
         from kafkapy.pipeline.audit.sides import AuditSides
 
@@ -102,39 +121,68 @@ class Audit:
         policy = self.topics.cleanup_policy(definition.topic)
         former = state.definition  # the mode of the last run: the topic's policy may have changed since
         self.mode = definition.mode or (former and former.mode) or definition.mode_for(policy)
+        self.window = window or Window()
+        self.window.check_mode(self.mode)
         self.sides = AuditSides(definition, spark, self.topics, upsert=self.mode == "upsert", deep=deep)
         self.batch = checkpoint.committed_batch(state)
         self._committed = checkpoint.committed_offsets(state) or start
         # Persisted, since a second computation would see a later table; not cached, since other queries would
         # use it.
-        self.rows = self.sides.rows().localCheckpoint()
+        self.rows = self._within_window(self.sides.rows()).localCheckpoint()
         self._planned = checkpoint.planned_offsets(state) or self._committed
         self._read = with_present({} if incarnation is None else incarnation.read, start, self._committed)
-        self._compacted, self._examples = "compact" in policy, examples
+        self._compacted, self.examples, self.deep = "compact" in policy, examples, deep
+        self._last: Audited | None = None
+        self._all_rows = self.rows
+
+    def _within_window(self, rows: DataFrame) -> DataFrame:
+        """The rows that the window asks for.
+
+        Of an upsert table these are all, since one of a key may be older.
+        """
+        return rows if self.mode == "upsert" else rows.where(self.window.condition)
+
+    def go_on(self) -> None:
+        """Leaves out what the last incremental audit found right, if that can be relied on."""
+        last = Audited.last(self.state, deep=self.deep)
+        if last is not None and last.still_holds(self.rows, self._incarnation_id, self.mode):
+            self._last, self.window = last, Window(starting=last.until)
+            self.rows = self._within_window(self.rows)
+
+    def note(self) -> None:
+        """Remembers that there were no findings up to the committed batch."""
+        found = Audited.of(self._all_rows, self._incarnation_id, self.mode, self._committed)
+        found.note(self.state, deep=self.deep)
+
+    @property
+    def _incarnation_id(self) -> str:
+        return "" if self.incarnation is None else self.incarnation.id
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        return self.window.limits(self.mode) if self._last is None else (self._last.limit,)
 
     def comparison(self) -> Comparison:
         """The comparison with the topic as it is now."""
         topic = self.definition.topic
-        bounds = _bounds(self.topics, topic, self._read, self._committed, self._planned)
+        bounds = _bounds(self.topics, topic, self._read, self._committed, self._planned, self.window)
         return Comparison(
             self.sides,
             self.rows,
             bounds,
             topic=topic,
             compacted=self._compacted,
-            examples=self._examples,
+            examples=self.examples,
         )
 
 
-def _audit(
-    definition: PipelineDefinition, spark: SparkSession, state: State, examples: int, deep: bool
-) -> AuditReport:
-    begun = Audit(definition, spark, state, examples=examples, deep=deep)
+def _compared(begun: Audit) -> AuditReport:
+    definition = begun.definition
     for attempt in range(_ATTEMPTS):
         comparison = begun.comparison()
         try:
             notes, findings = comparison.upserts() if begun.mode == "upsert" else comparison.appends()
-            if deep:
+            if begun.deep:
                 findings += comparison.changes()
         except Exception:
             now = begun.topics.start_offsets(definition.topic)
@@ -143,7 +191,7 @@ def _audit(
                 continue
             raise
         break
-    if state.incarnation != begun.incarnation:
+    if begun.state.incarnation != begun.incarnation:
         raise PipelineError(f"pipeline {definition.name} was reset during the audit; audit it again")
     return AuditReport(
         pipeline=definition.name,
@@ -155,11 +203,17 @@ def _audit(
         notes=notes,
         findings=findings,
         files_to_rewrite=begun.sides.files_to_rewrite(),
+        limits=begun.limits,
     )
 
 
 def _bounds(
-    topics: Topics, topic: str, read: Ranges, committed: dict[int, int], planned: dict[int, int]
+    topics: Topics,
+    topic: str,
+    read: Ranges,
+    committed: dict[int, int],
+    planned: dict[int, int],
+    window: Window,
 ) -> tuple[Bounds, ...]:
     """The bounds of every partition.
 
@@ -178,6 +232,8 @@ def _bounds(
                 log_start=log_start.get(partition, 0),
                 end=end[partition],
                 skipped=gaps(ranges, done),
+                starting=window.starting.get(partition, 0),
+                ending=window.ending.get(partition),
             )
         )
     return tuple(bounds)

@@ -84,6 +84,7 @@ def repair(
         if not agree(plan) or not plan.counts:
             return False
         own = [f"_{name}" for name in places]
+        state.forget_audits()
         back = _matching(table.read(), kept.toDF(*own), own).dropDuplicates(own)
         table.replace(emptied.select(*places).toDF(*own), back)
         return True

@@ -33,7 +33,7 @@ NOTES = {
     "expired": "rows whose records have expired (below the log start offset)",
     "expired_offsets": "offsets that had expired before they could be compared",
     "compacted": "rows whose records were compacted away",
-    "earlier": "rows that are not compared: before the start, or skipped by a reset",
+    "earlier": "rows that are not compared: before the start or the window, or skipped by a reset",
     "not_read": "offsets that are not compared: before the pipeline's start, or skipped by a reset",
     "later": "rows or keys of batches that came after the audit began",
     "no_record": "offsets without a record (transaction markers, aborted or compacted away)",
@@ -49,7 +49,8 @@ class Bounds:
 
     `start` is where the pipeline first began. `committed` <= `planned` are end offsets (exclusive) of batches
     in its checkpoint. All offsets from `start` to `committed` must be in the table, except the `skipped`
-    ranges [first, end). No offset from `planned` on may be there. `log_start` and `end` are the topic's.
+    ranges [first, end). No offset from `planned` on may be there. `log_start` and `end` are the topic's. The
+    window of the audit goes from `starting` to `ending` (exclusive; None is no limit).
     """
 
     partition: int
@@ -59,22 +60,32 @@ class Bounds:
     log_start: int
     end: int
     skipped: tuple[tuple[int, int], ...] = ()
+    starting: int = 0
+    ending: int | None = None
+
+    @property
+    def began(self) -> int:
+        """Where the pipeline, or the window, begins."""
+        return max(self.start, self.starting)
 
     @property
     def first(self) -> int:
         """The first offset that can be compared."""
-        return max(self.start, self.log_start)
+        return max(self.began, self.log_start)
+
+    def until(self, offset: int) -> int:
+        """The offset, or the window's end if that is lower."""
+        return offset if self.ending is None else min(offset, self.ending)
 
     @property
     def compared(self) -> int:
         """The number of offsets that were read and are still in the topic."""
-        return max(self.committed - self.first, 0) - self._skipped_from(self.log_start)
+        return self._read_within(self.first, self.until(self.committed))
 
     @property
     def expired(self) -> int:
         """The number of offsets that were read and have expired since."""
-        skipped = self._skipped_from(0) - self._skipped_from(self.log_start)
-        return max(min(self.log_start, self.committed) - self.start, 0) - skipped
+        return self._read_within(self.began, self.until(min(self.log_start, self.committed)))
 
     @property
     def lost(self) -> tuple[tuple[int, int], ...]:
@@ -85,11 +96,16 @@ class Bounds:
 
     @property
     def not_read(self) -> int:
-        """The number of offsets in the topic that were skipped."""
-        return max(self.start - self.log_start, 0) + self._skipped_from(self.log_start)
+        """The number of offsets in the topic, and the window, that were skipped."""
+        first, end = max(self.log_start, self.starting), self.until(self.committed)
+        before = max(self.until(self.start) - first, 0)
+        return before + self._skipped_within(first, end)
 
-    def _skipped_from(self, offset: int) -> int:
-        return sum(max(end - max(first, offset), 0) for first, end in self.skipped)
+    def _read_within(self, first: int, end: int) -> int:
+        return max(end - first, 0) - self._skipped_within(first, end)
+
+    def _skipped_within(self, first: int, end: int) -> int:
+        return sum(max(min(until, end) - max(begin, first), 0) for begin, until in self.skipped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +146,7 @@ class Finding:
 class AuditReport:
     """The report of one audit.
 
-    `ok` is true if there are no findings.
+    `ok` is true if there are no findings. `limits` are sentences about what the audit did not look at.
     """
 
     pipeline: str
@@ -142,6 +158,7 @@ class AuditReport:
     notes: Mapping[str, int]
     findings: tuple[Finding, ...]
     files_to_rewrite: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -164,6 +181,7 @@ class AuditReport:
             "notes": dict(self.notes),
             "findings": [asdict(each) for each in self.findings],
             "files_to_rewrite": list(self.files_to_rewrite),
+            "limits": list(self.limits),
         }
 
     def to_json(self) -> str:
@@ -173,8 +191,15 @@ class AuditReport:
         upto = "before its first batch" if self.batch is None else f"up to batch {self.batch}"
         lines = [*self._lost(), f"{self.topic} -> {self.table} ({self.mode}), {upto}", ""]
         lines += _columns(
-            [("partition", "from", "committed", "log start", "end")]
-            + [(f"{self.topic}-{b.partition}", b.start, b.committed, b.log_start, b.end) for b in self.bounds]
+            [("partition", "from", "committed", "log start", "end", *(["window"] if self._windowed else []))]
+            + [
+                (
+                    f"{self.topic}-{b.partition}",
+                    *(b.start, b.committed, b.log_start, b.end),
+                    *([f"{b.starting}..{'' if b.ending is None else b.ending}"] if self._windowed else []),
+                )
+                for b in self.bounds
+            ]
         )
         lines.append("")
         counts = [(NOTES[kind], count) for kind, count in self.notes.items() if count]
@@ -184,8 +209,15 @@ class AuditReport:
             lines += [f"  {example}" for example in finding.examples]
             if (shown := len(finding.examples)) and finding.count > sum(map(_offsets, finding.examples)):
                 lines.append(f"  … only the first {shown} are shown")
-        lines += [*self._to_rewrite(), "", self._verdict()]
+        lines += [*self._to_rewrite(), *self._limits(), "", self._verdict()]
         return "\n".join(lines)
+
+    @property
+    def _windowed(self) -> bool:
+        return any(b.starting or b.ending is not None for b in self.bounds)
+
+    def _limits(self) -> list[str]:
+        return ["", *self.limits] if self.limits else []
 
     def _lost(self) -> list[str]:
         if not (lost := self.count("lost")):
@@ -216,11 +248,10 @@ class AuditReport:
             also = f", and {lost:,} offsets expired unread" if lost else ""
             return f"Not clean: {self.summary}{also}."
         but = f", but for {not_read:,} offsets that are not compared" if not_read else ""
+        agree = f"table and topic agree{' in the window' if self._windowed else ''}{but}."
         if lost:
-            return (
-                f"Incomplete: {lost:,} offsets expired unread. Apart from these, table and topic agree{but}."
-            )
-        return f"Clean: table and topic agree{but}."
+            return f"Incomplete: {lost:,} offsets expired unread. Apart from these, {agree}"
+        return f"Clean: {agree}"
 
     @property
     def summary(self) -> str:

@@ -76,13 +76,17 @@ class AuditSides:
     def records(self, bounds: Sequence[Bounds], earliest: Mapping[int, int]) -> DataFrame:
         """The records from the first that can be compared to the end of the planned batch.
 
-        They begin at `earliest` if that is lower. For upserts they extend to the end of the topic.
+        The window may begin later and end earlier. They begin at `earliest` if that is lower. For upserts
+        they extend to the end of the topic.
         """
         first = {
-            b.partition: max(b.log_start, min(b.start, earliest.get(b.partition, b.start))) for b in bounds
+            b.partition: min(
+                max(b.log_start, b.starting, min(b.start, earliest.get(b.partition, b.start))), b.end
+            )
+            for b in bounds
         }
         last = {
-            b.partition: max(first[b.partition], b.end if self._upsert else min(b.planned, b.end))
+            b.partition: max(first[b.partition], b.end if self._upsert else b.until(min(b.planned, b.end)))
             for b in bounds
         }
         records = self._read(self._definition.topic, starting=first, ending=last)

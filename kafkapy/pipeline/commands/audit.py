@@ -30,6 +30,20 @@ CLEAN, FOUND, IMPOSSIBLE = 0, 1, 2
     show_default=True,
     help="Show at most N examples of each finding.",
 )
+@click.option(
+    "--from",
+    "starting",
+    metavar="earliest|TIME|OFFSETS",
+    help="Compare only offsets from here on. OFFSETS: '{\"0\": 12}'; other partitions whole.",
+)
+@click.option(
+    "--to", "ending", metavar="latest|TIME|OFFSETS", help="Compare only offsets before these; not of upserts."
+)
+@click.option(
+    "--incremental",
+    is_flag=True,
+    help="Compare only what came after the last such audit that was clean.",
+)
 @click.option("--deep", is_flag=True, help="Compare contents too, not only offsets and keys.")
 @click.option("--repair", is_flag=True, help="First delete rows that are doubled, foreign or should be gone.")
 @click.option("--dry-run", is_flag=True, help="With --repair: only show what it would do.")
@@ -40,6 +54,9 @@ def audit(
     as_json: bool,
     report: Path | None,
     examples: int,
+    starting: str | None,
+    ending: str | None,
+    incremental: bool,
     deep: bool,
     repair: bool,
     dry_run: bool,
@@ -54,6 +71,8 @@ def audit(
 
     --repair mends a Delta or Iceberg table in one commit, while the pipeline does not run. Records that the
     table lacks, or has in an older state, are not repaired: `kafkapy pipeline reset` reads them again.
+
+    --incremental notes in the table's _kafkapy how far it came, and the report says what it did not look at.
     """
     from kafkapy.pipeline.audit.audit import audit as compare
     from kafkapy.spark.cli import notes
@@ -61,6 +80,8 @@ def audit(
     try:
         if (dry_run or yes) and not repair:
             raise PipelineError("--dry-run and --yes are of --repair; add it")
+        if repair and (starting or ending or incremental):
+            raise PipelineError("--repair looks at the whole table; leave out --from, --to and --incremental")
         definition = PipelineDefinition.load(pipeline)
         if master is not None:
             definition = dataclasses.replace(definition, master=master)
@@ -69,7 +90,14 @@ def audit(
                 from kafkapy.pipeline.audit.repair import repair as carry_out
 
                 carry_out(definition, agree=lambda plan: _agreed(plan, dry_run=dry_run, yes=yes))
-            found = compare(definition, examples=examples, deep=deep)
+            found = compare(
+                definition,
+                examples=examples,
+                deep=deep,
+                starting=starting,
+                ending=ending,
+                incremental=incremental,
+            )
     except UserError as error:
         click.echo(f"kafkapy: {error}", err=True)
         return IMPOSSIBLE

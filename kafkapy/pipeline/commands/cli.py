@@ -15,6 +15,7 @@ _COMMANDS = {
     "create": "Write the YAML file of a pipeline.",
     "dlq": "List, show and replay dead letters.",
     "export": "Write a topic's segment files as Parquet, without Spark.",
+    "lineage": "Say where a row came from, or why a record is no row.",
     "maintain": "Compact a table's small files and clean up.",
     "replay": "Write a table's rows back into a topic.",
     "reset": "Continue at other offsets, earlier or later.",

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from kafkapy.pipeline.checkpoint import damage
+from kafkapy.pipeline.checkpoint import damage, lost
 from kafkapy.pipeline.dead_letters.dead_letters import make_topic
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.fields import seconds, within
@@ -29,7 +29,6 @@ from kafkapy.pipeline.former import check_former
 from kafkapy.pipeline.pipeline_error import PipelineError, did_you_mean
 from kafkapy.pipeline.positions import expired, planned_without
 from kafkapy.pipeline.reset import finish_reset
-from kafkapy.pipeline.reset_command import reset_command
 from kafkapy.pipeline.run.metrics import Measured, serving
 from kafkapy.pipeline.run.progress import Progress
 from kafkapy.pipeline.run.stopping import Stopping
@@ -220,15 +219,9 @@ class Job:
         columns = self._format.columns
         table.check_shape(None if columns is None else StructType.fromJson(columns))
         if state.incarnation is None and table.exists() and not table.read().isEmpty():
-            remedy = "write to another table or delete it"
-            if state.definition is not None:
-                remedy = (
-                    "to read the topic again, in place of the rows that it still has: "
-                    f"{reset_command(definition.table.location, 'earliest')}"
-                )
-            raise PipelineError(
+            raise lost(state) or PipelineError(
                 f"{definition.table}: the table has rows, but the state of its pipeline ({State.FOLDER}/) "
-                f"is missing or damaged, and every record would be written again; {remedy}"
+                "is missing, and every record would be written again; write to another table or delete it"
             )
         state.begin_with(self.topics.topic_id(definition.topic))
         for one in (state.definition, definition):

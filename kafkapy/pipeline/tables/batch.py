@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 Offsets = Mapping[int, tuple[int, int]]
@@ -24,20 +24,26 @@ class Batch:
     """The batch of a commit.
 
     `app_id` identifies one incarnation of the pipeline. Within it, `id` rises from batch to batch. `offsets`
-    is None in a commit of an older version, which did not store them.
+    is None in a commit of an older version, which did not store them. `version` is the version of the table
+    that the commit made, as its format names it.
     """
 
     app_id: str
     id: int
     offsets: Offsets | None
+    version: str = field(default="", compare=False)
 
     @classmethod
-    def from_mapping(cls, value: Mapping[str, Any]) -> Batch:
+    def from_mapping(cls, value: Mapping[str, Any], version: str = "") -> Batch:
         """Parses a batch.
 
         Raises KeyError, TypeError or ValueError if no pipeline has written it.
         """
-        return cls(value["app_id"], int(value["batch_id"]), _offsets(value.get("offsets")))
+        return cls(value["app_id"], int(value["batch_id"]), _offsets(value.get("offsets")), version)
+
+    def has(self, partition: int, offset: int) -> bool:
+        first, end = (self.offsets or {}).get(partition, (0, 0))
+        return first <= offset < end
 
     def to_mapping(self) -> dict[str, Any]:
         return {"app_id": self.app_id, "batch_id": self.id, "offsets": self.offsets}

@@ -12,16 +12,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import ClassVar, Final
+from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from kafkapy.pipeline.java_classes import java_class
 from kafkapy.pipeline.tables.batch import Batch
-from kafkapy.pipeline.tables.delta_log import DeltaLog
+from kafkapy.pipeline.tables.commit import Commit
+from kafkapy.pipeline.tables.delta_log import DeltaLog, version_of
 from kafkapy.pipeline.tables.evolution import AddedColumn
 from kafkapy.pipeline.tables.files import Files
 from kafkapy.pipeline.tables.replacing import replace_rows
@@ -101,6 +104,21 @@ class DeltaTable(Table):
     def _files_of_sparks_writer(self) -> list[str]:
         return list(self._read(self.spark).inputFiles())
 
+    def _files_with(self, condition: str) -> list[str]:
+        rows = self._read(self.spark).where(condition)
+        return [unquote(path) for (path,) in rows.select("_metadata.file_path").collect()]
+
+    def _commit_of(self, file: str) -> Commit:
+        name = file.rpartition("/")[2]
+        lines = self.spark.read.text(f"{self.location}/_delta_log/*.json").where(
+            f.contains(f.col("value"), f.lit(name)) & f.startswith(f.col("value"), f.lit('{"add":'))
+        )
+        versions = [version_of(path) for (path,) in lines.select("_metadata.file_path").collect()]
+        if not versions:
+            return Commit()
+        info = self._log.commit_info(version := min(versions))
+        return Commit(str(version), info.get("operation", ""), _iso(info.get("timestamp")))
+
     def _present_partitioning(self) -> list[str]:
         return list(self.spark.sql(f"DESCRIBE DETAIL {self._sql}").head().partitionColumns)
 
@@ -145,3 +163,9 @@ def _names(kind: DataType) -> list[str]:
     if isinstance(kind, MapType):
         return [*_names(kind.keyType), *_names(kind.valueType)]
     return []
+
+
+def _iso(milliseconds: int | None) -> str:
+    if milliseconds is None:
+        return ""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")

@@ -57,19 +57,32 @@ class DeltaLog:
             self._newest, self._newest_batch = newest, self._batch(newest)
 
     def _batch(self, version: int) -> Batch | None:
-        for line in self._files.read_text(_name(version)).splitlines():
-            if (info := json.loads(line).get("commitInfo")) is not None:
-                return _written(info.get("userMetadata"))
-        return None
+        return _written(self.commit_info(version).get("userMetadata"), version)
+
+    def commit_info(self, version: int) -> dict[str, Any]:
+        """What a commit says of itself: `operation`, `timestamp`, `userMetadata` and more.
+
+        Empty if it is gone.
+        """
+        if self._files.exists(_name(version)):
+            for line in self._files.read_text(_name(version)).splitlines():
+                if (info := json.loads(line).get("commitInfo")) is not None:
+                    return dict(info)
+        return {}
 
 
 def _name(version: int) -> str:
     return f"_delta_log/{version:020d}.json"
 
 
-def _written(metadata: Any) -> Batch | None:
+def version_of(path: str) -> int:
+    """The version of the commit in that file."""
+    return int(path.rpartition("/")[2].removesuffix(".json"))
+
+
+def _written(metadata: Any, version: int) -> Batch | None:
     """The batch in a commit's `userMetadata`; None if no pipeline has written it."""
     try:
-        return Batch.from_mapping(json.loads(metadata))
+        return Batch.from_mapping(json.loads(metadata), str(version))
     except (ValueError, KeyError, TypeError, AttributeError):
         return None

@@ -20,6 +20,7 @@ store, where only one driver may write at a time, as is the case for a pipeline.
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -32,6 +33,7 @@ from pyspark.sql.types import StructType
 from kafkapy.pipeline.java_classes import java_class
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.tables.batch import Batch
+from kafkapy.pipeline.tables.commit import Commit
 from kafkapy.pipeline.tables.evolution import AddedColumn
 from kafkapy.pipeline.tables.files import Files
 from kafkapy.pipeline.tables.partitioning import PartitionField
@@ -135,7 +137,7 @@ class IcebergTable(Table):
         snapshot, parent = table.currentSnapshot(), None
         while snapshot is not None:
             if _BATCH_ID in snapshot.summary():
-                yield _batch(snapshot.summary())
+                yield _batch(snapshot.summary(), str(snapshot.snapshotId()))
             parent = snapshot.parentId()
             snapshot = None if parent is None else table.snapshot(parent)
         if parent is not None:
@@ -153,6 +155,25 @@ class IcebergTable(Table):
 
     def _read(self, session: SparkSession) -> DataFrame:
         return session.table(self._in_catalog(session)).withColumnRenamed(ICEBERGS_PARTITION, "_partition")
+
+    def _files_with(self, condition: str) -> list[str]:
+        stored = re.sub(r"\b_partition\b", ICEBERGS_PARTITION, condition)
+        rows = self.spark.table(self._in_catalog(self.spark)).where(stored)
+        return [path for (path,) in rows.select("_file").collect()]
+
+    def _commit_of(self, file: str) -> Commit:
+        table = self._in_catalog(self.spark)
+        added = self.spark.table(f"{table}.entries").where(f.col("data_file.file_path") == file)
+        ids = [number for (number,) in added.where("status < 2").select("snapshot_id").collect()]
+        if not ids:
+            return Commit()
+        known = self.spark.table(f"{table}.snapshots").where(f"snapshot_id = {ids[0]}")
+        told = known.select("operation", "committed_at").head()
+        if told is None:
+            return Commit(str(ids[0]))
+        return Commit(
+            str(ids[0]), told.operation, told.committed_at.astimezone(UTC).isoformat(timespec="milliseconds")
+        )
 
     def _problem(self, schema: StructType) -> str | None:
         for name in schema.names:
@@ -204,10 +225,10 @@ def _properties(batch: Batch) -> dict[str, str]:
     return known
 
 
-def _batch(properties: Any) -> Batch:
+def _batch(properties: Any, version: str = "") -> Batch:
     offsets = json.loads(properties[_OFFSETS]) if _OFFSETS in properties else None
     return Batch.from_mapping(
-        {"app_id": properties[_APP_ID], "batch_id": properties[_BATCH_ID], "offsets": offsets}
+        {"app_id": properties[_APP_ID], "batch_id": properties[_BATCH_ID], "offsets": offsets}, version
     )
 
 

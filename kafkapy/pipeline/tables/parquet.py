@@ -42,6 +42,7 @@ from pyspark.sql.types import StructType
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.reset_command import reset_command
 from kafkapy.pipeline.tables.batch import Batch
+from kafkapy.pipeline.tables.commit import Commit
 from kafkapy.pipeline.tables.evolution import AddedColumn
 from kafkapy.pipeline.tables.files import Files
 from kafkapy.pipeline.tables.reserved_names import BATCH
@@ -128,7 +129,7 @@ class ParquetTable(Table):
         A batch without rows has no folder and is absent.
         """
         for folder in reversed(self._folders()):
-            yield Batch.from_mapping(self._marker(folder))
+            yield Batch.from_mapping(self._marker(folder), folder)
 
     def _append(self, rows: DataFrame, batch: Batch) -> None:
         files, folders = self._files, self._folders()
@@ -183,6 +184,13 @@ class ParquetTable(Table):
 
     def _files_of_sparks_writer(self) -> list[str]:
         return [unquote(uri) for uri in self._read(self.spark).inputFiles()]
+
+    def _files_with(self, condition: str) -> list[str]:
+        rows = self._read(self.spark).where(condition)
+        return [unquote(path) for (path,) in rows.select("_metadata.file_path").collect()]
+
+    def _commit_of(self, file: str) -> Commit:
+        return Commit(_folder_of(file))
 
     def _present_partitioning(self) -> list[str]:
         names, folder = [], self._folders()[-1]

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import ClassVar, Final
@@ -42,6 +43,7 @@ from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.reset_command import reset_command
 from kafkapy.pipeline.table_target import TableTarget
 from kafkapy.pipeline.tables.batch import Batch, differences
+from kafkapy.pipeline.tables.commit import Commit
 from kafkapy.pipeline.tables.evolution import AddedColumn, Evolution, fitted
 from kafkapy.pipeline.tables.files import Files
 from kafkapy.pipeline.tables.old_timestamps import MICROS, files_with_int96
@@ -185,6 +187,23 @@ class Table(ABC):
         """The files whose timestamps many readers misread, until `maintain` rewrites them."""
         return files_with_int96(self.spark, self._files_of_sparks_writer())
 
+    def commits_with(self, condition: str) -> list[Commit]:
+        """For each row that the SQL condition is true for: the commit that wrote its file.
+
+        Files may have been merged or rewritten since the row was inserted.
+        """
+        files = self._files_with(condition)
+        commits = {file: replace(self._commit_of(file), file=file) for file in dict.fromkeys(files)}
+        return [commits[file] for file in files]
+
+    def batch_with(self, partition: int, offset: int) -> Batch | None:
+        """The last appended batch with that offset.
+
+        None if there is none, or the table has forgotten it.
+        """
+        known = (batch for batch in self._batches(self.spark) if batch is not None)
+        return next((batch for batch in known if batch.has(partition, offset)), None)
+
     # -- implemented by each format
 
     @abstractmethod
@@ -205,6 +224,14 @@ class Table(ABC):
     @abstractmethod
     def _files_of_sparks_writer(self) -> list[str]:
         """The paths of the table's files that Spark's own writer of Parquet has written."""
+
+    @abstractmethod
+    def _files_with(self, condition: str) -> list[str]:
+        """For each row that the condition is true for: the path of its file."""
+
+    @abstractmethod
+    def _commit_of(self, file: str) -> Commit:
+        """The commit that added a file."""
 
     @abstractmethod
     def _present_partitioning(self) -> list[str]: ...

@@ -1,0 +1,1 @@
+"""Where a row came from, or why a record is no row."""

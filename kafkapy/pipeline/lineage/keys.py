@@ -1,0 +1,121 @@
+"""The records of one key of an upsert table, as the topic and the table have them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as f
+
+from kafkapy.pipeline import checkpoint
+from kafkapy.pipeline.audit.report import Bounds
+from kafkapy.pipeline.audit.sides import AuditSides
+from kafkapy.pipeline.dead_letters.reader import Source
+from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.state import State
+from kafkapy.pipeline.tables import Table
+from kafkapy.pipeline.tables.sql import quoted, text
+from kafkapy.pipeline.topics import Topics
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class KeyHistory:
+    def __init__(
+        self,
+        definition: PipelineDefinition,
+        state: State,
+        spark: SparkSession,
+        topics: Topics,
+        table: Table,
+    ) -> None:
+        self._definition, self._state = definition, state
+        self._topics, self._table = topics, table
+        former = state.definition
+        mode = (former and former.mode) or definition.mode_for(topics.cleanup_policy(definition.topic))
+        self.upserts = mode == "upsert"
+        self._sides = AuditSides(definition, spark, topics, upsert=True, deep=False)
+
+    def place(self, key: str) -> Source:
+        """The record of the key's row, or the key's last record.
+
+        Raises PipelineError if neither table nor topic has the key.
+        """
+        if not self.upserts:
+            raise PipelineError(
+                f"--key: {self._definition.table} has a row for each record; name one: --source "
+                f"{self._definition.topic}-PARTITION-OFFSET"
+            )
+        topic = self._definition.topic
+        if self._table.exists():
+            place = ["_topic", "_partition", "_offset"]
+            row = self._table.read().where(self._condition(key, "_key", "{}")).select(*place).head()
+            if row is not None:
+                return Source(*row)
+        of_key = self._records().where(self._condition(key, "key", "identity.{}"))
+        keys = [each.key for each in of_key.select("key").distinct().collect()]
+        row = self._last(of_key, self._with_keys(keys).where("deleted"))
+        if row is None:
+            raise PipelineError(f"--key: neither {self._definition.table} nor {topic} has the key {key!r}")
+        return Source(topic, row.partition, row.offset)
+
+    def why_replaced(self, place: Source, *, tombstone: bool) -> Iterator[str]:
+        """Why a record that was read is not the row of its key."""
+        if tombstone:
+            yield "it is a tombstone, which deletes the row of its key"
+        records = self._records(read=True)
+        own = records.where(f"partition = {place.partition} AND offset = {place.offset}")
+        wanted = own.select(f.col("identity").alias("wanted"))
+        same = records.join(wanted, f.expr("identity <=> wanted"), "left_semi")
+        keys = [row.key for row in own.select("key").collect()]
+        last = self._last(same, self._with_keys(keys, read=True).where("deleted"))
+        if last is not None and (last.partition, last.offset) != (place.partition, place.offset):
+            name = f"{place.topic}-{last.partition}-{last.offset}"
+            why = "is the tombstone that deletes its key" if last.deleted else "is a later record of its key"
+            yield f"{name} {why}"
+
+    def _records(self, *, read: bool = False) -> DataFrame:
+        """The records that the topic has, or that the pipeline has read of them."""
+        starts = self._topics.start_offsets(self._definition.topic)
+        ends = self._topics.end_offsets(self._definition.topic)
+        if read:
+            ends |= checkpoint.committed_offsets(self._state) or {}
+        bounds = [Bounds(one, start, ends[one], ends[one], start, ends[one]) for one, start in starts.items()]
+        return self._sides.records(bounds, {}).where("NOT unparsed")
+
+    def _with_keys(self, keys: list[bytes | None], *, read: bool = False) -> DataFrame:
+        known = [f.lit(bytes(key)) for key in keys if key is not None]
+        return self._records(read=read).where(f.col("key").isin(*known) if known else f.lit(False))
+
+    def _last(self, *several: DataFrame) -> Any:
+        """The last of the records, by the order of `tables/upserts.py`."""
+        found = [row for records in several for row in records.drop("identity").collect()]
+        last: dict[int, Any] = {}
+        for row in found:
+            if row.partition not in last or row.offset > last[row.partition].offset:
+                last[row.partition] = row
+        return max(last.values(), key=lambda row: (row.timestamp, row.partition), default=None)
+
+    def _condition(self, key: str, record_key: str, column: str) -> str:
+        """The SQL condition that a row or record has the key."""
+        columns = self._definition.key
+        if not columns:
+            return f"{record_key} = X'{_bytes_of(key).hex()}'"
+        given = dict(part.strip().split("=", 1) for part in key.split(",") if "=" in part)
+        if set(given) != set(columns):
+            expected = ",".join(f"{name}=VALUE" for name in columns)
+            raise PipelineError(f"--key: expected {expected}, not {key!r}")
+        return " AND ".join(
+            f"CAST({column.format(quoted(name))} AS STRING) = {text(value)}" for name, value in given.items()
+        )
+
+
+def _bytes_of(key: str) -> bytes:
+    """The bytes of a key, which may be in hexadecimal: `0x0a`."""
+    if key.startswith("0x"):
+        with contextlib.suppress(ValueError):
+            return bytes.fromhex(key[2:])
+    return key.encode()
