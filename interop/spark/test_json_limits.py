@@ -56,6 +56,7 @@ WRONG = {
     '{"n": %s}' % ("9" * 39): f"n is not DECIMAL(38,0) but {'9' * 39}",
     '{"p": "1,5"}': "p is DECIMAL(10,2), which cannot hold 1,5",
     '{"s": {"p": ",1"}, "p": 1}': "s.p is DECIMAL(5,1), which cannot hold ,1",
+    '{"n": "%s,0"}' % ("9" * 36): f"n is DECIMAL(38,0), which cannot hold {'9' * 36},0",
     '{"l": [1, "1,234.50"]}': "l[] is DECIMAL(10,2), which cannot hold 1,234.50",
     '{"t": 0.12345678901234567890}': "t is STRING, in which a number would become 0.12345678901234568",
     '{"t": 12345678901234567890.5}': "t is STRING, in which a number would become 1.2345678901234567E19",

@@ -193,7 +193,7 @@ def _difference(kind: SparkType, value: Column, wider: Column, path: tuple[str, 
         )
         if kind_of(kind) != "decimal":
             return error
-        return f.coalesce(f.concat(f.lit(told), _with_comma(value, path[-1])), error)
+        return f.coalesce(f.concat(f.lit(told), _with_comma(kind, value, path[-1])), error)
     if kind["type"] == "struct":
         fields = [(one["name"], one["type"]) for one in kind["fields"] if _wider(one["type"]) is not None]
         errors = [
@@ -229,11 +229,10 @@ def _differs(kind: str, value: Column, wider: Column, name: str) -> Column:
     return too_great | (value.try_cast(wide) != wider)
 
 
-def _with_comma(value: Column, name: str) -> Column:
+def _with_comma(kind: str, value: Column, name: str) -> Column:
     """The text that became the value of a DECIMAL without its commas; null if it had none."""
     given = f.regexp_extract_all(f.col("_text"), f.lit(_of_name(name, r'"([^",]*,[^"]*)"')), f.lit(1))
-    number = "decimal(38,18)"
-    same = f.filter(given, lambda one: f.replace(one, f.lit(","), f.lit("")).try_cast(number) == value)
+    same = f.filter(given, lambda one: f.replace(one, f.lit(","), f.lit("")).try_cast(kind) == value)
     return f.get(same, f.lit(0))
 
 
