@@ -1,7 +1,8 @@
-"""Tables as others read them: pyarrow, DuckDB, deltalake, pyiceberg."""
+"""Tables as others read them: pyarrow, DuckDB, deltalake, pyiceberg, Polars."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,6 +45,30 @@ def contents(target: TableTarget) -> Iterator[tuple[str, pa.Table]]:
         yield "deltalake", deltalake.DeltaTable(target.location).to_pyarrow_table()
     if target.format == "iceberg":
         yield "pyiceberg", _by_iceberg(target).scan().to_arrow()
+
+
+def merged_rows(target: TableTarget) -> Iterator[tuple[str, dict[int, str]]]:
+    """The column `text` by `id`, as those read it that know rows which are marked as deleted."""
+    import polars
+
+    os.environ.setdefault("POLARS_ICEBERG_PLANNER", "pyiceberg")  # without which Polars warns
+    if target.format == "delta":
+        import deltalake
+
+        query = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(target.location))
+        yield "deltalake", _texts(pa.table(query.execute("SELECT id, text FROM t").read_all()))
+        scanned = polars.scan_delta(target.location)
+    else:
+        table = _by_iceberg(target)
+        yield "pyiceberg", _texts(table.scan(selected_fields=("id", "text")).to_arrow())
+        scanned = polars.scan_iceberg(table)
+    yield "Polars", _texts(scanned.select("id", "text").collect().to_arrow())
+
+
+def _texts(table: pa.Table) -> dict[int, str]:
+    ids = table.column("id").to_pylist()
+    assert len(set(ids)) == len(ids)
+    return dict(zip(ids, table.column("text").to_pylist(), strict=True))
 
 
 def by_pyarrow(target: TableTarget, column: str) -> dict[int, int]:

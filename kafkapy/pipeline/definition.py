@@ -15,6 +15,7 @@ In YAML, only `topic` and `table` are required:
       rescued: _rescued                 # JSON: the column of what no other column can hold
     mode: upsert                        # or append; default: by the topic's cleanup.policy
     key: id                             # columns to match by; default: the record key
+    merge_mode: merge-on-read           # or copy-on-write; default: Iceberg merge-on-read, Delta copy-on-write
     partition_by: [day(timestamp)]
     start: earliest                     # or latest, an ISO timestamp (default: UTC), epoch milliseconds
     dead_letter: orders.dlq
@@ -69,6 +70,7 @@ DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
 BOOTSTRAP_VARIABLE: Final = "KAFKAPY_BOOTSTRAP"  # of the environment; a YAML file names its broker itself
 FORMAT_KINDS: Final = ("raw", "json", "avro", "protobuf")
 MODES: Final = ("append", "upsert")
+MERGE_MODES: Final = ("copy-on-write", "merge-on-read")
 STARTS: Final = ("earliest", "latest")
 
 _KEPT: Final = "pipeline.yaml"
@@ -175,6 +177,7 @@ class PipelineDefinition:
     format: FormatDefinition = field(default_factory=FormatDefinition)
     mode: str | None = None
     key: tuple[str, ...] = ()
+    merge_mode: str | None = None
     partition_by: tuple[str, ...] = ()
     start: str = "earliest"
     dead_letter: str | None = None
@@ -246,6 +249,13 @@ class PipelineDefinition:
             )
         if self.mode == "append" and self.key:
             raise PipelineError("key: has no effect with mode append; leave it out or use mode upsert")
+        if self.merge_mode is not None and self.merge_mode not in MERGE_MODES:
+            raise PipelineError(
+                f"merge_mode: unknown mode {self.merge_mode!r}{did_you_mean(self.merge_mode, MERGE_MODES)}; "
+                f"expected {' or '.join(MERGE_MODES)}"
+            )
+        if self.merge_mode is not None and (self.mode == "append" or self.table.format == "parquet"):
+            raise PipelineError("merge_mode: has no effect on appends; leave it out or use mode upsert")
         if self.table.format == "parquet" and (self.mode == "upsert" or self.key):
             raise PipelineError(
                 "table: Parquet files cannot be upserted into; use delta:PATH or iceberg:PATH, or mode append"
@@ -393,6 +403,7 @@ class PipelineDefinition:
             format=FormatDefinition.from_value(mapping.get("format") or "raw", folder),
             mode=fields.text("mode"),
             key=fields.names("key"),
+            merge_mode=fields.text("merge_mode"),
             partition_by=_divisions(fields),
             start=fields.time("start") or "earliest",
             dead_letter=fields.text("dead_letter"),

@@ -101,14 +101,17 @@ class Pipeline:
     # -- how rows are written
 
     def append(self) -> Pipeline:
-        return self._with(mode="append", key=None)
+        return self._with(mode="append", key=None, merge_mode=None)
 
-    def upsert(self, key: str | Sequence[str] | None = None) -> Pipeline:
+    def upsert(
+        self, key: str | Sequence[str] | None = None, *, merge_mode: str | None = None
+    ) -> Pipeline:
         """Keeps one row per key: the columns `key`, or the record key.
 
-        A null value deletes the row.
+        A null value deletes the row. `merge_mode` is "copy-on-write" or "merge-on-read".
         """
-        return self._with(mode="upsert", key=key if key is None or isinstance(key, str) else list(key))
+        columns = key if key is None or isinstance(key, str) else list(key)
+        return self._with(mode="upsert", key=columns, merge_mode=merge_mode)
 
     def partition_by(self, *columns: str) -> Pipeline:
         return self._with(partition_by=list(columns))

@@ -49,6 +49,7 @@ def test_every_option_is_a_key_of_the_file(make_topic: MakeTopic, here: Path, bo
         "schema": "order.ddl",
         "rescued": "_rescued",
         "mode": "upsert",
+        "merge-mode": "copy-on-write",
         "partition-by": "day(timestamp)",
         "from": "2025-01-31T12:00:00Z",
         "dead-letter": "orders.dlq",

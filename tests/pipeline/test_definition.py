@@ -26,6 +26,7 @@ format:
   schemas: {7: old.avsc}
 mode: upsert
 key: [id, shop]
+merge_mode: merge-on-read
 partition_by: day(timestamp)
 start: 2025-01-31T12:00:00Z
 dead_letter: orders.dlq
@@ -63,6 +64,7 @@ def test_a_topic_and_a_table_are_enough() -> None:
 def test_everything_that_can_be_said_is_read_and_written_again() -> None:
     definition = parse(FULL)
     assert definition.key == ("id", "shop")
+    assert definition.merge_mode == "merge-on-read"
     assert definition.partition_by == ("day(timestamp)",)
     assert definition.start_ms == 1738324800000
     assert definition.every_seconds == 30
@@ -179,6 +181,8 @@ def test_a_wrong_file_is_one_line_that_names_file_key_and_remedy(text: str, mess
         ({"format": 3}, "format: unknown kind '3'"),
         ({"mode": "upser"}, "mode: unknown mode 'upser' (did you mean 'upsert'?)"),
         ({"mode": "append", "key": "id"}, "key: has no effect with mode append"),
+        ({"merge_mode": "merge-on-reed"}, "merge_mode: unknown mode 'merge-on-reed' (did you mean"),
+        ({"mode": "append", "merge_mode": "copy-on-write"}, "merge_mode: has no effect on appends"),
         ({"table": "parquet:x", "mode": "upsert"}, "table: Parquet files cannot be upserted into"),
         ({"table": "parquet:x", "key": "id"}, "table: Parquet files cannot be upserted into"),
         ({"key": [1]}, "key: expected a name or a list of names, not [1]"),
@@ -292,7 +296,7 @@ def test_a_pipeline_says_the_same_as_its_file(tmp_path: Path, monkeypatch: pytes
     pipeline = (
         Pipeline("orders", bootstrap="broker-1:9092,broker-2:9092", name="orders-table")
         .avro("order.avsc", schemas={7: "old.avsc"})
-        .upsert(["id", "shop"])
+        .upsert(["id", "shop"], merge_mode="merge-on-read")
         .partition_by("day(timestamp)")
         .start("2025-01-31T12:00:00+00:00")
         .dead_letter("orders.dlq")

@@ -13,6 +13,7 @@ from kafkapy.pipeline.definition import (
     BOOTSTRAP_VARIABLE,
     DEFAULT_BOOTSTRAP,
     FORMAT_KINDS,
+    MERGE_MODES,
     MODES,
     PipelineDefinition,
 )
@@ -35,6 +36,7 @@ from kafkapy.pipeline.pipeline_error import PipelineError
 @click.option(
     "--key", metavar="COLUMN", multiple=True, help="Key column of upserts; default: the record key."
 )
+@click.option("--merge-mode", type=click.Choice(MERGE_MODES), help="How upserts change the table's files.")
 @click.option(
     "--partition-by",
     metavar="EXPR",

@@ -218,6 +218,8 @@ class Job:
         table = open_table(spark, definition.table, partition_by=definition.partition_by)
         columns = self._format.columns
         table.check_shape(None if columns is None else StructType.fromJson(columns))
+        if self._mode == "upsert":
+            table.set_merge_mode(definition.merge_mode)
         if state.incarnation is None and table.exists() and not table.read().isEmpty():
             raise lost(state) or PipelineError(
                 f"{definition.table}: the table has rows, but the state of its pipeline ({State.FOLDER}/) "

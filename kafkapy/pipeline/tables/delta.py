@@ -5,6 +5,10 @@ as its version, and the batch as `userMetadata`, in the same commit as the rows.
 whose version is not above the last one. So the log is read after the commit too, in case another driver
 committed in between. An upsert is idempotent by its condition (`upserts.py`).
 
+**Merges.** By default a MERGE writes each file that has one of its rows again (`copy-on-write`), as every reader
+takes it. With `merge-on-read`, Delta marks the rows in deletion vectors, which not all readers know. A table
+that has once had this mode keeps the reader feature `deletionVectors`.
+
 Column names are limited to those that Delta allows without column mapping, which old readers do not support.
 """
 
@@ -17,7 +21,7 @@ from functools import cached_property
 from typing import ClassVar, Final
 from urllib.parse import unquote
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
@@ -33,6 +37,7 @@ from kafkapy.pipeline.tables.table import Table, spoken
 from kafkapy.pipeline.tables.trimming import at_or_after
 from kafkapy.pipeline.tables.upserts import Upsert
 
+_MARKS: Final = "delta.enableDeletionVectors"
 _REFUSED: Final = re.compile(r"[ ,;{}()\n\t=]")
 
 
@@ -55,6 +60,12 @@ class DeltaTable(Table):
     def _upsert(self, rows: DataFrame, keys: Sequence[str]) -> None:
         Upsert(self._sql, keys, self._tombstones).run(self._prepare(rows, marked=True))
 
+    def _keep_merge_mode(self, mode: str) -> None:
+        value = _marks(mode)
+        present = self._detail().properties.get(_MARKS, "false")
+        if present != value:
+            self.spark.sql(f"ALTER TABLE {self._sql} SET TBLPROPERTIES ('{_MARKS}' = '{value}')")
+
     def check_replaceable(self) -> None:
         """Does nothing: a MERGE replaces rows in one commit."""
 
@@ -67,6 +78,10 @@ class DeltaTable(Table):
 
     def _maintain(self, retain: timedelta) -> list[str]:
         rewritten = self._rewrite_timestamps()
+        if "deletionVectors" in self._detail().tableFeatures:
+            purged = self.spark.sql(f"REORG TABLE {self._sql} APPLY (PURGE)").head().metrics
+            files = purged.numFilesRemoved
+            rewritten.append(f"wrote {files} files again without the rows that were marked (REORG)")
         optimized = self.spark.sql(f"OPTIMIZE {self._sql}").head().metrics
         hours = retain / timedelta(hours=1)
         options = {
@@ -120,10 +135,15 @@ class DeltaTable(Table):
         return Commit(str(version), info.get("operation", ""), _iso(info.get("timestamp")))
 
     def _present_partitioning(self) -> list[str]:
-        return list(self.spark.sql(f"DESCRIBE DETAIL {self._sql}").head().partitionColumns)
+        return list(self._detail().partitionColumns)
+
+    def _detail(self) -> Row:
+        return self.spark.sql(f"DESCRIBE DETAIL {self._sql}").head()
 
     def _create(self, empty: DataFrame) -> StructType:
         writer = empty.write.format("delta").mode("ignore")
+        if self._merge_mode is not None:
+            writer = writer.option(_MARKS, _marks(self._merge_mode))
         writer.partitionBy(*self.partitioning.names).save(self.location)
         return self._stored_schema(empty.sparkSession)
 
@@ -153,6 +173,10 @@ class DeltaTable(Table):
                     "give the format a schema with other names, or write iceberg:PATH"
                 )
         return None
+
+
+def _marks(mode: str) -> str:
+    return "true" if mode == "merge-on-read" else "false"
 
 
 def _names(kind: DataType) -> list[str]:

@@ -11,6 +11,10 @@ current snapshot. `maintain` stores the last batch in the table's properties bef
 another program has expired the snapshot, the table is searched for the batch's rows. An upsert is idempotent
 by its condition (`upserts.py`).
 
+By default a MERGE marks the rows that it deletes in files of their own (`merge-on-read`, position deletes of the
+format's version 2), which readers of Iceberg know. With `copy-on-write`, it writes each file that has one of
+these rows again.
+
 The record's partition is the column `_kafka_partition`, since Iceberg reserves the name `_partition`.
 
 A commit renames metadata/vN.metadata.json. That is atomic on a local disk and HDFS, but not on an object
@@ -46,6 +50,7 @@ from kafkapy.pipeline.tables.upserts import Upsert
 
 _APP_ID: Final = "kafkapy.app-id"
 _BATCH_ID: Final = "kafkapy.batch-id"
+_MERGE_MODE: Final = "write.merge.mode"
 _OFFSETS: Final = "kafkapy.offsets"
 # remove_orphan_files refuses a shorter time: younger files may belong to an unfinished commit.
 _ORPHAN_AGE: Final = timedelta(days=1, minutes=5)
@@ -67,6 +72,10 @@ class IcebergTable(Table):
         table = self._in_catalog(rows.sparkSession)
         Upsert(table, keys, self._tombstones, ICEBERGS_PARTITION).run(prepared)
 
+    def _keep_merge_mode(self, mode: str) -> None:
+        if self._loaded(self.spark).properties().get(_MERGE_MODE) != mode:
+            self._set_properties({_MERGE_MODE: mode})
+
     def check_replaceable(self) -> None:
         """Does nothing: a MERGE replaces rows in one commit."""
 
@@ -81,8 +90,17 @@ class IcebergTable(Table):
         table = self._in_catalog(self.spark)
         catalog = table.partition(".")[0]
         now = datetime.now(UTC)
-        rewritten = self._call(f"{catalog}.system.rewrite_data_files(table => {text(table)})")
-        self._remember_last_batch(table)
+        # A file is rewritten for a single mark in it, too.
+        rewritten = self._call(
+            f"{catalog}.system.rewrite_data_files(table => {text(table)}, "
+            "options => map('delete-file-threshold', '1'))"
+        )
+        # Marks in files that are no more, which would stay until the next commit.
+        self._call(
+            f"{catalog}.system.rewrite_position_delete_files(table => {text(table)}, "
+            "options => map('rewrite-all', 'true'))"
+        )
+        self._remember_last_batch()
         oldest = _timestamp(now - retain)
         expired = self._call(
             f"{catalog}.system.expire_snapshots("
@@ -145,11 +163,14 @@ class IcebergTable(Table):
                 yield _batch(table.properties())
             yield None
 
-    def _remember_last_batch(self, table: str) -> None:
+    def _remember_last_batch(self) -> None:
         last = next(self._batches(self.spark), None)
         if last is not None:
-            values = ", ".join(f"{text(name)} = {text(value)}" for name, value in _properties(last).items())
-            self.spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({values})")
+            self._set_properties(_properties(last))
+
+    def _set_properties(self, properties: Mapping[str, str]) -> None:
+        values = ", ".join(f"{text(name)} = {text(value)}" for name, value in properties.items())
+        self.spark.sql(f"ALTER TABLE {self._in_catalog(self.spark)} SET TBLPROPERTIES ({values})")
 
     # -- the table
 
@@ -191,6 +212,7 @@ class IcebergTable(Table):
     def _create(self, empty: DataFrame) -> StructType:
         writer = _stored_names(empty).writeTo(self._in_catalog(empty.sparkSession)).using("iceberg")
         writer = writer.tableProperty("format-version", "2")
+        writer = writer.tableProperty(_MERGE_MODE, self._merge_mode or "merge-on-read")
         # Otherwise each batch would leave a metadata file.
         writer = writer.tableProperty("write.metadata.delete-after-commit.enabled", "true")
         if fields := self.partitioning.fields:

@@ -75,6 +75,9 @@ class ParquetTable(Table):
             "or append every record with mode: append"
         )
 
+    def _keep_merge_mode(self, mode: str) -> None:
+        """Does nothing: no row of a Parquet file is ever updated."""
+
     def check_replaceable(self) -> None:
         raise PipelineError(
             f"{self.name}: rows of Parquet files cannot be replaced in one commit; to read the topic again "

@@ -84,6 +84,7 @@ class Table(ABC):
         if path is not None and target.location.startswith("file:"):
             self.location = f"file://{self.location}"
         self.partitioning = partitioning
+        self._merge_mode: str | None = None
         self.name = f"{target.format}:{self.location}"
 
     @cached_property
@@ -153,6 +154,17 @@ class Table(ABC):
         with settings(rows.sparkSession, self.session_settings):
             self._upsert(rows, keys)
 
+    def set_merge_mode(self, mode: str | None) -> None:
+        """Sets how upserts change the table's files, from now on.
+
+        `copy-on-write` writes each file that has one of the rows again. `merge-on-read` marks the rows as
+        deleted, and writes the new ones into small files. Without a mode, a table stays as it is, and a new
+        one gets the default of its format.
+        """
+        self._merge_mode = mode
+        if mode is not None and self.exists():
+            self._keep_merge_mode(mode)
+
     @abstractmethod
     def check_replaceable(self) -> None:
         """Raises PipelineError if the format cannot replace rows in one commit."""
@@ -208,6 +220,10 @@ class Table(ABC):
 
     @abstractmethod
     def _upsert(self, rows: DataFrame, keys: Sequence[str]) -> None: ...
+
+    @abstractmethod
+    def _keep_merge_mode(self, mode: str) -> None:
+        """Writes the mode into the properties of the table, which exists."""
 
     @abstractmethod
     def _replace(self, places: DataFrame, rows: DataFrame) -> None: ...
