@@ -173,7 +173,7 @@ def _path(state: State, name: str) -> str | None:
 
 def _batches(state: State, folder: str) -> list[int]:
     path = _path(state, folder)
-    return [int(name) for name in state.names_in(path) if name.isdecimal()] if path else []
+    return [int(one.name) for one in state.entries(path) if one.name.isdecimal()] if path else []
 
 
 def _batch_offsets(state: State, batch: int | None) -> dict[int, int] | None:

@@ -1,17 +1,21 @@
-"""The lock that Spark's JVM holds while it writes for a pipeline.
+"""The session and the locks of the one driver that may write a table.
 
-It complements the driver's own lock (`State.lock`), since a driver is two processes. When the Python process
-is killed, the JVM notices that its standard input is closed, but it may still finish a commit. Python's lock
-is free by then, and the next driver would write the same batch at the same time. So the JVM locks a file too
+A driver is two processes. On a local disk each has a lock. When the Python process is killed, its lock is
+free (`stores/local_store.py`). The JVM notices that its standard input is closed, but it may still finish a
+commit, and the next driver would write the same batch at the same time. So the JVM locks a file too
 (java.nio.channels.FileLock, released however the process ends), and the next driver waits for it. Nothing
 else may open that file: a process loses its POSIX lock when it closes any descriptor of the file.
+
+In other stores one lease stands for both processes (`stores/lease.py`). The JVM writes it, so it is taken
+when the session has started.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final
 
 from kafkapy.pipeline.definition import PipelineDefinition
@@ -26,17 +30,35 @@ _PATIENCE: Final = 120.0  # seconds; a JVM whose Python process has ended exits 
 
 
 @contextlib.contextmanager
-def driver_lock(definition: PipelineDefinition, state: State, spark: SparkSession) -> Iterator[None]:
-    """Holds the JVM's lock.
+def driver(
+    definition: PipelineDefinition,
+    state: State,
+    session: Callable[[], AbstractContextManager[SparkSession]],
+    *,
+    locked: Callable[[], None] = lambda: None,
+) -> Iterator[SparkSession]:
+    """A session that may write the table, with the locks.
 
-    The caller holds the state's lock. A store without locks (S3, HDFS) is not locked.
+    `session` opens it (`spark_for`). `locked` is called with the first lock.
     """
     if definition.table.local_path is None:
-        yield
+        with session() as spark, state.lock():
+            locked()
+            yield spark
         return
+    # A second driver is refused before it starts Spark.
+    with state.lock():
+        locked()
+        with session() as spark, _jvm_lock(definition, state, spark):
+            yield spark
+
+
+@contextlib.contextmanager
+def _jvm_lock(definition: PipelineDefinition, state: State, spark: SparkSession) -> Iterator[None]:
     from py4j.protocol import Py4JError
 
-    file = java_class(spark, "java.io.RandomAccessFile")(f"{state.root}/jvm.lock", "rw")
+    path = f"{definition.table.local_path}/{state.FOLDER}/jvm.lock"
+    file = java_class(spark, "java.io.RandomAccessFile")(path, "rw")
     try:
         deadline = time.monotonic() + _PATIENCE
         while file.getChannel().tryLock() is None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkapy.pipeline.checkpoint import lost
 from kafkapy.pipeline.definition import PipelineDefinition
-from kafkapy.pipeline.driver_lock import driver_lock
+from kafkapy.pipeline.driver_lock import driver
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.sessions import spark_for
 from kafkapy.pipeline.spark_failures import spark_failures
@@ -26,17 +27,15 @@ def maintain(
     Raises PipelineError while the pipeline runs, since its batches would conflict. Versions of the table
     that are younger than `retain` remain readable.
     """
-    state = State(definition.table.location)
-    check_location(definition.table)
+    state = State.of(definition)
+    check_location(definition.table, state.store)
     if problem := lost(state):
         raise problem
     if state.incarnation is None:
         raise PipelineError(f"{definition.name} has no table yet; kafkapy pipeline run writes it")
     with (
-        state.lock(),
-        spark_for(definition, spark) as session,
+        driver(definition, state, partial(spark_for, definition, spark)) as session,
         spark_failures(definition),
-        driver_lock(definition, state, session),
     ):
         from kafkapy.pipeline.tables import open_table
 

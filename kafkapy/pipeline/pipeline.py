@@ -103,9 +103,7 @@ class Pipeline:
     def append(self) -> Pipeline:
         return self._with(mode="append", key=None, merge_mode=None)
 
-    def upsert(
-        self, key: str | Sequence[str] | None = None, *, merge_mode: str | None = None
-    ) -> Pipeline:
+    def upsert(self, key: str | Sequence[str] | None = None, *, merge_mode: str | None = None) -> Pipeline:
         """Keeps one row per key: the columns `key`, or the record key.
 
         A null value deletes the row. `merge_mode` is "copy-on-write" or "merge-on-read".

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkapy.pipeline.definition import PipelineDefinition
@@ -21,6 +22,7 @@ from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.positions import PartitionPosition, created_anew, positions
 from kafkapy.pipeline.read_ranges import below, read_so_far
 from kafkapy.pipeline.reset_command import reset_command
+from kafkapy.pipeline.sessions import spark_for
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.topics import Topics
 
@@ -77,7 +79,7 @@ def plan_reset(definition: PipelineDefinition, to: str) -> ResetPlan:
     `to` is earliest, latest, available, a time (ISO or epoch milliseconds) or JSON offsets by partition.
     `available` keeps the position of each partition, or moves it to the log start offset if it has expired.
     """
-    state = State(definition.table.location)
+    state = State.of(definition)
     incarnation = state.incarnation
     if incarnation is None:
         if state.definition is None:
@@ -127,24 +129,24 @@ def reset(plan: ResetPlan, *, spark: SparkSession | None = None) -> None:
     Raises PipelineError while the pipeline runs. Without `spark`, a session is created if the table must be
     trimmed.
     """
-    state = State(plan.definition.table.location)
+    state = State.of(plan.definition)
+    if plan.mode == "append":
+        _reset_and_trim(plan, state, spark)
+        return
     with state.lock():
-        if plan.mode == "append":
-            _reset_and_trim(plan, state, spark)
-        else:
-            _begin_anew(plan, state, trim=False)
+        _begin_anew(plan, state, trim=False)
         state.forget_old_checkpoints()
 
 
 def _reset_and_trim(plan: ResetPlan, state: State, spark: SparkSession | None) -> None:
-    from kafkapy.pipeline.driver_lock import driver_lock
-    from kafkapy.pipeline.sessions import spark_for
+    from kafkapy.pipeline.driver_lock import driver
 
     definition = plan.definition
-    with spark_for(definition, spark) as session, driver_lock(definition, state, session):
+    with driver(definition, state, partial(spark_for, definition, spark)) as session:
         finish_reset(definition, state, session)
         _begin_anew(plan, state, trim=True)
         finish_reset(definition, state, session)
+        state.forget_old_checkpoints()
 
 
 def _begin_anew(plan: ResetPlan, state: State, *, trim: bool) -> None:

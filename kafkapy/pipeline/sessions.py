@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from kafkapy.pipeline.definition import PipelineDefinition
@@ -28,14 +28,15 @@ def spark_for(definition: PipelineDefinition, spark: SparkSession | None = None)
     if spark is not None:
         from kafkapy.spark import require
 
-        require(spark, definition.lake)
+        require(spark, definition.lake, definition.table.scheme)
         _check_reach(definition, spark)
         yield spark
         return
     if definition.master is not None:
         definition.table.check_reach(definition.master)
     lakes = [] if definition.lake is None else [definition.lake]
-    with _started(lakes, definition, f"kafkapy {definition.name}", definition.spark_options) as found:
+    name, store = f"kafkapy {definition.name}", definition.table.scheme
+    with _started(lakes, store, definition, name, definition.spark_options) as found:
         _check_reach(definition, found)
         yield found
 
@@ -54,8 +55,14 @@ def spark_for_all(
     first = definitions[0]
     lakes = sorted({one.lake for one in definitions if one.lake is not None})
     options = {**_FAIR, **first.spark_options}
-    with _started(lakes, first, f"kafkapy {len(definitions)} pipelines", options) as found:
+    store = store_of(definitions)
+    with _started(lakes, store, first, f"kafkapy {len(definitions)} pipelines", options) as found:
         yield found
+
+
+def store_of(definitions: Iterable[PipelineDefinition]) -> str | None:
+    """The store of tables whose connector Spark needs; None for local folders."""
+    return next((one.table.scheme for one in definitions if one.table.scheme is not None), None)
 
 
 def own_session(spark: SparkSession, pool: str) -> SparkSession:
@@ -71,7 +78,11 @@ def own_session(spark: SparkSession, pool: str) -> SparkSession:
 
 @contextlib.contextmanager
 def _started(
-    lakes: Sequence[str], definition: PipelineDefinition, app_name: str, options: Mapping[str, str]
+    lakes: Sequence[str],
+    store: str | None,
+    definition: PipelineDefinition,
+    app_name: str,
+    options: Mapping[str, str],
 ) -> Iterator[SparkSession]:
     """The session that runs in this process, or a new one, which is stopped at the end."""
     from py4j.protocol import Py4JError
@@ -83,7 +94,7 @@ def _started(
     borrowed = SparkContext._active_spark_context is not None
     if not borrowed:
         logger.info("Starting Spark")
-    found = session(lakes, master=definition.master, app_name=app_name, conf=options)
+    found = session(lakes, master=definition.master, app_name=app_name, conf=options, store=store)
     try:
         yield found
     finally:

@@ -22,7 +22,7 @@ def spark_failures(definition: PipelineDefinition) -> Iterator[None]:
     try:
         with silent():
             yield
-    except (PySparkException, Py4JError) as error:
+    except (PySparkException, Py4JError, OSError) as error:
         raise explain(error, definition).error from error
 
 

@@ -10,7 +10,8 @@
     audited.json       up to where the rows were found right (audit/audited.py)
     dlq.json           the dead letters that were replayed (dead_letters/replay.py)
     tombstones/        the tombstones of an upsert table (tables/tombstones.py)
-    lock               locked (flock) by the driver while it runs; contains its process id
+    lock, jvm.lock     locked by the driver and its JVM while they run, on a local disk (`driver_lock.py`)
+    lock.lease/        the driver that may write, in other stores (`stores/lease.py`)
 
 Readers of Delta, Iceberg and Parquet ignore names that begin with an underscore. Deleting the table deletes
 the state of its pipeline too.
@@ -32,8 +33,6 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-
-from pyarrow import fs
 
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.state_folder import DamagedFileError, StateFolder
@@ -83,6 +82,12 @@ class State(StateFolder):
 
     Files and folders are created on the first write.
     """
+
+    @classmethod
+    def of(cls, definition: PipelineDefinition) -> State:
+        """The state of a definition's table, reached as the definition starts Spark."""
+        table = definition.table
+        return cls(table.location, None if table.local_path else definition.spark_options)
 
     # -- the checkpoint and its incarnations
 
@@ -168,15 +173,15 @@ class State(StateFolder):
 
     @property
     def checkpoint_path(self) -> str | None:
-        """The path of the checkpoint within `filesystem`; None before the first run."""
+        """The path of the checkpoint within this folder; None before the first run."""
         present = self.incarnation
-        return None if present is None else f"{self.root}/checkpoint/{present.id}"
+        return None if present is None else f"checkpoint/{present.id}"
 
     def forget_old_checkpoints(self) -> None:
         present = self.checkpoint_path
-        for entry in self.entries(f"{self.root}/checkpoint"):
-            if entry.path != present and entry.type == fs.FileType.Directory:
-                self.filesystem.delete_dir(entry.path)
+        for entry in self.entries("checkpoint"):
+            if entry.is_folder and f"checkpoint/{entry.name}" != present:
+                self.delete_folder(f"checkpoint/{entry.name}")
 
     def app_id(self, name: str) -> str:
         """The writer's id in the table.

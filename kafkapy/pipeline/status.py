@@ -117,7 +117,7 @@ def status_of(definition: PipelineDefinition, topics: Topics | None = None) -> S
 
     `topics` is a client of its cluster, if there is one already. Raises PipelineError.
     """
-    state = State(definition.table.location)
+    state = State.of(definition)
     if problem := checkpoint.damage(state):
         raise problem
     return Status(

@@ -64,6 +64,11 @@ class TableTarget:
         """The local path; None for the URI of another store."""
         return local_path(self.location)
 
+    @property
+    def scheme(self) -> str | None:
+        """The scheme of the location's URI; None for a local path."""
+        return None if self.local_path is not None else self.location.partition(":")[0]
+
     def check_reach(self, master: str, default_store: str | None = None) -> None:
         """Raises PipelineError if Spark's machines would not all mean the same folder.
 

@@ -18,7 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from kafkapy.errors import UserError
-from kafkapy.spark.installation import LAKES, find_java, find_spark
+from kafkapy.spark.installation import LAKES, STORES, find_java, find_spark
 from kafkapy.spark.jars import cached, default_cache, find_jars, size
 from kafkapy.spark.setup_error import SparkSetupError
 
@@ -52,6 +52,11 @@ def as_lakes(lake: str | Sequence[str] | None) -> tuple[str, ...]:
     return tuple(name for name in LAKES if name in named)
 
 
+def as_stores(store: str | None) -> tuple[str, ...]:
+    """Return the store, or that of a URI's scheme, as a sequence; empty if no jar is known for it."""
+    return tuple(name for name in STORES if name == store)
+
+
 def jars_folder(jars: str | Path | None) -> Path | None:
     """Return the folder to take jars from: the argument, else KAFKAPY_SPARK_JARS."""
     named = jars or os.environ.get("KAFKAPY_SPARK_JARS")
@@ -65,22 +70,26 @@ def jars_folder(jars: str | Path | None) -> Path | None:
     return folder
 
 
-def check_setup(lake: str | Sequence[str] | None = None, jars: str | Path | None = None) -> None:
-    """Raise SparkSetupError if a session with these lake formats cannot start here."""
-    lakes = as_lakes(lake)
+def check_setup(
+    lake: str | Sequence[str] | None = None, jars: str | Path | None = None, store: str | None = None
+) -> None:
+    """Raise SparkSetupError if a session with these lake formats and this store cannot start here."""
+    lakes, stores = as_lakes(lake), as_stores(store)
     _java()
     spark = find_spark()
     _worker_python()
     _libraries()
     folder = jars_folder(jars)
     if folder:
-        find_jars(spark, lakes, folder, default_cache())
+        find_jars(spark, lakes, folder, default_cache(), stores=stores)
     else:
-        spark.packages(lakes)
+        spark.packages(lakes, stores)
 
 
-def doctor(lake: str | Sequence[str] | None = None, *, bootstrap: str | None = None) -> list[Check]:
-    """Check everything that a session with these lake formats needs, and the broker if named."""
+def doctor(
+    lake: str | Sequence[str] | None = None, *, bootstrap: str | None = None, stores: Sequence[str] = ()
+) -> list[Check]:
+    """Check everything that a session with these lake formats and stores needs, and the broker if named."""
     lakes = as_lakes(lake)
     looks: dict[str, Callable[[], str]] = {
         "Java": _java,
@@ -89,6 +98,7 @@ def doctor(lake: str | Sequence[str] | None = None, *, bootstrap: str | None = N
         "Python libraries": _libraries,
         "Kafka connector": lambda: _jars(()),
         **{lake: (lambda lake=lake: _jars((lake,))) for lake in lakes},  # type: ignore[misc]
+        **{store: (lambda store=store: _jars((), (store,))) for store in stores},  # type: ignore[misc]
         "memory": _memory,
     }
     if bootstrap is not None:
@@ -167,13 +177,13 @@ def _libraries() -> str:
     return ", ".join(found)
 
 
-def _jars(lakes: Sequence[str]) -> str:
-    """Return where the jars of the Kafka connector, or the jars of one lake format, come from."""
+def _jars(lakes: Sequence[str], stores: Sequence[str] = ()) -> str:
+    """Return where the jars of the Kafka connector, or those of one lake format or store, come from."""
     spark = find_spark()
     base = spark.packages(())
-    wanted = [package for package in spark.packages(lakes) if package not in base] if lakes else base
+    wanted = [package for package in spark.packages(lakes, stores) if package not in base] or base
     if folder := jars_folder(None):
-        find_jars(spark, lakes, folder, default_cache())
+        find_jars(spark, lakes, folder, default_cache(), stores=stores)
         return f"{wanted[0]} from {folder}"
     shipped, told, absent = spark.jars(), [], []
     for package in wanted:
@@ -187,7 +197,8 @@ def _jars(lakes: Sequence[str]) -> str:
         raise _NotFetchedError(
             f"not here: {'; '.join(absent)}",
             "the first session fetches it; for a machine without a network: kafkapy spark jars --to DIR"
-            + "".join(f" --lake {lake}" for lake in lakes),
+            + "".join(f" --lake {lake}" for lake in lakes)
+            + "".join(f" --store {store}" for store in stores),
         )
     return "; ".join(told)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from kafkapy.spark.checks import as_lakes, doctor
-from kafkapy.spark.installation import LAKES, find_spark
+from kafkapy.spark.installation import LAKES, STORES, find_spark
 from kafkapy.spark.jars import default_cache, fetch_to, size
 
 _lake = click.option(
@@ -20,6 +20,13 @@ _lake = click.option(
     type=click.Choice(LAKES),
     multiple=True,
     help="With this table format; may be repeated.",
+)
+_store = click.option(
+    "--store",
+    "stores",
+    type=click.Choice(STORES),
+    multiple=True,
+    help="With Hadoop's connector of this store.",
 )
 
 
@@ -50,13 +57,14 @@ def spark() -> None:
 
 @spark.command("doctor")
 @_lake
+@_store
 @click.option("--bootstrap", metavar="HOST:PORT", help="Also check whether this broker answers.")
-def doctor_command(lakes: tuple[str, ...], bootstrap: str | None) -> int:
+def doctor_command(lakes: tuple[str, ...], stores: tuple[str, ...], bootstrap: str | None) -> int:
     """Check what Spark lacks here, and show the remedies.
 
     BAD is what keeps a session from starting, and makes the exit status 1; GET is what it fetches first.
     """
-    checks = doctor(lakes, bootstrap=bootstrap)
+    checks = doctor(lakes, bootstrap=bootstrap, stores=stores)
     width = max(len(check.name) for check in checks)
     for check in checks:
         mark = "BAD" if not check.ok else "GET" if check.remedy else "ok "
@@ -76,11 +84,12 @@ def doctor_command(lakes: tuple[str, ...], bootstrap: str | None) -> int:
     help="The folder to fill.",
 )
 @_lake
-def jars_command(folder: Path, lakes: tuple[str, ...]) -> None:
+@_store
+def jars_command(folder: Path, lakes: tuple[str, ...], stores: tuple[str, ...]) -> None:
     """Fetch jars for machines without a network.
 
     Set KAFKAPY_SPARK_JARS=DIR there, or call kafkapy.spark.session(jars=DIR).
     """
     with notes("kafkapy.spark"):
-        copied = fetch_to(folder, find_spark(), as_lakes(lakes), default_cache())
+        copied = fetch_to(folder, find_spark(), as_lakes(lakes), default_cache(), stores)
     click.echo(f"{size(copied)}, in {folder}")

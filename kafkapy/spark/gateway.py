@@ -1,8 +1,9 @@
 """The JVM of a session, whose standard error is relayed line by line.
 
 On every start Java prints a warning about the module that Spark uses for vectors, whatever the log settings
-are. The relay drops that line. It holds back the lines that the JVM prints before it answers. If the JVM
-ends, one of them is shown as the reason, without the stack trace.
+are. Amazon's SDK has a logging library of its own, which prints that it logs nothing. The relay drops these
+lines. It holds back the lines that the JVM prints before it answers. If the JVM ends, one of them is shown as
+the reason, without the stack trace.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from kafkapy.spark.setup_error import SparkSetupError
 if TYPE_CHECKING:
     from pyspark import SparkConf
 
-_NOISE = (b"WARNING: Using incubator modules: jdk.incubator.vector",)
+_NOISE = (b"WARNING: Using incubator modules: jdk.incubator.vector", b"SLF4J: ")
 _NO_REASON = ("NOTE: ", "Picked up ", "WARNING")  # the start of Java's notes on options in its environment
 
 

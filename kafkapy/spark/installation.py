@@ -19,6 +19,7 @@ from pathlib import Path
 from kafkapy.spark.setup_error import SparkSetupError
 
 LAKES = ("delta", "iceberg")
+STORES = ("s3a",)
 # Spark 4 is compiled for Java 17, and its Hadoop calls methods that Java 24 has removed.
 JAVA_VERSIONS = range(17, 22)
 
@@ -37,7 +38,7 @@ class Package:
     """The jar of a Maven coordinate, and the jars that it needs.
 
     `family` is the start of its file name in every version. A package of Spark itself must have Spark's
-    version. Of a lake format any installed version is accepted.
+    version, and one of Hadoop that of the Hadoop in it. Of a lake format any installed version is accepted.
     """
 
     organisation: str
@@ -55,11 +56,12 @@ class Package:
             SparkSetupError: there is a wrong version, or more than one version.
         """
         family = [jar for jar in jars if jar.name.startswith(self.family)]
-        if self.organisation == "org.apache.spark":
+        if self.organisation in ("org.apache.spark", "org.apache.hadoop"):
+            whose = "Spark's" if self.organisation == "org.apache.spark" else "its Hadoop's"
             for jar in family:
                 if jar.name != f"{self.artifact}-{self.version}.jar":
                     raise SparkSetupError(
-                        f"{jar} is not of Spark's version {self.version}",
+                        f"{jar} is not of {whose} version {self.version}",
                         "remove it; the right one is fetched by itself, or by `kafkapy spark jars`",
                     )
         if len(family) > 1:
@@ -80,11 +82,21 @@ class Spark:
     def minor(self) -> str:
         return ".".join(self.version.split(".")[:2])
 
+    @property
+    def hadoop(self) -> str:
+        """The version of its Hadoop, which a connector of a store must have too."""
+        for jar in self.jars():
+            if named := re.fullmatch(r"hadoop-client-api-(\d.*)\.jar", jar.name):
+                return named[1]
+        raise SparkSetupError(
+            f"{self.home / 'jars'} has no Hadoop", "install a Spark with Hadoop, such as pyspark's"
+        )
+
     def jars(self) -> list[Path]:
         return sorted((self.home / "jars").glob("*.jar"))
 
-    def packages(self, lakes: Sequence[str]) -> list[Package]:
-        """Return the packages that a session with these lake formats needs besides Spark."""
+    def packages(self, lakes: Sequence[str], stores: Sequence[str] = ()) -> list[Package]:
+        """Return the packages that a session with these lake formats and stores needs besides Spark."""
         spark = "org.apache.spark"
         wanted = [
             Package(spark, "spark-sql-kafka-0-10_2.13", self.version, "spark-sql-kafka-0-10_"),
@@ -97,6 +109,8 @@ class Spark:
             version = self._lake_version("Iceberg", _ICEBERG)
             artifact = f"iceberg-spark-runtime-{self.minor}_2.13"
             wanted.append(Package("org.apache.iceberg", artifact, version, "iceberg-spark-runtime-"))
+        if "s3a" in stores:
+            wanted.append(Package("org.apache.hadoop", "hadoop-aws", self.hadoop, "hadoop-aws-"))
         return wanted
 
     def _lake_version(self, lake: str, versions: dict[str, str]) -> str:

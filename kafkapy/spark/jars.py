@@ -32,7 +32,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from kafkapy.spark.installation import PYSPARK, Package, Spark, find_java
+from kafkapy.spark.installation import LAKES, PYSPARK, Package, Spark, find_java
 from kafkapy.spark.setup_error import SparkSetupError
 
 logger = logging.getLogger(__name__)
@@ -49,15 +49,20 @@ def default_cache() -> Path:
 
 
 def find_jars(
-    spark: Spark, lakes: Sequence[str], folder: Path | None, cache: Path, settings: Path = IVY_SETTINGS
+    spark: Spark,
+    lakes: Sequence[str],
+    folder: Path | None,
+    cache: Path,
+    settings: Path = IVY_SETTINGS,
+    stores: Sequence[str] = (),
 ) -> list[Path]:
-    """Return the jars for a session with these lake formats, and fetch what is missing.
+    """Return the jars for a session with these lake formats and stores, and fetch what is missing.
 
     Raises:
         SparkSetupError: a package is in none of the places.
     """
     shipped = spark.jars()
-    missing = [package for package in spark.packages(lakes) if not package.among(shipped)]
+    missing = [package for package in spark.packages(lakes, stores) if not package.among(shipped)]
     if folder is not None:
         return _in_folder(missing, folder)
     jars: list[Path] = []
@@ -70,9 +75,10 @@ def _in_folder(packages: Sequence[Package], folder: Path) -> list[Path]:
     jars = sorted(folder.glob("*.jar"))
     absent = [package.artifact for package in packages if not package.among(jars)]
     if absent:
-        lakes = "".join(f" --lake {lake}" for lake in ("delta", "iceberg") if any(lake in a for a in absent))
+        options = "".join(f" --lake {lake}" for lake in LAKES if any(lake in one for one in absent))
+        options += " --store s3a" if "hadoop-aws" in absent else ""
         raise SparkSetupError(
-            f"{folder} holds no {' and no '.join(absent)}", f"`kafkapy spark jars --to {folder}{lakes}`"
+            f"{folder} holds no {' and no '.join(absent)}", f"`kafkapy spark jars --to {folder}{options}`"
         )
     return jars if packages else []
 
@@ -87,10 +93,12 @@ def cached(package: Package, cache: Path) -> list[Path] | None:
     return jars if all(jar.is_file() for jar in jars) else None
 
 
-def fetch_to(folder: Path, spark: Spark, lakes: Sequence[str], cache: Path) -> list[Path]:
+def fetch_to(
+    folder: Path, spark: Spark, lakes: Sequence[str], cache: Path, stores: Sequence[str] = ()
+) -> list[Path]:
     """Copy every jar of these packages into `folder`, fetching what is not in the cache."""
     jars: list[Path] = []
-    for package in spark.packages(lakes):
+    for package in spark.packages(lakes, stores):
         jars += cached(package, cache) or _fetch_into_cache(package, spark, cache, IVY_SETTINGS)
     copies = {folder / jar.name: jar for jar in jars}
     try:

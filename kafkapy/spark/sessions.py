@@ -31,7 +31,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafkapy.spark.checks import as_lakes, check_setup, jars_folder
+from kafkapy.spark.checks import as_lakes, as_stores, check_setup, jars_folder
 from kafkapy.spark.installation import Spark, find_spark
 from kafkapy.spark.jars import IVY_SETTINGS, default_cache, find_jars
 from kafkapy.spark.log_source import register
@@ -51,6 +51,7 @@ _DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 _AVRO_LIMITS = " ".join(
     f"-Dorg.apache.avro.limits.{kind}.maxLength={100 << 20}" for kind in ("bytes", "string")
 )
+_STORES = {"s3a": "org.apache.hadoop.fs.s3a.S3AFileSystem"}
 _CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 _AVRO = "org.apache.spark.sql.avro.AvroDataToCatalyst"
 
@@ -62,30 +63,45 @@ def session(
     app_name: str = "kafkapy",
     jars: str | Path | None = None,
     conf: Mapping[str, str] | None = None,
+    store: str | None = None,
 ) -> SparkSession:
     """Return a session with the Kafka connector, spark-avro, `kafkapy-log` and lake formats.
 
     `lake` is "delta", "iceberg", several of them, or None. Without `master` Spark's own choice is used:
     spark-submit's, spark-defaults.conf's, else local[*]. `jars` is a folder that `kafkapy spark jars` filled,
-    by default KAFKAPY_SPARK_JARS; without one the jars are fetched once and kept.
+    by default KAFKAPY_SPARK_JARS; without one the jars are fetched once and kept. `store` is "s3a" for tables
+    in S3, with Hadoop's connector.
 
     Raises:
         SparkSetupError: Spark cannot run here, or the session that runs lacks something.
     """
-    lakes, settings = as_lakes(lake), dict(conf or {})
+    lakes, stores, settings = as_lakes(lake), as_stores(store), dict(conf or {})
     if master is not None:
         settings["spark.master"] = master
     spark = find_spark()
     running = _running()
     if running is None:
-        if not _submitted():
-            check_setup(lakes, jars)
-        running = _start(spark, lakes, app_name, jars_folder(jars), settings)
+        if not submitted():
+            check_setup(lakes, jars, store)
+        running = _start(spark, lakes, stores, app_name, jars_folder(jars), settings)
     else:
         _adjust(running, settings)
-    require(running, lakes)
+    require(running, lakes, store)
     register(running)
     return running
+
+
+def start_jvm(conf: Mapping[str, str], store: str | None) -> None:
+    """Start a JVM without a session: with the jars that one would have, but at once."""
+    from pyspark import SparkContext
+
+    spark, settings = find_spark(), dict(conf)
+    if submitted():
+        SparkContext._ensure_initialized()
+        return
+    check_setup((), None, store)
+    settings = {**_defaults(spark, (), "local"), **settings}
+    _launch(settings | _jars(spark, (), as_stores(store), jars_folder(None), settings))
 
 
 def _running() -> SparkSession | None:
@@ -96,20 +112,23 @@ def _running() -> SparkSession | None:
     return SparkSession.builder.getOrCreate() if SparkContext._active_spark_context else None
 
 
-def _submitted() -> bool:
+def submitted() -> bool:
     """Return whether spark-submit has started the JVM with its jars."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def _start(
-    spark: Spark, lakes: Sequence[str], app_name: str, folder: Path | None, settings: dict[str, str]
+    spark: Spark,
+    lakes: Sequence[str],
+    stores: Sequence[str],
+    app_name: str,
+    folder: Path | None,
+    settings: dict[str, str],
 ) -> SparkSession:
     from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
-
-    from kafkapy.spark.gateway import end_jvm, launch
 
     master = settings.get("spark.master") or _default_master(spark)
     if master.startswith("sc://") or os.environ.get("SPARK_REMOTE"):
@@ -121,15 +140,12 @@ def _start(
         # Spark would use the address of a network card, and a firewall could keep its workers from it.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings = {"spark.app.name": app_name, **_defaults(spark, lakes, master), **settings}
-    if not _submitted():
-        settings |= _jars(spark, lakes, folder, settings)
-        end_jvm()
+    if not submitted():
+        settings |= _jars(spark, lakes, stores, folder, settings)
     try:
-        if not _submitted():
-            spark_conf = SparkConf().setAll(list(settings.items()))
-            # Every user of the machine can read the JVM's command line, which has these settings.
-            public = [(name, value) for name, value in settings.items() if not is_secret(name)]
-            SparkContext(conf=spark_conf, gateway=launch(SparkConf().setAll(public)))
+        if not submitted():
+            _launch(settings)
+            SparkContext(conf=SparkConf().setAll(list(settings.items())))
         started: SparkSession = SparkSession.builder.config(map=settings).getOrCreate()
     except (Py4JError, PySparkException) as error:
         reason = _reason(error)
@@ -139,6 +155,18 @@ def _start(
             f"Spark does not start with master {master} ({reason})", "correct the settings"
         ) from None
     return started
+
+
+def _launch(settings: Mapping[str, str]) -> None:
+    """Start the JVM, in place of one that an earlier session has left."""
+    from pyspark import SparkConf, SparkContext
+
+    from kafkapy.spark.gateway import end_jvm, launch
+
+    end_jvm()
+    # Every user of the machine can read the JVM's command line, which has these settings.
+    public = [(name, value) for name, value in settings.items() if not is_secret(name)]
+    SparkContext._ensure_initialized(gateway=launch(SparkConf().setAll(public)))
 
 
 def _reason(error: Exception) -> str:
@@ -172,12 +200,16 @@ def _defaults(spark: Spark, lakes: Sequence[str], master: str) -> dict[str, str]
 
 
 def _jars(
-    spark: Spark, lakes: Sequence[str], folder: Path | None, settings: Mapping[str, str]
+    spark: Spark,
+    lakes: Sequence[str],
+    stores: Sequence[str],
+    folder: Path | None,
+    settings: Mapping[str, str],
 ) -> dict[str, str]:
     """Return `spark.jars` with the jars that are not installed; Spark's settings for Ivy apply."""
     cache = Path(settings.get("spark.jars.ivy") or default_cache())
     ivy_settings = Path(settings.get("spark.jars.ivySettings") or IVY_SETTINGS)
-    found = [str(jar) for jar in find_jars(spark, lakes, folder, cache, ivy_settings)]
+    found = [str(jar) for jar in find_jars(spark, lakes, folder, cache, ivy_settings, stores)]
     if given := settings.get("spark.jars"):
         found.insert(0, given)
     return {"spark.jars": ",".join(found)} if found else {}
@@ -230,7 +262,7 @@ def _adjust(running: SparkSession, settings: Mapping[str, str]) -> None:
             ) from None
 
 
-def require(running: SparkSession, lake: str | Sequence[str] | None = None) -> None:
+def require(running: SparkSession, lake: str | Sequence[str] | None = None, store: str | None = None) -> None:
     """Check a session that somebody else may have started.
 
     Raises:
@@ -238,8 +270,9 @@ def require(running: SparkSession, lake: str | Sequence[str] | None = None) -> N
     """
     from py4j.protocol import Py4JJavaError
 
-    lakes = as_lakes(lake)
-    make = f"kafkapy.spark.session({', '.join(map(repr, [list(lakes)] if len(lakes) > 1 else lakes))})"
+    lakes, stores = as_lakes(lake), as_stores(store)
+    arguments = list(map(repr, [list(lakes)] if len(lakes) > 1 else lakes))
+    make = f"kafkapy.spark.session({', '.join(arguments + [f'store={one!r}' for one in stores])})"
     if not hasattr(running, "_jsparkSession"):
         raise SparkSetupError(
             "this is a session of Spark Connect, whose jars are the server's", f"use {make}"
@@ -252,14 +285,15 @@ def require(running: SparkSession, lake: str | Sequence[str] | None = None) -> N
     ]
     classes = {"the Kafka connector": _CONNECTOR, "spark-avro": _AVRO}
     classes |= {lake: _EXTENSIONS[lake] for lake in lakes}
+    classes |= {f"Hadoop's connector of {store}": _STORES[store] for store in stores}
     for name, of_it in classes.items():
         try:
             loader.loadClass(of_it)
         except Py4JJavaError:
             lacking.append(name)
     if lacking:
-        if _submitted():
-            remedy = f"spark-submit --packages {','.join(map(str, find_spark().packages(lakes)))}"
+        if submitted():
+            remedy = f"spark-submit --packages {','.join(map(str, find_spark().packages(lakes, stores)))}"
         else:
             remedy = f"stop it (spark.stop()) before {make}"
         raise SparkSetupError(f"the running Spark lacks {' and '.join(dict.fromkeys(lacking))}", remedy)

@@ -15,11 +15,11 @@ from kafkapy.pipeline.tables.batch import Batch, differences
 from kafkapy.pipeline.tables.delta_log import DeltaLog
 
 if TYPE_CHECKING:
-    from kafkapy.pipeline.tables.files import Files
+    from kafkapy.pipeline.stores import HadoopFiles
 
 
 class LocalFiles:
-    """`Files` without Spark; counts what is read."""
+    """`HadoopFiles` without Spark; counts what is read."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -50,7 +50,7 @@ def commit(folder: Path, version: int, metadata: str | None) -> Path:
 
 
 def log_of(files: LocalFiles) -> DeltaLog:
-    return DeltaLog(cast("Files", files))
+    return DeltaLog(cast("HadoopFiles", files))
 
 
 def batch(number: int) -> Batch:

@@ -41,7 +41,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
         yield
 
     monkeypatch.setattr(run_module, "spark_for", started)
-    monkeypatch.setattr(run_module, "check_setup", lambda lake: None)
+    monkeypatch.setattr(run_module, "check_setup", lambda lake, store: None)
 
 
 def refusal(definition: PipelineDefinition, **how: Any) -> str:

@@ -9,14 +9,14 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from pyarrow import fs
 
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.state import Incarnation, Progress, State
+from kafkapy.pipeline.stores.shared_store import SharedStore
+from tests.pipeline.test_lease import Files
 
 PROGRESS = Progress(
     incarnation="1f",
@@ -132,28 +132,6 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         State(tmp_path / "orders").lock(),
     ):
         pass
-    with pytest.raises(PipelineError, match="nosuch:/x: cannot be reached"):
-        State("nosuch:/x")
-
-
-def test_a_store_that_cannot_be_reached_is_refused_in_a_line(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.delenv("HADOOP_HOME", raising=False)
-    monkeypatch.delenv("ARROW_LIBHDFS_DIR", raising=False)
-    for location, told in (
-        (
-            "abfss://c@account.dfs.core.windows.net/orders",
-            "no tables on abfss: yet; write to s3a, s3, s3n, gs",
-        ),
-        ("dbfs:/orders", "no tables on dbfs: yet"),
-        ("hdfs://namenode:8020/orders", "libhdfs.so is not here; set HADOOP_HOME"),
-    ):
-        with pytest.raises(PipelineError) as refused:
-            State(location)
-        assert str(refused.value).startswith(f"{location}: cannot be reached: ")
-        assert told in str(refused.value)
-    assert capfd.readouterr() == ("", "")
 
 
 _WRITE_FOR_EVER = """\
@@ -186,61 +164,88 @@ class _KilledError(BaseException):
     pass
 
 
-class _DyingStore:
+class _DyingFiles(Files):
     """A store whose rename does not replace, as HDFS's.
 
     It dies within or after the write number `last`.
     """
 
-    def __init__(self, root: Path, last: int) -> None:
-        self._inner = fs.SubTreeFileSystem(str(root), fs.LocalFileSystem())
-        self._left = last
+    def __init__(self, content: dict[str, bytes], last: int) -> None:
+        super().__init__()
+        self.content, self._left = content, last
 
     def _change(self) -> None:
         self._left -= 1
         if self._left < 0:
             raise _KilledError
 
-    def open_output_stream(self, path: str, **settings: Any) -> Any:
+    def write(self, path: str, content: bytes) -> None:
         self._change()
-        stream = self._inner.open_output_stream(path, **settings)
         if self._left == 0:
-            stream.write(b'{"torn')
-            stream.close()
+            self.content[path] = b'{"torn'
             raise _KilledError
-        return stream
+        super().write(path, content)
 
-    def delete_file(self, path: str) -> None:
+    def delete(self, path: str) -> None:
         self._change()
-        self._inner.delete_file(path)
+        super().delete(path)
 
-    def move(self, source: str, target: str) -> None:
+    def rename(self, path: str, other: str) -> None:
         self._change()
-        assert self._inner.get_file_info(target).type == fs.FileType.NotFound
-        self._inner.move(source, target)
+        assert other not in self.content
+        self.content[other] = self.content.pop(path)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
+    def entries(self, path: str) -> list[tuple[str, bool]]:
+        return [(name, False) for name in self.names(path)]
+
+    def is_file(self, path: str) -> bool:
+        return path in self.content
 
 
 @pytest.mark.parametrize("last", range(6))
-def test_a_store_that_cannot_replace_has_the_old_or_the_new(tmp_path: Path, last: int) -> None:
-    state = State("hdfs-like")
-    state._local = None
-    state.root = "orders/_kafkapy"
-    state.filesystem = _DyingStore(tmp_path, 100)
+def test_a_store_that_cannot_replace_has_the_old_or_the_new(last: int) -> None:
+    state, content = State("s3a://lake/orders"), dict[str, bytes]()
+    state.store = SharedStore(_DyingFiles(content, 100))
     state.write_json("progress.json", {"version": 1})
-    state.filesystem = _DyingStore(tmp_path, last)
+    state.store = SharedStore(_DyingFiles(content, last))
     try:
         state.write_json("progress.json", {"version": 2})
         written = True
     except _KilledError:
         written = False
-    state.filesystem = _DyingStore(tmp_path, 100)
+    state.store = SharedStore(_DyingFiles(content, 100))
     found = state.read_json("progress.json")["version"]
     assert found == 2 if written else found in (1, 2)
     state.write_json("progress.json", {"version": 3})
     assert state.read_json("progress.json") == {"version": 3}
+
+
+def test_a_reader_finds_a_file_that_is_moved_while_it_looks() -> None:
+    files = _DyingFiles({"_kafkapy/progress.json.next": b"{}"}, 100)
+
+    def read(path: str) -> bytes:
+        try:
+            return Files.read(files, path)
+        finally:
+            if not path.endswith(".next") and path not in files.content:
+                files.rename(f"{path}.next", path)
+
+    files.read = read  # type: ignore[method-assign]
+    state = State("s3a://lake/orders")
+    state.store = SharedStore(files)
+    assert state.read_json("progress.json") == {}
+
+
+def test_one_driver_at_a_time_in_a_shared_store() -> None:
+    content: dict[str, bytes] = {}
+    first, second = State("s3a://lake/orders"), State("s3a://lake/orders")
+    first.store, second.store = (SharedStore(_DyingFiles(content, 1000)) for _ in range(2))
+    with first.lock():
+        first.check_lock()
+        assert second.running == os.getpid()
+    assert second.running is None
+    with second.lock():
+        second.check_lock()
 
 
 def test_a_second_driver_is_told_the_process_of_the_first(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def audit(
         raise PipelineError("--incremental finds its window itself; leave out --from and --to")
     if isinstance(definition, str):
         definition = PipelineDefinition.load(definition)
-    state = State(definition.table.location)
+    state = State.of(definition)
     check_comparable(definition, state)
     with spark_for(definition, spark) as session, spark_failures(definition):
         topics = Topics(definition.bootstrap, definition.kafka_options)

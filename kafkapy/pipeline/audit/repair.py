@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kafkapy.pipeline.audit.audit import Audit, check_comparable
 from kafkapy.pipeline.definition import PipelineDefinition
-from kafkapy.pipeline.driver_lock import driver_lock
+from kafkapy.pipeline.driver_lock import driver
 from kafkapy.pipeline.former import check_former
 from kafkapy.pipeline.sessions import spark_for
 from kafkapy.pipeline.spark_failures import spark_failures
@@ -57,14 +58,12 @@ def repair(
     Returns whether it did. Raises PipelineError while the pipeline runs, if its table is of Parquet files, or
     if the definition is not the one that the table was written with: all its rows could be foreign then.
     """
-    state = State(definition.table.location)
+    state = State.of(definition)
     check_former(definition, state, definition.mode)
     check_comparable(definition, state)
     with (
-        state.lock(),
-        spark_for(definition, spark) as session,
+        driver(definition, state, partial(spark_for, definition, spark)) as session,
         spark_failures(definition),
-        driver_lock(definition, state, session),
     ):
         from kafkapy.pipeline.tables import open_table
 

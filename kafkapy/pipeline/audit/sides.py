@@ -113,7 +113,7 @@ class AuditSides:
 
         Other pipelines of the topic may parse other values.
         """
-        definition, state = self._definition, State(self._definition.table.location)
+        definition, state = self._definition, State.of(self._definition)
         places, incarnation = set(state.dead_letter_places), state.begin()
         if definition.dead_letter is not None:
             places.add((definition.dead_letter, definition.name))
@@ -163,7 +163,7 @@ class AuditSides:
         )
 
     def _parsed(self, records: DataFrame) -> DataFrame:
-        state = State(self._definition.table.location)
+        state = State.of(self._definition)
         if self._definition.format.kind == "json" and self._definition.format.schema is None:
             # The format itself would infer more columns and store them in the state.
             kind, columns = self._definition.format, state.schema or struct_of([])

@@ -107,8 +107,9 @@ def _check(definition: PipelineDefinition) -> str:
     from kafkapy.pipeline.tables import check_location
     from kafkapy.pipeline.topics import Topics
 
-    check_location(definition.table)
-    open_format(definition, State(definition.table.location)).check()
+    state = State.of(definition)
+    check_location(definition.table, state.store)
+    open_format(definition, state).check()
     topics = Topics(definition.bootstrap, definition.kafka_options)
     partitions = topics.partitions(definition.topic)
     policy = topics.cleanup_policy(definition.topic)

@@ -30,7 +30,7 @@ def reset(pipeline: str, to: str, dry_run: bool, yes: bool) -> None:
     from kafkapy.spark.cli import notes
 
     definition = PipelineDefinition.load(pipeline)
-    if (process := State(definition.table.location).running) is not None:
+    if (process := State.of(definition).running) is not None:
         raise PipelineError(f"{definition.name} is running (process {process}); stop it first")
     plan = plan_reset(definition, to)
     for line in plan.lines():

@@ -115,7 +115,7 @@ def dead_letters(
     topic = dead_letter_topic(definition)
     if not topics.exists(topic):
         return
-    incarnation = State(definition.table.location).incarnation or Incarnation(id="")
+    incarnation = State.of(definition).incarnation or Incarnation(id="")
     seen: set[Source] = set()
     for message in topics.consume(topic):
         letter = _letter(message, definition.name, incarnation)

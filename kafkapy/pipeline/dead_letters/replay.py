@@ -76,7 +76,7 @@ def replay_dead_letters(
     target = to or definition.topic
     if target == dead_letter_topic(definition):
         raise PipelineError(f"--to {target}: this is the dead-letter topic; name another topic")
-    topics, state = Topics(definition.bootstrap, definition.kafka_options), State(definition.table.location)
+    topics, state = Topics(definition.bootstrap, definition.kafka_options), State.of(definition)
     partitions = topics.partitions(target)
     with state.lock("dlq.lock", held="its dead letters are being replayed"):
         replayed = _read(state, target)
@@ -121,7 +121,7 @@ def _send_chunk(
 
 def replayed_sources(definition: PipelineDefinition) -> set[Source]:
     """The sources that were replayed into the pipeline's own topic."""
-    return _read(State(definition.table.location), definition.topic).done
+    return _read(State.of(definition), definition.topic).done
 
 
 def _send(

@@ -103,7 +103,7 @@ def lineage(
     """
     if (source is None) == (key is None):
         raise PipelineError("name one record: --source TOPIC-PARTITION-OFFSET, or --key KEY")
-    state = State(definition.table.location)
+    state = State.of(definition)
     check_comparable(definition, state)
     with spark_for(definition, spark) as session, spark_failures(definition):
         from kafkapy.pipeline.lineage.keys import KeyHistory

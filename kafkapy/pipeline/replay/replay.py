@@ -88,7 +88,7 @@ def replay(
             f"--to: {to} is the topic of this table, and the pipeline would read the rows "
             "again; name another topic, or use --force"
         )
-    if State(definition.table.location).incarnation is None:
+    if State.of(definition).incarnation is None:
         raise PipelineError(
             f"{definition.table}: its pipeline has not run yet, so there is nothing to replay"
         )

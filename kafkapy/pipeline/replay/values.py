@@ -83,7 +83,7 @@ def _avro_schemas(definition: PipelineDefinition) -> list[tuple[int | None, Avro
     if not wanted.registry and not wanted.schemas:
         assert wanted.schema is not None
         return [(None, read_schema(wanted.schema))]
-    known = WriterSchemas(wanted.schemas, None, State(definition.table.location)).known()
+    known = WriterSchemas(wanted.schemas, None, State.of(definition)).known()
     if not known:
         raise PipelineError("no schema of the records is known, so there is nothing to replay")
     return list(known.items())

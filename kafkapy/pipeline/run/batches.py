@@ -129,6 +129,7 @@ class Batches:
 
     def _write(self, records: DataFrame, batch_id: int) -> None:
         started = time.monotonic()
+        self._state.check_lock()
         self._check_topic()
         self._reasons = {}
         while (counts := self._parsed_and_written(records, batch_id)) is None:
@@ -241,6 +242,7 @@ class Batches:
         return good.select(*columns)
 
     def _store(self, rows: DataFrame, batch_id: int) -> None:
+        self._state.check_lock()
         if self._mode == "append":
             offsets = checkpoint.batch_offsets(self._state, batch_id)
             self._table.append(rows, Batch(self._app_id, batch_id, offsets))

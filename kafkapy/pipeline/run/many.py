@@ -27,7 +27,7 @@ from kafkapy.pipeline.run.metrics import Measured, Metrics, serving
 from kafkapy.pipeline.run.progress import Lines, Progress
 from kafkapy.pipeline.run.run import Job, RunResult, check_times, run_one
 from kafkapy.pipeline.run.stopping import Stopping
-from kafkapy.pipeline.sessions import own_session, spark_for, spark_for_all
+from kafkapy.pipeline.sessions import own_session, spark_for, spark_for_all, store_of
 from kafkapy.pipeline.spark_failures import silent
 from kafkapy.pipeline.topics import Clients
 from kafkapy.spark import check_setup
@@ -79,7 +79,8 @@ def run_many(
             raise PipelineError("no topic matches a pattern of the file; see kafkapy topics list")
         of_all = (*found, *file.samples)
         if spark is None:
-            check_setup(sorted({one.lake for one in of_all if one.lake is not None}))
+            lakes = sorted({one.lake for one in of_all if one.lake is not None})
+            check_setup(lakes, store=store_of(of_all))
             if note is not None:
                 note("Starting Spark")
         session = stack.enter_context(spark_for_all(of_all, spark))

@@ -126,14 +126,11 @@ def run_one(
     with contextlib.ExitStack() as stack:
         told = stack.enter_context(progress)
         job.check(with_setup=with_setup)
-        stack.enter_context(job.state.lock())
-        job.check_position()
-        spark = stack.enter_context(session())
-        from kafkapy.pipeline.driver_lock import driver_lock
+        from kafkapy.pipeline.driver_lock import driver
         from kafkapy.pipeline.run.streaming import Streaming
 
+        spark = stack.enter_context(driver(job.definition, job.state, session, locked=job.check_position))
         stack.enter_context(spark_failures(job.definition))
-        stack.enter_context(driver_lock(job.definition, job.state, spark))
         streaming = Streaming(job.definition, job.state, job.topics, job.batches(spark), told, stopping)
         streaming.run(lambda write: job.begin(spark, write))
         return RunResult(
@@ -157,7 +154,7 @@ class Job:
     ) -> None:
         self.definition, self.topics, self._once = definition, topics, once
         self._every = seconds(every) if every else definition.every_seconds or DEFAULT_EVERY
-        self.state = State(definition.table.location)
+        self.state = State.of(definition)
         self._format = open_format(definition, self.state, note)
         self._mode = ""
 
@@ -166,9 +163,9 @@ class Job:
         definition = self.definition
         self._format.check()
         Partitioning.parse(definition.partition_by)
-        check_location(definition.table)
+        check_location(definition.table, self.state.store)
         if with_setup:
-            check_setup(definition.lake)
+            check_setup(definition.lake, store=definition.table.scheme)
         self.topics.partitions(definition.topic)  # raises if there is no such topic
         self._mode = definition.mode_for(self.topics.cleanup_policy(definition.topic))
         check_former(definition, self.state, self._mode)

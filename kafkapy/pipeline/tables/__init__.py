@@ -1,7 +1,7 @@
 """Tables that pipelines write: Delta, Iceberg and Parquet behind one interface.
 
     open_table(spark, target, partition_by=...)    -> Table (`table.py`)
-    check_location(target)                         checks a location without Spark
+    check_location(target, store)                  checks a location without Spark
     Partitioning.parse(texts)                      checks `partition_by` without Spark
 
 Importing this package does not import pyspark.

@@ -26,11 +26,11 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from kafkapy.pipeline.java_classes import java_class
+from kafkapy.pipeline.stores import HadoopFiles
 from kafkapy.pipeline.tables.batch import Batch
 from kafkapy.pipeline.tables.commit import Commit
 from kafkapy.pipeline.tables.delta_log import DeltaLog, version_of
 from kafkapy.pipeline.tables.evolution import AddedColumn
-from kafkapy.pipeline.tables.files import Files
 from kafkapy.pipeline.tables.replacing import replace_rows
 from kafkapy.pipeline.tables.sql import ddl, dotted, quoted, settings
 from kafkapy.pipeline.tables.table import Table, spoken
@@ -153,7 +153,7 @@ class DeltaTable(Table):
 
     @cached_property
     def _log(self) -> DeltaLog:
-        return DeltaLog(Files(self.spark, self.location))
+        return DeltaLog(HadoopFiles(self.location))
 
     def _batches(self, session: SparkSession) -> Iterator[Batch | None]:
         return self._log.batches()

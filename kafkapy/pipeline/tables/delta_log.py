@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kafkapy.pipeline.tables.batch import Batch
 
 if TYPE_CHECKING:
-    from kafkapy.pipeline.tables.files import Files
+    from kafkapy.pipeline.stores import HadoopFiles
 
 _LAST_CHECKPOINT: Final = "_delta_log/_last_checkpoint"
 
@@ -26,7 +26,7 @@ class DeltaLog:
     `files` is the table's folder.
     """
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: HadoopFiles) -> None:
         self._files = files
         self._newest = -1
         self._newest_batch: Batch | None = None

@@ -36,10 +36,10 @@ from pyspark.sql.types import StructType
 
 from kafkapy.pipeline.java_classes import java_class
 from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.stores import HadoopFiles
 from kafkapy.pipeline.tables.batch import Batch
 from kafkapy.pipeline.tables.commit import Commit
 from kafkapy.pipeline.tables.evolution import AddedColumn
-from kafkapy.pipeline.tables.files import Files
 from kafkapy.pipeline.tables.partitioning import PartitionField
 from kafkapy.pipeline.tables.replacing import replace_rows
 from kafkapy.pipeline.tables.reserved_names import ICEBERGS_PARTITION, RESERVED
@@ -61,7 +61,7 @@ class IcebergTable(Table):
     derives_columns = False
 
     def exists(self) -> bool:
-        files = Files(self.spark, self.location)
+        files = HadoopFiles(self.location)
         # A killed creation may lack the version hint; Iceberg finds the version without it.
         return files.exists("metadata/version-hint.text") or any(
             name.endswith(".metadata.json") for name in files.names("metadata")

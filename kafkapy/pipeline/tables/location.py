@@ -12,21 +12,19 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from kafkapy.pipeline.pipeline_error import PipelineError
-from kafkapy.pipeline.state_folder import StateFolder
+from kafkapy.pipeline.stores import Store
 from kafkapy.pipeline.table_target import TableTarget
 
 
-def check_location(target: TableTarget) -> None:
-    """Raises PipelineError if the location is a file or a folder with other content."""
-    from pyarrow import fs
+def check_location(target: TableTarget, store: Store) -> None:
+    """Raises PipelineError if the location is a file or a folder with other content.
 
-    state = StateFolder(target.location)
-    folder = state.root.rpartition("/")[0]
+    `store` is that of the location.
+    """
     try:
-        (found,) = state.filesystem.get_file_info([folder])
-        if found.type == fs.FileType.File:
+        if store.is_file():
             raise PipelineError(f"{target}: is a file; name a folder for the table")
-        names = state.names_in(folder)
+        names = [entry.name for entry in store.entries()]
     except OSError as error:
         raise PipelineError(f"{target}: cannot be reached: {error}") from None
     present = format_of(names)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
+from kafkapy.pipeline.stores import open_store
 from kafkapy.pipeline.table_target import TableTarget
 from kafkapy.pipeline.tables.delta import DeltaTable
 from kafkapy.pipeline.tables.iceberg import IcebergTable
@@ -22,5 +23,5 @@ def open_table(spark: SparkSession, target: TableTarget, *, partition_by: Sequen
 
     Raises PipelineError if the location has something else.
     """
-    check_location(target)
+    check_location(target, open_store(target.location))
     return _CLASSES[target.format](spark, target, Partitioning.parse(partition_by))

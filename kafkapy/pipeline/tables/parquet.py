@@ -18,7 +18,7 @@ the staging folder, the old one is moved to `_kafkapy/replaced/`, the new one ta
 is deleted. If the driver is killed between the moves, the old folder is moved back before anything is
 written. The reset is not complete until then (`state.py`).
 
-On an object store a rename is not atomic (`files.py`); use Delta or Iceberg there.
+On an object store a rename is not atomic (`stores/hadoop_files.py`); use Delta or Iceberg there.
 
 Batches are never merged: readers of Parquet list folders, and would see rows twice or not at all meanwhile.
 Older files lack columns that were added later, so other readers must be told to merge the schemas (Spark:
@@ -34,17 +34,16 @@ from functools import cached_property
 from typing import Any, Final
 from urllib.parse import unquote
 
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.reset_command import reset_command
+from kafkapy.pipeline.stores import HadoopFiles
 from kafkapy.pipeline.tables.batch import Batch
 from kafkapy.pipeline.tables.commit import Commit
 from kafkapy.pipeline.tables.evolution import AddedColumn
-from kafkapy.pipeline.tables.files import Files
 from kafkapy.pipeline.tables.reserved_names import BATCH
 from kafkapy.pipeline.tables.table import Table
 from kafkapy.pipeline.tables.trimming import at_or_after
@@ -58,8 +57,8 @@ class ParquetTable(Table):
     format = "parquet"
 
     @cached_property
-    def _files(self) -> Files:
-        return Files(self.spark, self.location)
+    def _files(self) -> HadoopFiles:
+        return HadoopFiles(self.location)
 
     def exists(self) -> bool:
         # A killed trim may have left the only batch in the folder of replaced batches.
@@ -180,7 +179,7 @@ class ParquetTable(Table):
     def _marker(self, folder: str) -> dict[str, Any]:
         try:
             return dict(json.loads(self._files.read_text(f"{folder}/{_MARKER}")))
-        except Py4JJavaError:
+        except OSError:
             raise PipelineError(
                 f"{self.name}: {folder} was not written by a pipeline; name an empty or a new folder"
             ) from None

@@ -41,11 +41,11 @@ from pyspark.sql.types import (
 
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.reset_command import reset_command
+from kafkapy.pipeline.stores import HadoopFiles
 from kafkapy.pipeline.table_target import TableTarget
 from kafkapy.pipeline.tables.batch import Batch, differences
 from kafkapy.pipeline.tables.commit import Commit
 from kafkapy.pipeline.tables.evolution import AddedColumn, Evolution, fitted
-from kafkapy.pipeline.tables.files import Files
 from kafkapy.pipeline.tables.old_timestamps import MICROS, files_with_int96
 from kafkapy.pipeline.tables.partitioning import PartitionField, Partitioning
 from kafkapy.pipeline.tables.sql import ddl, quoted, settings
@@ -89,7 +89,7 @@ class Table(ABC):
 
     @cached_property
     def _tombstones(self) -> Tombstones:
-        return Tombstones(Files(self.spark, self.location))
+        return Tombstones(HadoopFiles(self.location))
 
     # -- reading
 

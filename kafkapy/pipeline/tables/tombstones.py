@@ -21,7 +21,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from kafkapy.pipeline.tables.files import Files
+from kafkapy.pipeline.stores import HadoopFiles
 
 DEATHS: Final = "kafkapy: deaths"  # a name that no data has
 _FOLDER: Final = "_kafkapy/tombstones"
@@ -32,7 +32,7 @@ _MANY_FILES: Final = 50  # each batch with tombstones adds one, and each batch r
 class Tombstones:
     """The tombstones of the table at `location`."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: HadoopFiles) -> None:
         self._files = files
 
     def by_key(self, session: SparkSession) -> DataFrame | None:
