@@ -3,6 +3,9 @@
 It starts Spark, prints "ready", waits for a line, and runs the pipelines of the YAML files in threads of one
 session until SIGTERM, or to the end of their topics. One Spark for all of them: a start costs more than many
 batches. Ends with status 1 if any pipeline failed.
+
+The files name one store and the settings of Spark for it. A pipeline that another driver writes is tried
+again and again, as a scheduler would do it.
 """
 
 from __future__ import annotations
@@ -18,6 +21,12 @@ from kafkapy.pipeline.run.progress import Shown
 from kafkapy.pipeline.run.run import run
 from kafkapy.spark import session
 
+_AGAIN = (
+    "cannot reach a Kafka broker",  # a run begins only when it is there, and it is killed all the time
+    "its pipeline is running already",
+    "this driver was silent",
+)
+
 
 class Named(Shown):
     def __init__(self, name: str) -> None:
@@ -29,7 +38,9 @@ class Named(Shown):
 
 
 def main(how: str, *files: str) -> int:
-    spark = session(["delta", "iceberg"], master="local[2]", conf=SMALL | INTERPRETED)
+    first = PipelineDefinition.load(files[0])
+    conf = SMALL | INTERPRETED | first.spark_options
+    spark = session(["delta", "iceberg"], master="local[2]", conf=conf, store=first.table.scheme)
     print("ready", flush=True)
     if not sys.stdin.readline():
         return 0
@@ -40,13 +51,13 @@ def main(how: str, *files: str) -> int:
         definition = PipelineDefinition.load(file)
         progress = Named(definition.name)
         every = None if how == "once" else "100ms"
-        while True:
+        while not stop.is_set():
             try:
                 run(definition, once=how == "once", every=every, spark=spark, stop=stop, progress=progress)
             except UserError as error:
                 progress.note(f"failed: {error}")
-                # A run begins only when the broker is there, and this one is killed all the time.
-                if "cannot reach a Kafka broker" in str(error):
+                if any(text in str(error) for text in _AGAIN):
+                    stop.wait(1)
                     continue
                 failed.set()
             return

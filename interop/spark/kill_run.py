@@ -97,6 +97,10 @@ class Driver:
             assert self._process.wait(120) != 0
         self._process.wait()
 
+    def signal(self, number: int) -> None:
+        """Sends a signal to all of it."""
+        os.killpg(self._process.pid, number)
+
     @property
     def running(self) -> bool:
         return self._process.poll() is None

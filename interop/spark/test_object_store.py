@@ -1,0 +1,211 @@
+"""Tables in S3, by a server that is not ours: two drivers at once, kills, and a driver that stands still.
+
+No row is missing, and none is there twice, in the eyes of readers that are not ours. KAFKAPY_STORE_KILLS says
+how many drivers are killed (1), KAFKAPY_SEED what follows from chance.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.fs
+import pytest
+import yaml
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from interop.spark.kill_load import Expected, Load, Place
+from interop.spark.kill_run import Driver
+from interop.spark.s3_server import S3Server
+from interop.support.waiting import wait_until
+from kafkapy.pipeline.stores.lease import DURATION
+from tests.ports import free_ports
+from tests.servers.kafkapy_process import KafkapyProcess
+
+pytest.importorskip("moto", reason="moto is not installed (pip install 'moto[server]')")
+pytestmark = pytest.mark.slow
+KILLS = int(os.environ.get("KAFKAPY_STORE_KILLS", "1"))
+SEED = int(os.environ.get("KAFKAPY_SEED", random.SystemRandom().randrange(10**6)))
+PIPELINES = {"delta": "events", "iceberg": "events", "parquet": "events", "delta-upsert": "accounts"}
+PARTITION = {"delta": "_partition", "iceberg": "_kafka_partition", "parquet": "_partition"}
+PATIENCE = 400.0  # seconds, for a batch: three formats on a machine that does other things too
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkapyProcess]:
+    with KafkapyProcess(tmp_path_factory.mktemp("broker")) as started:
+        admin = AdminClient({"bootstrap.servers": started.bootstrap_servers})
+        topics = [
+            NewTopic("events", 2, 1, config={"retention.ms": "-1"}),
+            NewTopic("accounts", 2, 1, config={"retention.ms": "-1", "cleanup.policy": "compact"}),
+        ]
+        for future in admin.create_topics(topics).values():
+            future.result(30)
+        yield started
+
+
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    (port,) = free_ports(1)
+    with S3Server(tmp_path_factory.mktemp("s3"), port) as started:
+        yield started
+
+
+class StoreRun:
+    """Two drivers that always want the same tables."""
+
+    def __init__(self, folder: Path, broker: KafkapyProcess, s3: S3Server, seed: int) -> None:
+        self.folder, self.broker, self.s3 = folder, broker, s3
+        self._chance = random.Random(seed)
+        self._started: list[Driver] = []
+        self.files = [self._write(name, topic) for name, topic in PIPELINES.items()]
+        self.drivers: list[Driver] = []
+
+    def _write(self, name: str, topic: str) -> Path:
+        file = self.folder / f"{name}.yaml"
+        definition = {
+            "name": name,
+            "bootstrap": self.broker.bootstrap_servers,
+            "topic": topic,
+            "table": f"{name.partition('-')[0]}:s3a://lake/{name}",
+            "format": {"kind": "json", "schema": "id BIGINT, text STRING"},
+            "dead_letter": f"{name}.dlq",
+            "max_offsets_per_trigger": 500,
+            "spark": self.s3.spark_options,
+        }
+        file.write_text(yaml.safe_dump(definition))
+        return file
+
+    def driver(self, how: str = "follow") -> Driver:
+        started = Driver(self.folder, how, self.files)
+        self._started.append(started)
+        started.wait_until_ready()
+        started.go()
+        return started
+
+    def batches(self) -> dict[str, int]:
+        """How many batches Spark has committed of each table."""
+        found = {}
+        for name in PIPELINES:
+            selector = pyarrow.fs.FileSelector(
+                f"lake/{name}/_kafkapy/checkpoint", recursive=True, allow_not_found=True
+            )
+            paths = [one.path for one in self.s3.files.get_file_info(selector)]
+            found[name] = len([path for path in paths if path.rpartition("/")[0].endswith("/commits")])
+        return found
+
+    def await_a_batch_of_each(self) -> None:
+        before = self.batches()
+
+        def done() -> bool:
+            assert any(driver.running for driver in self.drivers), self.drivers[0].told()
+            now = self.batches()
+            return all(now[name] > before[name] for name in PIPELINES)
+
+        wait_until(done, timeout=PATIENCE)
+
+    def kill_some(self, count: int) -> None:
+        for _ in range(count):
+            self.await_a_batch_of_each()
+            time.sleep(self._chance.uniform(0, 6))
+            victim = self._chance.choice(self.drivers)
+            victim.kill(self._chance.choice(("driver", "python")))
+            self.drivers.remove(victim)
+            self.drivers.append(self.driver())
+
+    def freeze_one(self) -> str:
+        """Let a driver stand still until the other has all tables, and then go on; returns what it tells."""
+        frozen, other = self.drivers
+        told = len(frozen.log.read_bytes())
+        frozen.signal(signal.SIGSTOP)
+        time.sleep(DURATION)
+        self.drivers = [other]
+        self.await_a_batch_of_each()
+        frozen.signal(signal.SIGCONT)
+        self.drivers = [frozen, other]
+        self.await_a_batch_of_each()
+        return frozen.log.read_bytes()[told:].decode(errors="replace")
+
+    def finish(self) -> None:
+        for driver in self.drivers:
+            driver.terminate()
+        for driver in self.drivers:
+            assert driver.wait(PATIENCE) == 0, driver.told()
+        assert self.driver("once").wait(PATIENCE) == 0, self._started[-1].told()
+
+    def end(self) -> None:
+        for driver in self._started:
+            driver.end()
+
+
+@pytest.fixture(scope="module")
+def tables(
+    broker: KafkapyProcess, s3: S3Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[StoreRun, str]]:
+    """The tables after all of it, and what the driver that stood still has told."""
+    print(f"seed {SEED}")
+    run = StoreRun(tmp_path_factory.mktemp("drivers"), broker, s3, SEED)
+    load = Load(broker.bootstrap_servers, ["events", "accounts"], at_once=2_000, seed=SEED)
+    try:
+        run.drivers = [run.driver(), run.driver()]
+        run.kill_some(KILLS)
+        told = run.freeze_one()
+        load.end()
+        run.finish()
+        print(f"{KILLS} drivers were killed; batches: {run.batches()}")
+        yield run, told
+    finally:
+        load.end()
+        run.end()
+
+
+def test_a_driver_that_stood_still_writes_no_more(tables: tuple[StoreRun, str]) -> None:
+    _, told = tables
+    assert "this driver was silent for more than 60 seconds" in told
+
+
+@pytest.mark.parametrize("name", ["delta", "iceberg", "parquet"])
+def test_each_good_record_is_one_row(name: str, tables: tuple[StoreRun, str]) -> None:
+    run, _ = tables
+    expected = Expected.of(run.broker.bootstrap_servers, "events")
+    rows = read(run.s3, name, name).select([PARTITION[name], "_offset", "id"]).to_pylist()
+    found = Counter(((row[PARTITION[name]], row["_offset"]), row["id"]) for row in rows)
+    assert found == Counter(expected.good.items())
+
+
+def test_an_upserted_table_has_the_last_record_of_each_key(tables: tuple[StoreRun, str]) -> None:
+    run, _ = tables
+    expected = Expected.of(run.broker.bootstrap_servers, "accounts")
+    last: dict[bytes, tuple[Place, int]] = {
+        row["_key"]: ((row["_partition"], row["_offset"]), row["id"])
+        for row in read(run.s3, "delta-upsert", "delta").to_pylist()
+    }
+    assert last == expected.last
+
+
+def read(s3: S3Server, name: str, kind: str) -> pa.Table:
+    """The table as a reader of its format finds it in S3."""
+    if kind == "delta":
+        import deltalake
+
+        table = deltalake.DeltaTable(f"s3://lake/{name}", storage_options=s3.deltalake_options)
+        return pa.table(table.to_pyarrow_table())
+    if kind == "iceberg":
+        from pyiceberg.table import StaticTable
+
+        found = s3.files.get_file_info(pyarrow.fs.FileSelector(f"lake/{name}/metadata"))
+        named = [one.base_name for one in found if one.base_name.endswith(".metadata.json")]
+        newest = max(named, key=lambda one: int(one[1:].partition(".")[0]))
+        located = f"s3a://lake/{name}/metadata/{newest}"
+        return StaticTable.from_metadata(located, s3.pyiceberg_options).scan().to_arrow()
+    dataset = pyarrow.dataset.dataset(
+        f"lake/{name}", filesystem=s3.files, format="parquet", partitioning="hive"
+    )
+    return dataset.to_table()
