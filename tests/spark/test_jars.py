@@ -159,3 +159,25 @@ def test_what_is_fetched_is_told_once(
     assert [line.split()[:2] for line in told] == [["Fetching", str(p)] for p in bare.packages([])]
     find_jars(bare, [], None, tmp_path / "another")
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.usefixtures("java")
+def test_the_connector_of_a_store_has_the_version_of_sparks_hadoop(bare: Spark, tmp_path: Path) -> None:
+    found = names(find_jars(bare, [], None, tmp_path / "cache", stores=["s3a"]))
+    assert "hadoop-aws-3.4.1.jar" in found
+    folder = tmp_path / "jars"
+    fetch_to(folder, bare, [], tmp_path / "cache")
+    with pytest.raises(SparkSetupError, match=r"holds no hadoop-aws: `kafkapy .* --store s3a`"):
+        find_jars(bare, [], folder, tmp_path / "none", stores=["s3a"])
+    fetch_to(folder, bare, [], tmp_path / "cache", ["s3a"])
+    assert folder / "hadoop-aws-3.4.1.jar" in find_jars(bare, [], folder, tmp_path / "none", stores=["s3a"])
+
+
+def test_an_installed_connector_of_another_hadoop_is_named(tmp_path: Path) -> None:
+    spark = make_spark(tmp_path / "spark", CONNECTOR, AVRO, "hadoop-aws-3.3.6.jar")
+    assert find_jars(spark, [], None, tmp_path / "cache") == []
+    with pytest.raises(SparkSetupError, match=r"hadoop-aws-3\.3\.6\.jar is not of its Hadoop's version"):
+        find_jars(spark, [], None, tmp_path / "cache", stores=["s3a"])
+    (tmp_path / "spark/jars/hadoop-client-api-3.4.1.jar").unlink()
+    with pytest.raises(SparkSetupError, match=r"jars has no Hadoop: install a Spark with Hadoop"):
+        find_jars(spark, [], None, tmp_path / "cache", stores=["s3a"])
