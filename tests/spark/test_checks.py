@@ -241,3 +241,18 @@ def test_the_command_tells_that_a_broker_does_not_answer() -> None:
 
 def test_a_check_is_what_the_command_shows() -> None:
     assert doctor()[0] == Check("Java", True, f"17 ({os.environ['JAVA_HOME']}/bin/java, from JAVA_HOME)")
+
+
+def test_the_connector_of_a_store_is_looked_for_when_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (check,) = [check for check in doctor(stores=["s3a"]) if check.name == "s3a"]
+    assert check.ok
+    assert check.detail == "not here: org.apache.hadoop:hadoop-aws:3.4.1"
+    assert check.remedy.endswith("kafkapy spark jars --to DIR --store s3a")
+    folder = make_jars(tmp_path / "jars", [CONNECTOR, AVRO])
+    monkeypatch.setenv("KAFKAPY_SPARK_JARS", str(folder))
+    with pytest.raises(SparkSetupError, match="holds no hadoop-aws"):
+        check_setup(store="s3a")
+    check_setup(store="hdfs")
