@@ -57,7 +57,7 @@ def main(how: str, *files: str) -> int:
             except UserError as error:
                 progress.note(f"failed: {error}")
                 if any(text in str(error) for text in _AGAIN):
-                    stop.wait(1)
+                    stop.wait(5)
                     continue
                 failed.set()
             return

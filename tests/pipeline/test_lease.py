@@ -9,12 +9,17 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.stores import lease as lease_module
 from kafkapy.pipeline.stores.lease import DURATION, RENEWED, Lease, lease_holder
+from kafkapy.pipeline.stores.shared_store import SharedStore
+
+if TYPE_CHECKING:
+    from kafkapy.pipeline.stores.shared_store import SharedFiles
 
 HELD = "its pipeline is running already"
 
@@ -274,3 +279,23 @@ def test_it_is_renewed_while_work_is_done_and_released_after(
     with taken.renewed():
         assert written.wait(10)
     assert json.loads(files.content["lock.lease/1"])["released"] is True
+
+
+def test_a_store_that_does_not_answer_is_told_in_a_line(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> bool:
+        raise OSError("Unable to load credentials")
+
+    store = SharedStore(cast("SharedFiles", files))
+    monkeypatch.setattr(files, "create", fail)
+    with (
+        pytest.raises(PipelineError, match=r"^s3a://lake/orders: cannot be locked: Unable to load credent"),
+        store.lock("lock", HELD),
+    ):
+        pass
+    monkeypatch.setattr(files, "names", fail)
+    with pytest.raises(
+        PipelineError, match=r"^s3a://lake/orders: cannot be read: Unable to load credentials"
+    ):
+        store.holder("lock")

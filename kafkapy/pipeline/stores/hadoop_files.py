@@ -102,6 +102,13 @@ class HadoopFiles:
             return bool(self._filesystem.delete(self._path(path), True))
 
     def read(self, path: str) -> bytes:
+        while True:
+            try:
+                return self._read(path)
+            except _ChangedError:
+                pass
+
+    def _read(self, path: str) -> bytes:
         with _one_line():
             stream = self._filesystem.open(self._path(path))
             try:
@@ -163,6 +170,10 @@ class HadoopFiles:
         return int(self._class("java.lang.ProcessHandle").current().pid())
 
 
+class _ChangedError(OSError):
+    """The file was written again between the two requests with which S3's connector opens it."""
+
+
 @contextlib.contextmanager
 def _one_line() -> Iterator[None]:
     """Raises a Java exception as an OSError with the first line of its message."""
@@ -174,7 +185,8 @@ def _one_line() -> Iterator[None]:
     except Py4JJavaError as error:
         name = str(error.java_exception.getClass().getName()).rpartition(".")[2]
         told = str(error.java_exception.getMessage() or name).strip().partition("\n")[0]
-        kind = {"FileNotFoundException": FileNotFoundError, "FileAlreadyExistsException": FileExistsError}
-        raise kind.get(name, OSError)(told) from None
+        kinds = {"FileNotFoundException": FileNotFoundError, "FileAlreadyExistsException": FileExistsError}
+        changed = name == "RemoteFileChangedException" or "Status Code: 412" in told
+        raise (_ChangedError if changed else kinds.get(name, OSError))(told) from None
     except PySparkException as error:
         raise OSError(str(error).strip().partition("\n")[0]) from None

@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Protocol
 
+from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.stores.lease import Lease, LeaseFiles, lease_holder
 from kafkapy.pipeline.stores.store import Entry, Store
 
@@ -58,7 +59,10 @@ class SharedStore(Store):
     @contextlib.contextmanager
     def lock(self, path: str, held: str) -> Iterator[None]:
         lease = Lease(self._files, f"{path}.lease")
-        lease.acquire(held)
+        try:
+            lease.acquire(held)
+        except OSError as error:
+            raise PipelineError(f"{self._files.location}: cannot be locked: {error}") from None
         self._leases.append(lease)
         try:
             with lease.renewed():
@@ -71,4 +75,7 @@ class SharedStore(Store):
             lease.renew()
 
     def holder(self, path: str) -> int | None:
-        return lease_holder(self._files, f"{path}.lease")
+        try:
+            return lease_holder(self._files, f"{path}.lease")
+        except OSError as error:
+            raise PipelineError(f"{self._files.location}: cannot be read: {error}") from None
