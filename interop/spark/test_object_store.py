@@ -1,7 +1,8 @@
 """Tables in S3, by a server that is not ours: two drivers at once, kills, and a driver that stands still.
 
 No row is missing, and none is there twice, in the eyes of readers that are not ours. KAFKAPY_STORE_KILLS says
-how many drivers are killed (1), KAFKAPY_SEED what follows from chance.
+how many drivers are killed (1), KAFKAPY_SEED what follows from chance. Many kills take longer than a test may
+(`-o timeout=0 -o faulthandler_timeout=0`).
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 
 class StoreRun:
     """Two drivers that always want the same tables."""
+
+    load: Load
 
     def __init__(self, folder: Path, broker: KafkapyProcess, s3: S3Server, seed: int) -> None:
         self.folder, self.broker, self.s3 = folder, broker, s3
@@ -134,6 +137,8 @@ class StoreRun:
         return frozen.log.read_bytes()[told:].decode(errors="replace")
 
     def finish(self) -> None:
+        """To the end of the topics, undisturbed."""
+        self.load.end()
         for driver in self.drivers:
             driver.terminate()
         for driver in self.drivers:
@@ -146,46 +151,50 @@ class StoreRun:
 
 
 @pytest.fixture(scope="module")
-def tables(
-    broker: KafkapyProcess, s3: S3Server, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[StoreRun, str]]:
-    """The tables after all of it, and what the driver that stood still has told."""
+def run(broker: KafkapyProcess, s3: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreRun]:
     print(f"seed {SEED}")
     run = StoreRun(tmp_path_factory.mktemp("drivers"), broker, s3, SEED)
-    load = Load(broker.bootstrap_servers, ["events", "accounts"], at_once=2_000, seed=SEED)
+    run.load = Load(broker.bootstrap_servers, ["events", "accounts"], at_once=2_000, seed=SEED)
     try:
         run.drivers = [run.driver(), run.driver()]
-        run.kill_some(KILLS)
-        told = run.freeze_one()
-        load.end()
-        run.finish()
-        print(f"{KILLS} drivers were killed; batches: {run.batches()}")
-        yield run, told
+        yield run
     finally:
-        load.end()
+        run.load.end()
         run.end()
 
 
-def test_a_driver_that_stood_still_writes_no_more(tables: tuple[StoreRun, str]) -> None:
-    _, told = tables
-    assert "this driver was silent for more than 60 seconds" in told
+@pytest.fixture(scope="module")
+def finished(run: StoreRun) -> StoreRun:
+    """The tables at the end of their topics, after all that the tests before have done."""
+    run.finish()
+    print(f"batches: {run.batches()}")
+    return run
+
+
+def test_of_two_drivers_one_writes_and_the_other_succeeds_it(run: StoreRun) -> None:
+    run.kill_some(KILLS)
+    told = run.drivers[0].log.read_text(errors="replace")
+    for name in PIPELINES:
+        assert f"s3a://lake/{name}: its pipeline is running already (process " in told
+
+
+def test_a_driver_that_stood_still_writes_no_more(run: StoreRun) -> None:
+    assert "this driver was silent for more than 60 seconds" in run.freeze_one()
 
 
 @pytest.mark.parametrize("name", ["delta", "iceberg", "parquet"])
-def test_each_good_record_is_one_row(name: str, tables: tuple[StoreRun, str]) -> None:
-    run, _ = tables
-    expected = Expected.of(run.broker.bootstrap_servers, "events")
-    rows = read(run.s3, name, name).select([PARTITION[name], "_offset", "id"]).to_pylist()
+def test_each_good_record_is_one_row(name: str, finished: StoreRun) -> None:
+    expected = Expected.of(finished.broker.bootstrap_servers, "events")
+    rows = read(finished.s3, name, name).select([PARTITION[name], "_offset", "id"]).to_pylist()
     found = Counter(((row[PARTITION[name]], row["_offset"]), row["id"]) for row in rows)
     assert found == Counter(expected.good.items())
 
 
-def test_an_upserted_table_has_the_last_record_of_each_key(tables: tuple[StoreRun, str]) -> None:
-    run, _ = tables
-    expected = Expected.of(run.broker.bootstrap_servers, "accounts")
+def test_an_upserted_table_has_the_last_record_of_each_key(finished: StoreRun) -> None:
+    expected = Expected.of(finished.broker.bootstrap_servers, "accounts")
     last: dict[bytes, tuple[Place, int]] = {
         row["_key"]: ((row["_partition"], row["_offset"]), row["id"])
-        for row in read(run.s3, "delta-upsert", "delta").to_pylist()
+        for row in read(finished.s3, "delta-upsert", "delta").to_pylist()
     }
     assert last == expected.last
 
