@@ -101,7 +101,7 @@ def test_an_incremental_audit_reads_newer_records_and_sees_that_older_rows_have_
     reset(plan_reset(definition, '{"0": 50}'), spark=spark)
     run(definition, spark)
     assert audit(definition, spark, incremental=True).notes == {"matching": 220}, "a reset begins anew"
-    Path(State(definition.table.location).root, "audited.json").write_text("{")
+    State(definition.table.location).write_text("audited.json", "{")
     assert audit(definition, spark, incremental=True).notes == {"matching": 220}
 
 

@@ -17,9 +17,9 @@ from pyarrow.parquet import read_table
 from interop.conftest import MakeTopic
 from interop.spark.test_runs import group_offsets, numbered, produce
 from interop.support.waiting import wait_until
+from kafkapy.pipeline.pipeline_error import LimitError
 from kafkapy.pipeline.pipelines_file import PipelinesFile
 from kafkapy.pipeline.run import many
-from kafkapy.pipeline.run.limits import LimitError
 from kafkapy.pipeline.run.many import Outcome, run_many
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.topics import Topics

@@ -34,11 +34,10 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> TableTarget:
 
 def upsert(spark: SparkSession, table: Table, first: int, *numbers: int, deleted: bool = False) -> None:
     columns = f"id BIGINT, text STRING, {RECORD}, _deleted BOOLEAN"
-    rows = [
-        (None if deleted else number, None if deleted else f"{first}-{number}" * 8)
-        + (*record(0, first + place, f"k{number}"), deleted)
-        for place, number in enumerate(numbers)
-    ]
+    rows = []
+    for place, number in enumerate(numbers):
+        values = (None, None) if deleted else (number, f"{first}-{number}" * 8)
+        rows.append((*values, *record(0, first + place, f"k{number}"), deleted))
     table.upsert(data_frame(spark, columns, rows), ())
 
 
@@ -132,7 +131,7 @@ def marks(spark: SparkSession, table: Table) -> int:
         spark.conf.set("spark.sql.catalog.judge.type", "hadoop")
         spark.conf.set("spark.sql.catalog.judge.warehouse", parent)
         spark.conf.set("spark.sql.catalog.judge.cache-enabled", "false")
-        return spark.sql(f"SELECT * FROM judge.{name}.delete_files").count()
+        return int(spark.sql(f"SELECT * FROM judge.{name}.delete_files").count())
     log = spark._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, table.location)
     given = [getattr(log, f"update$default${number}")() for number in (1, 2, 3)]
     return int(log.update(*given).allFiles().where("deletionVector IS NOT NULL").count())

@@ -21,7 +21,7 @@ from interop.java_tools.tools import tool
 from interop.support.waiting import wait_until
 from kafkapy.pipeline import Pipeline, PipelineDefinition, PipelineError, checkpoint
 from kafkapy.pipeline.audit.audit import audit
-from kafkapy.pipeline.dead_letters.limit import TooManyDeadLettersError
+from kafkapy.pipeline.pipeline_error import LimitError
 from kafkapy.pipeline.reset import plan_reset, reset
 from kafkapy.pipeline.run.progress import BatchReport, Progress
 from kafkapy.pipeline.run.run import RunResult, run
@@ -309,7 +309,7 @@ def test_a_batch_with_too_many_dead_letters_ends_the_run_and_leaves_nothing(
     produce(bootstrap_servers, topic, [*numbered(range(97)), *bad])
     strict = pipeline.max_dead_letters("2%").definition
     for _ in range(2):
-        with pytest.raises(TooManyDeadLettersError) as refused:
+        with pytest.raises(LimitError) as refused:
             run(strict, once=True, spark=spark)
     told = f"{topic}: 3 of the 100 records of batch 1 cannot become rows ({topic}-0-197 does not match the"
     assert str(refused.value).startswith(told)
@@ -319,7 +319,7 @@ def test_a_batch_with_too_many_dead_letters_ends_the_run_and_leaves_nothing(
     assert len(list(Topics(bootstrap_servers).consume(f"{topic}.dlq"))) == 2
     produce(bootstrap_servers, topic, [*numbered(range(100, 199)), bad[0]])
     # A number is of a run, whichever batch they are in.
-    with pytest.raises(TooManyDeadLettersError, match="allows 3 in a run, which has had 3 already"):
+    with pytest.raises(LimitError, match="allows 3 in a run, which has had 3 already"):
         run(pipeline.max_dead_letters(3).definition, once=True, spark=spark)
     assert len(ids(strict, spark)) == 98 + 97
     assert run(pipeline.max_dead_letters(3).definition, once=True, spark=spark).dead_letters == 1

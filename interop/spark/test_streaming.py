@@ -17,9 +17,10 @@ import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
 from kafkapy.pipeline import Pipeline, PipelineError
+from kafkapy.pipeline.pipeline_error import LimitError
 from kafkapy.pipeline.run import streaming
 from kafkapy.pipeline.run.batches import WrittenBatch
-from kafkapy.pipeline.run.limits import LimitError, Limits
+from kafkapy.pipeline.run.limits import Limits
 from kafkapy.pipeline.run.progress import BatchReport, Progress
 from kafkapy.pipeline.run.stopping import Stopping
 from kafkapy.pipeline.run.streaming import Streaming

@@ -15,7 +15,7 @@ In YAML, only `topic` and `table` are required:
       rescued: _rescued                 # JSON: the column of what no other column can hold
     mode: upsert                        # or append; default: by the topic's cleanup.policy
     key: id                             # columns to match by; default: the record key
-    merge_mode: merge-on-read           # or copy-on-write; default: Iceberg merge-on-read, Delta copy-on-write
+    merge_mode: merge-on-read           # or copy-on-write; default: the first for Iceberg only
     partition_by: [day(timestamp)]
     start: earliest                     # or latest, an ISO timestamp (default: UTC), epoch milliseconds
     dead_letter: orders.dlq
@@ -47,7 +47,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kafkapy.pipeline.client_options import misspelt
-from kafkapy.pipeline.dead_letters.limit import DeadLetterLimit
+from kafkapy.pipeline.dead_letter_limit import DeadLetterLimit
 from kafkapy.pipeline.fields import Fields, seconds, shown, timestamp_ms, within, words
 from kafkapy.pipeline.pipeline_error import PipelineError, did_you_mean
 from kafkapy.pipeline.secret_options import (

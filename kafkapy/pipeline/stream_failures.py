@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kafkapy.errors import UserError
-from kafkapy.pipeline.dead_letters.limit import TooManyDeadLettersError
 from kafkapy.pipeline.definition import PipelineDefinition
-from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.pipeline_error import LimitError, PipelineError
 from kafkapy.pipeline.reset_command import reset_command
 
 
@@ -137,7 +136,7 @@ def explain(error: BaseException, definition: PipelineDefinition) -> Failure:
 
 
 def _explain(error: BaseException, definition: PipelineDefinition) -> Failure:
-    if isinstance(error, TooManyDeadLettersError):
+    if isinstance(error, LimitError):
         return Failure(error)
     if isinstance(error, UserError):
         return Failure(PipelineError(str(error)), passing=_AWAY.search(str(error)) is not None)

@@ -6,7 +6,8 @@ import click
 import pytest
 
 from kafkapy.pipeline import PipelineDefinition
-from kafkapy.pipeline.dead_letters.limit import DeadLetterLimit, TooManyDeadLettersError
+from kafkapy.pipeline.dead_letter_limit import DeadLetterLimit
+from kafkapy.pipeline.pipeline_error import LimitError
 from kafkapy.pipeline.stream_failures import explain
 
 
@@ -40,9 +41,9 @@ def test_what_a_batch_has_too_many_of_ends_the_run_with_a_status_of_its_own() ->
     mapping = {"topic": "orders", "table": "delta:lake/orders", "dead_letter": "orders.dlq"}
     definition = PipelineDefinition.from_mapping(mapping)
     # A record's value that looks like a broker's absence does not start the query again.
-    error = TooManyDeadLettersError("orders: 5 of 9 records ... cannot reach a Kafka broker at x")
+    error = LimitError("orders: 5 of 9 records ... cannot reach a Kafka broker at x")
     failure = explain(error, definition)
-    assert isinstance(failure.error, TooManyDeadLettersError)
+    assert isinstance(failure.error, LimitError)
     assert not failure.passing
     assert failure.error.exit_status == 3
 
@@ -54,7 +55,7 @@ def test_the_command_line_ends_with_the_status_of_the_error(
 
     @click.command(name="refuse")
     def refuse() -> None:
-        raise TooManyDeadLettersError("orders: too many")
+        raise LimitError("orders: too many")
 
     monkeypatch.setitem(cli.main.commands, "refuse", refuse)
     with pytest.raises(SystemExit) as ended:

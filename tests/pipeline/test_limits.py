@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from kafkapy.pipeline.definition import PipelineDefinition
-from kafkapy.pipeline.run.limits import LimitError, Limits
+from kafkapy.pipeline.pipeline_error import LimitError
+from kafkapy.pipeline.run.limits import Limits
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
@@ -79,6 +80,7 @@ def test_a_command_is_called_once_until_the_value_is_within_again(tmp_path: Path
         "orders|max_lag|orders: the lag of 13 offsets is over 10 (max_lag)",
     ]
     assert notes == [line.rpartition("|")[2] for line in said.read_text().splitlines()]
+    limit.close()
 
 
 @pytest.mark.parametrize(

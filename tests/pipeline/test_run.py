@@ -16,10 +16,10 @@ from kafkapy.pipeline import Pipeline, PipelineError
 from kafkapy.pipeline.commands.run import FAILED, LIMIT
 from kafkapy.pipeline.commands.run import run as run_command
 from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.pipeline_error import LimitError
 from kafkapy.pipeline.pipelines_file import PipelinesFile
 from kafkapy.pipeline.run import many as many_module
 from kafkapy.pipeline.run import run as run_module
-from kafkapy.pipeline.run.limits import LimitError
 from kafkapy.pipeline.run.many import Outcome
 from kafkapy.pipeline.run.progress import Progress
 from kafkapy.pipeline.run.run import RunResult, run

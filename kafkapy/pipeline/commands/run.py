@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kafkapy.errors import UserError
 from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.pipeline_error import LimitError
 from kafkapy.pipeline.pipelines_file import PipelinesFile
 
 if TYPE_CHECKING:
     from kafkapy.pipeline.run.many import Outcome
     from kafkapy.pipeline.run.run import RunResult
 
-FAILED, LIMIT = 1, 3
+FAILED, LIMIT = UserError.exit_status, LimitError.exit_status
 
 
 @click.command()
@@ -65,17 +67,12 @@ def run(
 def _run_one(
     definition: PipelineDefinition, *, once: bool, every: str | None, metrics: str | None, quiet: bool
 ) -> int:
-    from kafkapy.pipeline.run.limits import LimitError
     from kafkapy.pipeline.run.progress import Progress, Shown
     from kafkapy.pipeline.run.run import run as carry_out
 
     started = time.monotonic()
     progress = Progress() if quiet else Shown(definition.name)
-    try:
-        result = carry_out(definition, once=once, every=every, metrics=metrics, progress=progress)
-    except LimitError as error:
-        click.echo(f"kafkapy: {error}", err=True)
-        return LIMIT
+    result = carry_out(definition, once=once, every=every, metrics=metrics, progress=progress)
     if not quiet:
         click.echo(_summary(definition, result, time.monotonic() - started))
     return 0

@@ -36,9 +36,8 @@ from pyspark.sql import functions as f
 
 from kafkapy.pipeline import checkpoint
 from kafkapy.pipeline.dead_letters.dead_letters import write_dead_letters
-from kafkapy.pipeline.dead_letters.limit import TooManyDeadLettersError
 from kafkapy.pipeline.definition import PipelineDefinition
-from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.pipeline_error import LimitError, PipelineError
 from kafkapy.pipeline.positions import created_anew
 from kafkapy.pipeline.run.reasons import by_reason
 from kafkapy.pipeline.state import Progress, State
@@ -227,7 +226,7 @@ class Batches:
         place = f.concat_ws("-", "topic", "partition", "offset")
         first = bad.select(f.concat_ws(" ", place, f.left("_error", f.lit(200)))).limit(_REASONS).collect()
         reasons = "; ".join([one for (one,) in first] + ["..."] * (letters > _REASONS))
-        raise TooManyDeadLettersError(
+        raise LimitError(
             f"{self._definition.name}: {letters:,} of the {sum(counts):,} records of batch {batch_id} cannot "
             f"become rows ({reasons}), and "
             f"max_dead_letters allows {limit.told(before)}; neither they nor the batch were written; correct "

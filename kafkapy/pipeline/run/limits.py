@@ -7,16 +7,16 @@ is not ended while it catches up.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from kafkapy.pipeline.definition import PipelineDefinition
-from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.pipeline_error import LimitError
 
-
-class LimitError(PipelineError):
-    """A limit of the definition has ended the run."""
+_PATIENCE: Final = 5.0  # seconds, for each
 
 
 class Limits:
@@ -66,6 +66,13 @@ class Limits:
             self._note(f"{self._definition.name}: on_limit: {command[0]} cannot be run: {error.strerror}")
         else:
             self._calls.append(called)
+
+    def close(self) -> None:
+        """Waits a little for the commands that still run; they are not ended."""
+        for call in self._calls:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                call.wait(_PATIENCE)
+        self._look_at_calls()
 
     def _look_at_calls(self) -> None:
         """Collects the commands that have ended."""

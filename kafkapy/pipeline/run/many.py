@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Final
 
 from kafkapy.errors import UserError
 from kafkapy.pipeline.definition import PipelineDefinition
-from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.pipeline_error import LimitError, PipelineError
 from kafkapy.pipeline.pipelines_file import PipelinesFile
-from kafkapy.pipeline.run.limits import LimitError
 from kafkapy.pipeline.run.metrics import Measured, Metrics, serving
 from kafkapy.pipeline.run.progress import Lines, Progress
 from kafkapy.pipeline.run.run import Job, RunResult, check_times, run_one

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Final
 from kafkapy.errors import UserError
 from kafkapy.pipeline import checkpoint
 from kafkapy.pipeline.definition import PipelineDefinition
-from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.pipeline_error import LimitError, PipelineError
 from kafkapy.pipeline.positions import positions
 from kafkapy.pipeline.run.batches import Batches
 from kafkapy.pipeline.run.group_offsets import GroupOffsets
-from kafkapy.pipeline.run.limits import LimitError, Limits
+from kafkapy.pipeline.run.limits import Limits
 from kafkapy.pipeline.run.progress import BatchReport, Progress
 from kafkapy.pipeline.run.stopping import Stopping
 from kafkapy.pipeline.state import State
@@ -112,6 +112,7 @@ class Streaming:
             return explain(self._batches.failure or error, self._definition)
         finally:
             self._tell(last=self._batches.last)
+            self._limits.close()
         return None
 
     def _stop(self, query: StreamingQuery) -> None:

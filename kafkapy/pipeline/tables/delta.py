@@ -5,9 +5,9 @@ as its version, and the batch as `userMetadata`, in the same commit as the rows.
 whose version is not above the last one. So the log is read after the commit too, in case another driver
 committed in between. An upsert is idempotent by its condition (`upserts.py`).
 
-**Merges.** By default a MERGE writes each file that has one of its rows again (`copy-on-write`), as every reader
-takes it. With `merge-on-read`, Delta marks the rows in deletion vectors, which not all readers know. A table
-that has once had this mode keeps the reader feature `deletionVectors`.
+**Merges.** By default a MERGE writes each file that has one of its rows again (`copy-on-write`), as every
+reader takes it. With `merge-on-read`, Delta marks the rows in deletion vectors, which not all readers know. A
+table that has once had this mode keeps the reader feature `deletionVectors`.
 
 Column names are limited to those that Delta allows without column mapping, which old readers do not support.
 """

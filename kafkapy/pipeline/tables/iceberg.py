@@ -11,9 +11,9 @@ current snapshot. `maintain` stores the last batch in the table's properties bef
 another program has expired the snapshot, the table is searched for the batch's rows. An upsert is idempotent
 by its condition (`upserts.py`).
 
-By default a MERGE marks the rows that it deletes in files of their own (`merge-on-read`, position deletes of the
-format's version 2), which readers of Iceberg know. With `copy-on-write`, it writes each file that has one of
-these rows again.
+By default a MERGE marks the rows that it deletes in files of their own (`merge-on-read`, position deletes of
+the format's version 2), which readers of Iceberg know. With `copy-on-write`, it writes each file that has one
+of these rows again.
 
 The record's partition is the column `_kafka_partition`, since Iceberg reserves the name `_partition`.
 

@@ -10,18 +10,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import ClassVar, Final
+from typing import Final
 
 from kafkapy.pipeline.fields import shown
 from kafkapy.pipeline.pipeline_error import PipelineError
 
 _LIMIT: Final = re.compile(r"(\d{1,18})|(\d{1,3}(?:\.\d{1,9})?) ?%", re.ASCII)
-
-
-class TooManyDeadLettersError(PipelineError):
-    """A batch would bring more dead letters than the definition allows."""
-
-    exit_status: ClassVar[int] = 3
 
 
 @dataclass(frozen=True)
