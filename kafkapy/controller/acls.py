@@ -38,20 +38,8 @@ from kafkapy.security.acls.nodes import (
     why_no_node,
 )
 
-MAX_CHANGES: Final = 10_000
-"""The most ACLs that one request changes (Kafka's MAX_RECORDS_PER_USER_OP)."""
-
-MAX_ACLS: Final = 100_000
-"""The most ACLs of a cluster, some 60 MB in each broker. Apache Kafka has no such limit."""
-
 MAX_TEXT: Final = 4_000
 """The most characters of an ACL's name, principal and host together. Apache Kafka has no such limit."""
-
-MAX_NODE_BYTES: Final = MAX_BYTES // 2
-"""The largest node with ACLs: some 3,000 for one name. ZooKeeper's limit is 1 MiB."""
-
-PATTERNS_AT_ONCE: Final = 100
-"""How many nodes one transaction changes. Other changes wait for its end."""
 
 COMPARISONS_AT_ONCE: Final = 1_000
 """How many comparisons of filters and patterns are made before other work is done."""
@@ -62,6 +50,21 @@ Change: TypeAlias = tuple[ResourcePattern, frozenset[Acl] | tuple[Acl, ...]]
 
 class AclAdmin:
     """Changes the ACLs of a cluster."""
+
+    patterns_at_once: int = 100
+    """How many nodes one transaction changes. Other changes wait for its end."""
+
+    most_at_once: int = MAX_BYTES
+    """How many bytes of ACLs one transaction writes."""
+
+    max_node_bytes: int = MAX_BYTES // 2
+    """The largest node with ACLs: some 3,000 for one name. ZooKeeper's limit is 1 MiB."""
+
+    max_acls: int = 100_000
+    """The most ACLs of a cluster, some 60 MB in each broker. Apache Kafka has no such limit."""
+
+    max_changes: int = 10_000
+    """The most ACLs that one request changes (Kafka's MAX_RECORDS_PER_USER_OP)."""
 
     def __init__(
         self,
@@ -89,7 +92,7 @@ class AclAdmin:
             KafkaError: the metadata cannot be changed, or too many are to be. The first ACLs may have been
                 created.
         """
-        if len(acls) > MAX_CHANGES:
+        if len(acls) > self.max_changes:
             raise KafkaError(
                 ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation."
             )
@@ -98,7 +101,7 @@ class AclAdmin:
             wanted.setdefault(acl.pattern, {})[acl] = None
         refused: dict[ResourcePattern, KafkaError] = {}
         changes = iter([(pattern, tuple(each)) for pattern, each in wanted.items()])
-        while part := list(islice(changes, PATTERNS_AT_ONCE)):
+        while part := list(islice(changes, self.patterns_at_once)):
             await asyncio.sleep(0)
             async with self._writer.turn:
                 refused |= await self._writer.until_current(functools.partial(self._create, part))
@@ -126,14 +129,14 @@ class AclAdmin:
                     found[-1] += matching
                     doomed.setdefault(pattern, set()).update(matching)
                     total += len(matching)
-                    if total > MAX_CHANGES:
+                    if total > self.max_changes:
                         raise KafkaError(
                             ErrorCode.INVALID_REQUEST,
-                            f"Cannot remove more than {MAX_CHANGES} acls in a single delete operation.",
+                            f"Cannot remove more than {self.max_changes} acls in a single delete operation.",
                         )
             await asyncio.sleep(0)
         changes = iter([(pattern, frozenset(acls)) for pattern, acls in doomed.items() if acls])
-        while part := list(islice(changes, PATTERNS_AT_ONCE)):
+        while part := list(islice(changes, self.patterns_at_once)):
             await asyncio.sleep(0)
             async with self._writer.turn:
                 await self._writer.until_current(functools.partial(self._delete, part))
@@ -164,11 +167,11 @@ class AclAdmin:
                 refused[pattern] = _refused(
                     "The ACLs of this resource cannot be understood: delete the one that denies everything."
                 )
-            elif total + added > MAX_ACLS or len(encode_acls(after)) > MAX_NODE_BYTES:
+            elif total + added > self.max_acls or len(encode_acls(after)) > self.max_node_bytes:
                 refused[pattern] = KafkaError(
                     ErrorCode.POLICY_VIOLATION,
-                    f"There are too many ACLs: the most is {MAX_ACLS:,} in all, and {MAX_NODE_BYTES:,} bytes"
-                    " of them for one name.",
+                    f"There are too many ACLs: the most is {self.max_acls:,} in all, and "
+                    f"{self.max_node_bytes:,} bytes of them for one name.",
                 )
             else:
                 changed[pattern] = after
@@ -197,7 +200,7 @@ class AclAdmin:
         for pattern, acls in changed.items():
             operation = _operation(path_of(pattern), acls)
             added = 0 if isinstance(operation, Delete) else len(operation.data)
-            if part and size + added > MAX_BYTES:
+            if part and size + added > self.most_at_once:
                 await self._commit_part(part)
                 part, size = {}, 0
             part[operation.path] = operation, pattern

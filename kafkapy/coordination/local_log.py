@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 WATCH_SECONDS: Final = 60.0
 """The seconds after which a watch without a wake is renewed."""
 
-LOAD_SECONDS: Final = 10.0
-"""How long a new leader waits until its log is committed, before it reads the log as it is."""
-
 READ_BYTES: Final = 1 << 20
 
 logger = logging.getLogger(__name__)
@@ -43,6 +40,9 @@ logger = logging.getLogger(__name__)
 
 class LocalTopicLog:
     """A `TopicLog` (topic_log.py) that reads and appends through this broker's replicas."""
+
+    load_seconds: float = 10.0
+    """How long a new leader waits until its log is committed, before it reads the log as it is."""
 
     def __init__(
         self,
@@ -224,7 +224,7 @@ class LocalTopicLog:
         target = self._replicas.partition(self.topic, partition)
         end_offset = target.log.log_end_offset
         while not target.is_committed(end_offset):
-            in_time = await target.watch_commit(end_offset, LOAD_SECONDS)
+            in_time = await target.watch_commit(end_offset, self.load_seconds)
             if not in_time and target.replication.has_others:
                 break
         return end_offset

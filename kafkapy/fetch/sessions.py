@@ -298,6 +298,7 @@ class FetchSessionCache:
         wake: Callable[[FetchSession], int],
         rng: random.Random | None = None,
         max_missing: int = MAX_MISSING,
+        max_partitions: int = MAX_PARTITIONS,
     ) -> None:
         """Keep at most `slots` sessions.
 
@@ -305,6 +306,7 @@ class FetchSessionCache:
         """
         self._slots = slots
         self._max_missing = max_missing
+        self._max_partitions = max_partitions
         self._wake = wake
         self._now_ms = now_ms
         self._random = rng or random.SystemRandom()
@@ -372,7 +374,7 @@ class FetchSessionCache:
             if session is not None:
                 session.settle(target, nbytes)
         if session is not None:
-            if missing > self._max_missing or self._partitions() > MAX_PARTITIONS:
+            if missing > self._max_missing or self._partitions() > self._max_partitions:
                 self._close(session.id)
                 return NO_SESSION, included
             return session.id, included
@@ -430,7 +432,7 @@ class FetchSessionCache:
 
         At most one session is evicted for it. A follower's is not evicted for a consumer's while it is used.
         """
-        if self._partitions() + size > MAX_PARTITIONS:
+        if self._partitions() + size > self._max_partitions:
             return False
         if len(self._sessions) < self._slots:
             return True

@@ -94,8 +94,6 @@ MAX_TOPIC_NAMES: Final = 10_000
 
 Each name costs the event loop time whenever the member's group changes: 10,000 take some 10 ms.
 """
-MAX_GROUP_IDS_BYTES: Final = 16 << 20
-"""The most characters of all long group ids. Beyond this, only groups with shorter ids are added."""
 
 logger = logging.getLogger(__name__)
 
@@ -106,6 +104,9 @@ def _random_id() -> str:
 
 class GroupCoordinator:
     """All groups that this broker coordinates (`kafkapy.coordination.runtime.StateMachine`)."""
+
+    max_group_ids_bytes: int = 16 << 20
+    """The most characters of all long group ids. Beyond this, only groups with shorter ids are added."""
 
     def __init__(
         self,
@@ -493,7 +494,7 @@ class GroupCoordinator:
 
     def _require_room_for_id(self, group_id: str) -> None:
         held = self.groups.long_ids
-        if len(group_id) > LONG_GROUP_ID and held + len(group_id) > MAX_GROUP_IDS_BYTES:
+        if len(group_id) > LONG_GROUP_ID and held + len(group_id) > self.max_group_ids_bytes:
             raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
 
     def _classic_group(self, group_id: str) -> ClassicGroup:

@@ -12,15 +12,16 @@ import select
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Final, TextIO
-
-MAX_LINES: Final = 10_000
-MAX_BYTES: Final = 8 << 20
-"""The limit of the queued lines, in characters."""
+from typing import TextIO
 
 
 class LineWriter:
     """Writes lines to a stream without blocking the caller."""
+
+    max_bytes: int = 8 << 20
+    """The limit of the queued lines, in characters."""
+
+    max_lines: int = 10_000
 
     def __init__(
         self, stream: TextIO | None, dropped: Callable[[int], str] = "({} lines were dropped)".format
@@ -48,7 +49,7 @@ class LineWriter:
         May be called in any thread.
         """
         with self._changed:
-            if len(self._queue) >= MAX_LINES or self._size + len(line) > MAX_BYTES:
+            if len(self._queue) >= self.max_lines or self._size + len(line) > self.max_bytes:
                 self._dropped += 1
                 return
             self._queue.append(line)

@@ -16,11 +16,6 @@ from typing import Final, NamedTuple, TypeAlias
 
 MOST_CONNECTIONS: Final = 16
 MOST_REQUEST_BYTES: Final = 8192
-REQUEST_SECONDS: Final = 5.0
-"""How long a request may take to arrive."""
-
-ANSWER_SECONDS: Final = 30.0
-"""How long an answer may take, with the time in which the client reads it."""
 
 BYTES_AT_ONCE: Final = 256 << 10
 """The bytes that the loop is given at once to send."""
@@ -57,6 +52,12 @@ _REASONS: Final = {
 class HttpServer:
     """Serves pages by their paths."""
 
+    answer_seconds: float = 30.0
+    """How long an answer may take, with the time in which the client reads it."""
+
+    request_seconds: float = 5.0
+    """How long a request may take to arrive."""
+
     def __init__(self, pages: Mapping[str, Page]) -> None:
         self._pages = pages
         self._server: asyncio.Server | None = None
@@ -89,12 +90,12 @@ class HttpServer:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            async with asyncio.timeout(REQUEST_SECONDS):
+            async with asyncio.timeout(self.request_seconds):
                 try:
                     head = await reader.readuntil(b"\r\n\r\n")
                 except asyncio.LimitOverrunError:
                     head = None
-            async with asyncio.timeout(ANSWER_SECONDS):
+            async with asyncio.timeout(self.answer_seconds):
                 await self._send(writer, await self._answer(head))
                 writer.write_eof()
                 await reader.read(1)  # the client closes first, so that it has all

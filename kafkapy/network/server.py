@@ -51,13 +51,9 @@ RECEIVE_RATE: Final = 16 << 10
 ACCEPTS_AT_ONCE: Final = 64
 MOST_HELD: Final = 256
 """The most connections beyond the rate of their address that are held; more are closed at once."""
-_PAUSE_SECONDS: Final = 0.1
-"""How long clients wait when a connection could not be accepted."""
 
 _FREED_FRACTION: Final = 16
 """The part of queued.max.request.bytes that a sweep frees, if connections wait for memory."""
-REFUSALS_SECONDS: Final = 60.0
-"""How often the log says how many connections were refused."""
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +64,12 @@ class ListenError(OSError):
 
 class Server:
     """All connections of one broker."""
+
+    refusals_seconds: float = 60.0
+    """How often the log says how many connections were refused."""
+
+    pause_seconds: float = 0.1
+    """How long clients wait when a connection could not be accepted."""
 
     def __init__(
         self,
@@ -199,7 +201,7 @@ class Server:
                     self._cannot_accept = True
                     why = what_is_lacking(error) if is_exhausted(error) else f"{error.strerror}."
                     logger.error("Cannot accept connections: %s They wait.", why)
-                self._pause_accepting(_PAUSE_SECONDS)
+                self._pause_accepting(self.pause_seconds)
                 return
             if self._cannot_accept:
                 self._cannot_accept = False
@@ -294,7 +296,7 @@ class Server:
             if hog.held_files:
                 why = f"its unsent answers hold {hog.held_files} files, and others need some"
                 hog.close(why, level=logging.WARNING)
-        if self._refused and now - self._refusing_since >= REFUSALS_SECONDS:
+        if self._refused and now - self._refusing_since >= self.refusals_seconds:
             if self._refused > 1:
                 logger.warning("Refused %d connections in the last minute", self._refused)
             self._refused = 0

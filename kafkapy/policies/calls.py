@@ -38,11 +38,19 @@ class PolicyError(Exception):
 class PolicyCalls:
     """A policy, and the thread that calls it."""
 
-    def __init__(self, policy: Policy, setting: str, *, patience: float = PATIENCE_SECONDS) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        setting: str,
+        *,
+        patience: float = PATIENCE_SECONDS,
+        close_seconds: float = CLOSE_SECONDS,
+    ) -> None:
         """`setting` is the name of the setting that names the policy."""
         self._policy = policy
         self._setting = setting
         self._patience = patience
+        self._close_seconds = close_seconds
         self._calls: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
         threading.Thread(target=self._run, name="kafkapy-policy", daemon=True).start()
 
@@ -68,11 +76,11 @@ class PolicyCalls:
         return answers
 
     async def close(self) -> None:
-        """Close the policy after its present call, and end the thread; wait CLOSE_SECONDS at most."""
+        """Close the policy after its present call, and end the thread; wait for some seconds at most."""
         closing = self._submit(self._policy.close)
         self._calls.put(None)
         try:
-            await asyncio.wait_for(asyncio.wrap_future(closing), CLOSE_SECONDS)
+            await asyncio.wait_for(asyncio.wrap_future(closing), self._close_seconds)
         except TimeoutError:
             logger.warning("The policy of %s has not closed; it is left", self._setting)
         except Exception:

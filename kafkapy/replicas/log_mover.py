@@ -33,9 +33,6 @@ from kafkapy.storage.log.partition_log import PartitionLog
 PIECES_ON_THE_LOOP: Final = 2
 """The most pieces that are copied on the event loop, between two requests, to complete a copy."""
 
-ROOM_SECONDS: Final = 5.0
-"""The delay before a move is retried after a full disk or a lack of descriptors."""
-
 MIN_WAIT_SECONDS: Final = 0.01
 
 RATE_SECONDS: Final = 1.0
@@ -67,6 +64,9 @@ class _Move:
 
 class LogMover:
     """The moves of one broker."""
+
+    room_seconds: float = 5.0
+    """The delay before a move is retried after a full disk or a lack of descriptors."""
 
     def __init__(
         self,
@@ -200,7 +200,7 @@ class LogMover:
                         return True
                 except TransientStorageError as error:
                     logger.error("%s waits to be moved: %s", move.partition.topic_partition, error.message)
-                    await _wait(move.stopping, ROOM_SECONDS)
+                    await _wait(move.stopping, self.room_seconds)
                 finally:
                     if piece is not None:
                         piece.release()

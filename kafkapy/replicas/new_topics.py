@@ -22,9 +22,6 @@ from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
 from kafkapy.metadata.store import MetadataStoreError
 from kafkapy.protocol.types import Uuid
 
-LOOK_SECONDS: Final = 1.0
-"""How long the image has time to show a new topic, before the tree is asked for it."""
-
 TOPICS_AT_ONCE: Final = 64
 """How many topics are read from the tree at a time."""
 
@@ -47,6 +44,9 @@ class _Told:
 
 class NewTopics:
     """Topics by name and by id."""
+
+    look_seconds: float = 1.0
+    """How long the image has time to show a new topic, before the tree is asked for it."""
 
     def __init__(self, read_topics: ReadTopics) -> None:
         self._read_topics = read_topics
@@ -103,7 +103,7 @@ class NewTopics:
         """Forget the topics that the tree does not have."""
         try:
             while self._told:
-                await asyncio.sleep(LOOK_SECONDS)
+                await asyncio.sleep(self.look_seconds)
                 names = iter(list(self._told))
                 while some := list(islice(names, TOPICS_AT_ONCE)):
                     await self._look_for(some)

@@ -14,7 +14,7 @@ import base64
 import hashlib
 import hmac
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any
 
 from kafkapy.loop.clock import Clock
 from kafkapy.metadata.cache import MetadataCache
@@ -28,12 +28,12 @@ from kafkapy.security.sasl.scram_credential import (
 )
 from kafkapy.security.sasl.unknown_users import token_salt
 
-MOST_CREDENTIALS: Final = 2_000
-"""How many credentials are kept, some 600 bytes each."""
-
 
 class TokenCache:
     """The tokens that the metadata shows."""
+
+    most_credentials: int = 2_000
+    """How many credentials are kept, some 600 bytes each."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class TokenCache:
             salt = token_salt(self._metadata.image.salt_secret, mechanism, token_id)
             credential = asyncio.ensure_future(self._in_thread(_new_credential, mechanism, password, salt))
         self._credentials[key] = credential
-        if len(self._credentials) > MOST_CREDENTIALS:
+        if len(self._credentials) > self.most_credentials:
             del self._credentials[next(iter(self._credentials))]
         # Other logins may wait for it too when the client of this one goes away.
         return await asyncio.shield(credential)

@@ -15,9 +15,6 @@ from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.types import Uuid
 from kafkapy.telemetry.subscriptions import Asked, Subscriptions
 
-MOST: Final = 16_384
-"""The most instances that are kept; the one that asked least recently is forgotten first."""
-
 EXPIRY_MS: Final = 60_000
 """After this silence an instance is forgotten, or after three of its intervals if they are longer."""
 
@@ -84,6 +81,9 @@ class ClientInstance:
 class ClientInstances:
     """All clients of a broker; they belong to the event loop."""
 
+    most: int = 16_384
+    """The most instances that are kept; the one that asked least recently is forgotten first."""
+
     def __init__(self) -> None:
         self._instances: OrderedDict[Uuid, ClientInstance] = OrderedDict()
         """The one that asked least recently is first."""
@@ -114,7 +114,7 @@ class ClientInstances:
         self._of_connections[connection] = instance_id
         self._instances[instance_id] = instance
         self._instances.move_to_end(instance_id)
-        if len(self._instances) > MOST:
+        if len(self._instances) > self.most:
             self._instances.popitem(last=False)
         _prolong(instance, now_ms)
         if before is None:

@@ -61,14 +61,15 @@ EXPIRED_AT_ONCE: Final = 500
 """The expired ids that are removed in one write."""
 
 LONG_ID: Final = 1024
-MAX_LONG_IDS_BYTES: Final = 16 << 20
-"""The most characters of all transactional ids that are longer than LONG_ID."""
 
 logger = logging.getLogger(__name__)
 
 
 class TransactionCoordinator:
     """The transactional ids of this broker (`kafkapy.coordination.runtime.StateMachine`)."""
+
+    max_long_ids_bytes: int = 16 << 20
+    """The most characters of all transactional ids that are longer than LONG_ID."""
 
     def __init__(
         self,
@@ -260,7 +261,7 @@ class TransactionCoordinator:
         """Raise KafkaError if the ids would take too much memory with this one."""
         if len(transactional_id) > LONG_ID:
             held = sum(len(each) for each in self._machines if len(each) > LONG_ID)
-            if held + len(transactional_id) > MAX_LONG_IDS_BYTES:
+            if held + len(transactional_id) > self.max_long_ids_bytes:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "There are too many long transactional ids.")
 
     def add_partitions(

@@ -37,9 +37,6 @@ from kafkapy.storage.log.partition_log import PartitionLog
 
 REPLACES: Final = ".kafkapy_replaces"
 
-PIECE_BYTES: Final = 1 << 20
-"""The bytes that are read and written at once."""
-
 SYNC_BYTES: Final = 64 << 20
 """The bytes that are written between two syncs, so that the last one does not take long."""
 
@@ -70,6 +67,9 @@ def unmark(files: FileSystem, log: PartitionLog, *, durable: bool) -> None:
 
 class FutureLog:
     """A copy that is going to replace its log."""
+
+    piece_bytes: int = 1 << 20
+    """The bytes that are read and written at once."""
 
     def __init__(self, source: PartitionLog, copy: PartitionLog) -> None:
         self.source = source
@@ -117,7 +117,7 @@ class FutureLog:
         if copy.log_end_offset < start:
             copy.truncate_fully_and_start_at(start)
             self.hand_over()
-        read = source.read(copy.log_end_offset, PIECE_BYTES, upper_bound=source.log_end_offset)
+        read = source.read(copy.log_end_offset, self.piece_bytes, upper_bound=source.log_end_offset)
         end = source.log_end_offset  # the read may have met damage, and truncated the log
         if read is not None:
             if copy.size == 0:

@@ -204,11 +204,10 @@ def test_a_policy_that_takes_long_holds_up_no_other_request() -> None:
 
 
 async def test_requests_do_not_wait_for_ever_for_a_policy_that_hangs(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr("kafkapy.policies.calls.CLOSE_SECONDS", 0.01)
     operator_rules.hold.clear()
-    calls = PolicyCalls(Waits(), CREATE, patience=0.05)
+    calls = PolicyCalls(Waits(), CREATE, patience=0.05, close_seconds=0.01)
     requests = [TopicRequest("a", 1, 1, None), TopicRequest("b", 1, 1, None)]
     first, second = await asyncio.gather(calls.refusals(requests), calls.refusals(requests))
     assert [error and error.code for error in [*first, *second]] == [ErrorCode.REQUEST_TIMED_OUT] * 4

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import socket
-import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,21 +11,10 @@ import kafkapy
 from kafkapy.broker.core import StartError
 from kafkapy.protocol.errors import ErrorCode
 from tests.handlers.produce_client import batch, create_topic, fetch, produce, values
+from tests.loop.thread_starts import no_thread_starts
 from tests.network.raw_client import RawClient, eventually
 
 DURABLE = {"durability": "fsync", "log.segment.delete.delay.ms": "0"}
-
-
-def no_thread_starts(monkeypatch: pytest.MonkeyPatch, allowed: Callable[[str], bool]) -> None:
-    """As when the limit of processes is reached, for threads whose names are not `allowed`."""
-    start = threading.Thread.start
-
-    def refuse(thread: threading.Thread) -> None:
-        if not allowed(thread.name):
-            raise RuntimeError("can't start new thread")
-        start(thread)
-
-    monkeypatch.setattr(threading.Thread, "start", refuse)
 
 
 @pytest.mark.parametrize("started", ["kafkapy_0", "kafkapy_9", "kafkapy-metadata"])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import json
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,14 @@ def _own_contexts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test reads or changes the contexts of this machine's user."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.delenv("KAFKAPY_CONTEXT", raising=False)
+
+
+@pytest.fixture
+def on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the test prints goes to a terminal that knows colours."""
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
 
 
 @pytest.fixture(scope="module")
@@ -56,18 +64,23 @@ def kafkapy_json(kafkapy: Run) -> RunJson:
     return run
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Ignore sockets of failed connections, which kafka-python leaves to the collector."""
-    for item in items:
-        if item.path.is_relative_to(Path(__file__).parent):
-            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
+@pytest.fixture(scope="session", autouse=True)
+def _failed_connections_are_closed() -> Iterator[None]:
+    """Close their sockets, which kafka-python leaves to the collector: other tests would be told of them."""
+    from kafka.net.inet import KafkaNetSocket
 
+    connect = KafkaNetSocket.sock_connect
 
-@pytest.fixture(scope="module", autouse=True)
-def _sockets_are_collected() -> Iterator[None]:
-    """Collect them before the tests of other folders, which do not ignore them."""
-    yield
-    gc.collect()
+    async def connect_or_close(self: Any, net: Any, sock: socket.socket, *args: Any, **options: Any) -> Any:
+        try:
+            return await connect(self, net, sock, *args, **options)
+        except BaseException:
+            sock.close()
+            raise
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(KafkaNetSocket, "sock_connect", connect_or_close)
+        yield
 
 
 def invoke(*arguments: str, **options: Any) -> Result:

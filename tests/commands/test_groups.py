@@ -220,18 +220,30 @@ def test_lag_of_a_deleted_topic_is_unknown(
     assert all(row["lag"] is None or row["topic"] != topic for row in kafkapy_json("lag"))
 
 
+def interrupted_in_pause(number: int, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Interrupt a command that watches in one of its pauses; return the seconds of each."""
+    pauses: list[float] = []
+
+    def interrupted(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == number:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("kafkapy.commands.lag.time.sleep", interrupted)
+    return pauses
+
+
 def test_watching_draws_on_a_terminal(
-    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    broker: Broker,
+    topic: str,
+    monkeypatch: pytest.MonkeyPatch,
+    on_a_terminal: None,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     from kafkapy.cli import main
 
-    def interrupted(_: float) -> None:
-        raise KeyboardInterrupt
-
     committed(broker, "drawn", topic, 8)
-    monkeypatch.setattr("kafkapy.commands.lag.time.sleep", interrupted)
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setenv("TERM", "xterm-256color")
+    interrupted_in_pause(1, monkeypatch)
     with pytest.raises(SystemExit) as ended:
         main(["lag", "drawn", "--watch", "1", "--bootstrap-server", broker.bootstrap_servers])
     shown = capsys.readouterr().out
@@ -244,14 +256,7 @@ def test_watching_shows_the_lag_again_until_it_is_interrupted(
     kafkapy: Run, broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     committed(broker, "watched", topic, 8)
-    pauses = []
-
-    def interrupted(seconds: float) -> None:
-        pauses.append(seconds)
-        if len(pauses) == 2:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr("kafkapy.commands.lag.time.sleep", interrupted)
+    pauses = interrupted_in_pause(2, monkeypatch)
     result = kafkapy("lag", "watched", "--watch", "0.5")
     assert result.exit_code == 0
     assert result.stdout.count("watched") == 2

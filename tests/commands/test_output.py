@@ -35,11 +35,8 @@ def test_no_rows_are_an_empty_document_and_a_line_for_people(capsys: pytest.Capt
 
 
 def test_a_terminal_gets_a_table_in_colour_and_no_control_characters(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], on_a_terminal: None
 ) -> None:
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.delenv("NO_COLOR", raising=False)
     Output("text").rows([{"topic": "a\x1b[2Jb[red]"}], ("topic",))
     shown = capsys.readouterr().out
     assert "\x1b[1;36mtopic" in shown

@@ -159,13 +159,15 @@ def test_tail_shows_the_last_records_and_those_that_come(kafkapy: Run) -> None:
 
 
 def test_tail_draws_on_a_terminal(
-    kafkapy: Run, broker: Broker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    kafkapy: Run,
+    broker: Broker,
+    monkeypatch: pytest.MonkeyPatch,
+    on_a_terminal: None,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     from kafkapy.cli import main
 
     produced(kafkapy, "drawn", "k:a\x1b[2J\n", "-K", ":")
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", "120")
     arguments: list[Any] = ["tail", "drawn", "--max-messages", "1"]
     with pytest.raises(SystemExit) as ended:

@@ -187,8 +187,8 @@ async def test_names_that_no_node_can_have_are_refused() -> None:
         assert acl_admin.why_refused(ALICE_READS._replace(pattern=pattern)) is None
 
 
-async def test_the_number_of_acls_is_bounded(admin: AclAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acl_admin, "MAX_ACLS", 3)
+async def test_the_number_of_acls_is_bounded(admin: AclAdmin) -> None:
+    admin.max_acls = 3
     wanted = [ALICE_READS._replace(pattern=ORDERS._replace(name=name)) for name in "abcd"]
     errors = await admin.create(wanted)
     assert [error and error.code for error in errors] == [None, None, None, ErrorCode.POLICY_VIOLATION]
@@ -196,8 +196,8 @@ async def test_the_number_of_acls_is_bounded(admin: AclAdmin, monkeypatch: pytes
     assert await admin.create(wanted[3:]) == [None]
 
 
-async def test_the_acls_of_one_name_are_bounded(admin: AclAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acl_admin, "MAX_NODE_BYTES", 200)
+async def test_the_acls_of_one_name_are_bounded(admin: AclAdmin) -> None:
+    admin.max_node_bytes = 200
     (refusal,) = await admin.create([ALICE_READS])
     assert refusal is None
     (refusal,) = await admin.create([ALICE_READS._replace(principal="User:" + "x" * 100)])
@@ -205,9 +205,9 @@ async def test_the_acls_of_one_name_are_bounded(admin: AclAdmin, monkeypatch: py
     assert refusal.code is ErrorCode.POLICY_VIOLATION
 
 
-async def test_a_request_changes_a_bounded_number(admin: AclAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_changes_a_bounded_number(admin: AclAdmin) -> None:
     await admin.create([ALICE_READS, BOB_IS_DENIED])
-    monkeypatch.setattr(acl_admin, "MAX_CHANGES", 1)
+    admin.max_changes = 1
     with pytest.raises(KafkaError) as refused:
         await admin.create([ALICE_READS, BOB_IS_DENIED])
     assert refused.value.code is ErrorCode.POLICY_VIOLATION
@@ -217,9 +217,8 @@ async def test_a_request_changes_a_bounded_number(admin: AclAdmin, monkeypatch: 
     assert len(admin.patterns[ORDERS].acls) == 2
 
 
-async def test_many_acls_fit_in_transactions(admin: AclAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acl_admin, "MAX_BYTES", 500)
-    monkeypatch.setattr(acl_admin, "PATTERNS_AT_ONCE", 7)
+async def test_many_acls_fit_in_transactions(admin: AclAdmin) -> None:
+    admin.most_at_once, admin.patterns_at_once = 500, 7
     wanted = [ALICE_READS._replace(pattern=ORDERS._replace(name=f"t{n}")) for n in range(50)]
     assert await admin.create(wanted) == [None] * 50
     assert len(admin.patterns) == 50

@@ -246,10 +246,15 @@ async def test_everything_is_read_again_when_anything_may_have_changed(
     await emptied(hand, "/admin/delete_topics")
 
 
+def reads_all_or_nothing(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no watch tell what has changed, so that the whole tree is read, again and again."""
+    cluster.admin.retry_seconds = 0
+    monkeypatch.setattr(cluster.changes, "add", lambda paths: None)
+
+
 async def test_after_a_loss_the_tree_is_read_until_that_succeeds(
     cluster: Any, hand: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster.admin.retry_seconds = 0
     failures = 2
 
     async def fail(subtree: Any, *paths: str) -> Any:
@@ -259,7 +264,7 @@ async def test_after_a_loss_the_tree_is_read_until_that_succeeds(
             raise MetadataStoreError("no connection")
         return await subtree(*paths)
 
-    monkeypatch.setattr(cluster.changes, "add", lambda paths: None)
+    reads_all_or_nothing(cluster, monkeypatch)
     await hand.multi(topic_nodes("t"))
     cluster.store.intercept("subtree", fail)
     cluster.changes._told([WatchEvent(EventType.UNKNOWN, "/")])
@@ -275,9 +280,8 @@ async def test_the_tree_of_another_cluster_is_not_taken_for_this_ones(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    cluster.admin.retry_seconds = 0
     await create(cluster, NewTopic("t"))
-    monkeypatch.setattr(cluster.changes, "add", lambda paths: None)
+    reads_all_or_nothing(cluster, monkeypatch)
     own = (await hand.get("/cluster/id")).data
     await remove(hand, "/brokers/topics/t")
     if found == "no cluster":

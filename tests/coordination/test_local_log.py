@@ -12,7 +12,6 @@ from typing import Any, cast
 
 import pytest
 
-from kafkapy.coordination import local_log
 from kafkapy.coordination.local_log import LocalTopicLog
 from kafkapy.loop.timers import Timers
 from kafkapy.loop.waiters import Waiters
@@ -182,10 +181,8 @@ async def test_reading_waits_until_what_an_earlier_leader_wrote_is_committed(wor
     assert await reading == ["a", "b"]
 
 
-async def test_reading_does_not_wait_for_ever_for_replicas(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(local_log, "LOAD_SECONDS", 0)
+async def test_reading_does_not_wait_for_ever_for_replicas(world: World) -> None:
+    world.log.load_seconds = 0
     world.append("a")
     world.append("b")
     assert await world.read() == ["a", "b"]

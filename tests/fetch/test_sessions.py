@@ -152,9 +152,8 @@ def test_an_error_of_a_partition_that_is_there_leaves_its_session_open() -> None
     assert answer == (session_id, [0])
 
 
-def test_all_sessions_hold_so_many_partitions_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkapy.fetch.sessions.MAX_PARTITIONS", 10)
-    sessions = Sessions(10)
+def test_all_sessions_hold_so_many_partitions_at_most() -> None:
+    sessions = Sessions(10, max_partitions=10)
     first = sessions.open(6)
     assert first
     assert sessions.open(5) == 0

@@ -422,10 +422,8 @@ class TestDeletion:
         await cluster.restart()
         assert cluster.committed() == {T1: 6}
 
-    async def test_long_group_ids_are_taken_up_to_a_limit(
-        self, cluster: ClassicWorld, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("kafkapy.groups.coordinator.MAX_GROUP_IDS_BYTES", 5_000)
+    async def test_long_group_ids_are_taken_up_to_a_limit(self, cluster: ClassicWorld) -> None:
+        cluster.groups.max_group_ids_bytes = 5_000
         cluster.commit((T0, 1), group="a" * 3_000)
         with pytest.raises(KafkaError, match="INVALID_COMMIT_OFFSET_SIZE"):
             cluster.commit((T0, 1), group="b" * 3_000)

@@ -20,6 +20,7 @@ from kafkapy.groups.streams.sticky_assignor import MemberSpec, StickyAssignor, S
 from kafkapy.metadata.image import Broker, MetadataImage, PartitionState, Topic
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.types import random_uuid
+from tests.calls import calls_of
 from tests.groups.consumer.consumer_world import ConsumerWorld, beat, join
 from tests.groups.share.share_world import Member, ShareWorld
 from tests.loop.cost import assert_costs_less
@@ -42,19 +43,6 @@ class Threads:
         return call(*args)
 
 
-def counted(monkeypatch: pytest.MonkeyPatch, module: Any) -> list[int]:
-    """The epochs for which a module makes snapshots of groups."""
-    made: list[int] = []
-    request = module.target_request
-
-    def count(group: Any, *args: Any) -> Any:
-        made.append(group.epoch)
-        return request(group, *args)
-
-    monkeypatch.setattr(module, "target_request", count)
-    return made
-
-
 def topics(count: int, prefix: str = "t") -> list[Topic]:
     state = (PartitionState(1, 0, (1,), (1,)),)
     return [Topic(f"{prefix}{number:05d}", random_uuid(), state) for number in range(count)]
@@ -66,7 +54,7 @@ def topics(count: int, prefix: str = "t") -> list[Topic]:
 async def test_a_large_share_target_is_computed_elsewhere(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    snapshots = counted(monkeypatch, share_heartbeat)
+    snapshots = calls_of(monkeypatch, share_heartbeat, "target_request")
     threads = Threads()
     world = ShareWorld(blocking=threads.blocking)
     await world.start()
@@ -95,7 +83,7 @@ async def test_a_large_share_target_is_computed_elsewhere(
 async def test_no_snapshot_is_made_while_a_target_is_computed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    snapshots = counted(monkeypatch, progress)
+    snapshots = calls_of(monkeypatch, progress, "target_request")
     threads = Threads()
     world = ConsumerWorld(blocking=threads.blocking)
     await world.start()

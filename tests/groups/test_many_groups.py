@@ -10,9 +10,9 @@ import pytest
 from kafkapy.groups.groups import Groups
 from kafkapy.groups.modern.topic_changes import MOST_NAMES, TopicChanges
 from kafkapy.groups.modern.topics import TopicsView
-from kafkapy.metadata.image import Topic
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.join_group import JoinGroupResponse
+from tests.calls import calls_of
 from tests.groups.classic_world import joining
 from tests.groups.consumer.consumer_world import ConsumerWorld, SimulatedConsumer
 from tests.groups.share.share_world import Member, ShareWorld
@@ -85,19 +85,12 @@ async def test_a_group_that_missed_very_many_changes_hashes_only_its_changed_top
         world.topic(name, 1)
     for _ in range(3):
         await consumer.heartbeat()
-    hashed: list[str] = []
-    topic_hash = TopicsView.topic_hash
-
-    def note(view: TopicsView, topic: Topic) -> int:
-        hashed.append(topic.name)
-        return topic_hash(view, topic)
-
-    monkeypatch.setattr(TopicsView, "topic_hash", note)
+    hashed = calls_of(monkeypatch, TopicsView, "topic_hash")
     world.topic("t7", 2)
     for number in range(2 * MOST_NAMES):
         world.topic(f"other{number}", 1)
     await consumer.heartbeat()
-    assert hashed == ["t7"]
+    assert [topic.name for (_, topic), _ in hashed] == ["t7"]
 
 
 async def test_a_look_at_expressions_stores_the_hash_of_the_topics_as_they_are_then(

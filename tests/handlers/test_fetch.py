@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+import queue
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -254,42 +254,46 @@ def test_a_session_answers_only_what_is_new(client: RawClient) -> None:
     assert (response.session_id, partitions_of(response)) == (opened.session_id, [1])
 
 
-def test_a_session_reads_only_partitions_that_have_changed(
-    client: RawClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    create_topic(client, "orders", 50)
-    session = ask_session(client, 0, 0, *[0] * 50).session_id
-    looked_at: list[int] = []
+@pytest.fixture
+def looked_at(monkeypatch: pytest.MonkeyPatch) -> queue.SimpleQueue[int]:
+    """The partitions that fetches look at."""
+    found: queue.SimpleQueue[int] = queue.SimpleQueue()
     read = FetchRead._read
 
     def watched(self: FetchRead, target: FetchTarget) -> tuple[PartitionData, int]:
-        looked_at.append(target.partition)
+        found.put(target.partition)
         return read(self, target)
 
     monkeypatch.setattr(FetchRead, "_read", watched)
+    return found
+
+
+def all_of(looked_at: queue.SimpleQueue[int]) -> set[int]:
+    return {looked_at.get() for _ in range(looked_at.qsize())}
+
+
+def test_a_session_reads_only_partitions_that_have_changed(
+    client: RawClient, looked_at: queue.SimpleQueue[int]
+) -> None:
+    create_topic(client, "orders", 50)
+    session = ask_session(client, 0, 0, *[0] * 50).session_id
+    assert all_of(looked_at) == set(range(50))
     assert partitions_of(ask_session(client, session, 1)) == []
-    assert looked_at == []
+    assert all_of(looked_at) == set()
     produce(client, "orders", batch(b"a"), partitions=[7])
     assert partitions_of(ask_session(client, session, 2)) == [7]
-    assert set(looked_at) == {7}
+    assert all_of(looked_at) == {7}
 
 
 @pytest.mark.parametrize("min_bytes", [1, 100])
 def test_what_changes_while_other_partitions_are_read_ends_the_wait(
-    client: RawClient, kafka_broker: kafkapy.Broker, monkeypatch: pytest.MonkeyPatch, min_bytes: int
+    client: RawClient, kafka_broker: kafkapy.Broker, looked_at: queue.SimpleQueue[int], min_bytes: int
 ) -> None:
     create_topic(client, "orders", 100)
     kafka_broker.core.turns.seconds = 0
-    begun, read = threading.Event(), FetchRead._read
-
-    def watched(self: FetchRead, target: FetchTarget) -> tuple[PartitionData, int]:
-        begun.set()
-        return read(self, target)
-
-    monkeypatch.setattr(FetchRead, "_read", watched)
     with RawClient(kafka_broker.bootstrap_servers) as consumer:
         send(consumer, fetch_request("orders", *[0] * 100, max_wait_ms=WAIT_MS, min_bytes=min_bytes))
-        assert begun.wait(10)
+        looked_at.get(timeout=10)
         produce(client, "orders", batch(b"x" * 200), partitions=[0])
         assert values(receive(consumer)[0]) == [b"x" * 200]
 

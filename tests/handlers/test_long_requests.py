@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -71,7 +71,7 @@ from kafkapy.protocol.messages.read_share_group_state import ReadShareGroupState
 from kafkapy.protocol.messages.read_share_group_state_summary import ReadShareGroupStateSummaryRequest
 from kafkapy.protocol.messages.share_fetch import ShareFetchRequest
 from kafkapy.protocol.messages.write_share_group_state import WriteShareGroupStateRequest
-from kafkapy.protocol.types import TopicPartition
+from tests.calls import calls_of
 from tests.handlers.group_client import commit, join_request
 from tests.handlers.group_client import find_coordinator as find
 from tests.handlers.produce_client import batch, create_topic, fetch_request, produce_request
@@ -273,18 +273,11 @@ def test_others_are_served_between_two_pending_ids_that_are_given_up(
     client: RawClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = [client.ask(join_request("new"), 9).member_id for _ in EVERY]
-    at_once: list[int] = []
-    leave = GroupCoordinator.leave_group
-
-    def count(self: GroupCoordinator, group_id: str, members: Sequence[MemberIdentity]) -> Any:
-        at_once.append(len(members))
-        return leave(self, group_id, members)
-
-    monkeypatch.setattr(GroupCoordinator, "leave_group", count)
+    leaves = calls_of(monkeypatch, GroupCoordinator, "leave_group")
     members = [MemberIdentity(member_id=each) for each in ids]
     response = client.ask(LeaveGroupRequest(group_id="new", members=members), 5)
     assert [(each.member_id, each.error_code) for each in response.members] == [(each, 0) for each in ids]
-    assert max(at_once) == 1
+    assert max(len(at_once) for (_, _, at_once), _ in leaves) == 1
 
 
 @pytest.mark.parametrize(
@@ -310,14 +303,7 @@ def test_others_are_served_between_two_pending_ids_that_are_given_up(
 def test_many_offsets_of_a_group_are_removed_in_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request_: TopMessage, version: int
 ) -> None:
-    parts: list[int] = []
-    remove = OffsetWrites._remove
-
-    def count(self: OffsetWrites, group_id: str, keys: Sequence[TopicPartition], *others: Any) -> None:
-        parts.append(len(keys))
-        remove(self, group_id, keys, *others)
-
-    monkeypatch.setattr(OffsetWrites, "_remove", count)
+    removals = calls_of(monkeypatch, OffsetWrites, "_remove")
     watch = LoopWatch(monkeypatch)
     with watch.broker(tmp_path) as broker, RawClient(broker.bootstrap_servers) as connected:
         find(connected, "any")
@@ -326,6 +312,7 @@ def test_many_offsets_of_a_group_are_removed_in_parts(
             commit(connected, "g", {(f"many{topic}", number): 0 for number in range(1_000)})
         with watch.watching():
             connected.ask(request_, version)
+        parts = [len(call.arguments[2]) for call in removals]
         assert sum(parts) == 4_000
         assert max(parts) <= 500
         watch.check()
@@ -379,16 +366,9 @@ def test_a_request_about_many_things_is_handled_in_turns(
 ) -> None:
     kafka_broker.core.turns.seconds = 0
     monkeypatch.setattr("kafkapy.groups.offsets.commit.CHECKED_AT_ONCE", 1)
-    turns, give = 0, Turns._give
-
-    def count(self: Turns) -> None:
-        nonlocal turns
-        turns += 1
-        give(self)
-
-    monkeypatch.setattr(Turns, "_give", count)
+    turns = calls_of(monkeypatch, Turns, "_give")
     client.ask(request_, version)
-    assert turns >= MANY - 1  # the first one is taken at once
+    assert len(turns) >= MANY - 1  # the first one is taken at once
 
 
 class _Names(list[str]):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import struct
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,6 +33,7 @@ from kafkapy.protocol.records import Compression
 from kafkapy.protocol.types import ApiKey
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.log.validate import SLOW_AT_ONCE
+from tests.calls import calls_of
 from tests.handlers.produce_client import (
     PRODUCE_VERSION,
     batch,
@@ -69,17 +69,11 @@ def test_batches_get_the_next_offsets_and_come_back_as_they_were(client: RawClie
 def test_the_files_of_new_partitions_are_not_made_by_the_event_loop(
     client: RawClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    makers: dict[str, str] = {}
-    make = FileSystem.make_directory
-
-    def noted(files: FileSystem, path: str) -> None:
-        makers[path.rpartition("/")[2]] = threading.current_thread().name
-        make(files, path)
-
-    monkeypatch.setattr(FileSystem, "make_directory", noted)
+    made = calls_of(monkeypatch, FileSystem, "make_directory")
     create_topic(client, "orders", 40)
     answers = produce(client, "orders", *[batch(b"a")] * 40)
     assert [(answer.error_code, answer.base_offset) for answer in answers] == [(0, 0)] * 40
+    makers = {path.rpartition("/")[2]: thread for (_, path), thread in made}
     assert set(makers) == {f"orders-{index}" for index in range(40)}
     assert "kafkapy-broker" not in makers.values()
 

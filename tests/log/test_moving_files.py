@@ -43,8 +43,13 @@ def test_what_is_appended_after_the_plan_is_not_read(logs: Logs) -> None:
     assert offsets(logs) == list(range(60))
 
 
-def test_appends_between_two_chunks_do_not_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_chunks.read_chunks, "__kwdefaults__", {"size": 300})
+
+
+@pytest.mark.usefixtures("_small_chunks")
+def test_appends_between_two_chunks_do_not_show(tmp_path: Path) -> None:
     logs = Logs(tmp_path)
     fill(logs.log, 10)
     found = []
@@ -54,8 +59,8 @@ def test_appends_between_two_chunks_do_not_show(tmp_path: Path, monkeypatch: pyt
     assert found == list(range(10))
 
 
-def test_a_batch_larger_than_a_chunk_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch_chunks.read_chunks, "__kwdefaults__", {"size": 300})
+@pytest.mark.usefixtures("_small_chunks")
+def test_a_batch_larger_than_a_chunk_is_read(tmp_path: Path) -> None:
     logs = Logs(tmp_path)
     append(logs.log, batch(b"x" * 5_000, b"y"))
     append(logs.log, batch(b"z"))

@@ -14,7 +14,6 @@ from typing import TextIO
 
 import pytest
 
-from kafkapy.logs import line_writer
 from kafkapy.logs.line_writer import LineWriter
 from kafkapy.logs.set_up import _QueueingHandler
 from tests.network.raw_client import eventually
@@ -64,11 +63,9 @@ def test_lines_come_in_their_order_and_whole(pipe: Pipe) -> None:
     assert writer.flush(10)
 
 
-def test_nobody_waits_for_a_reader_and_what_is_dropped_is_counted(
-    pipe: Pipe, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(line_writer, "MAX_LINES", 100)
+def test_nobody_waits_for_a_reader_and_what_is_dropped_is_counted(pipe: Pipe) -> None:
     writer = LineWriter(pipe.stream, "{} are gone".format)
+    writer.max_lines = 100
     writer.write("x" * 2 * PIPE_BYTES)
     assert not writer.flush(0.05), "it is stuck"
     eventually(lambda: not writer._queue, "the thread has it")
@@ -81,11 +78,9 @@ def test_nobody_waits_for_a_reader_and_what_is_dropped_is_counted(
     assert pipe.read_until(b"again") == ["again"]
 
 
-def test_long_lines_do_not_take_more_memory_than_short_ones(
-    pipe: Pipe, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(line_writer, "MAX_BYTES", 10_000)
+def test_long_lines_do_not_take_more_memory_than_short_ones(pipe: Pipe) -> None:
     writer = LineWriter(pipe.stream, "{} are gone".format)
+    writer.max_bytes = 10_000
     writer.write("x" * 2 * PIPE_BYTES)
     eventually(lambda: not writer._queue, "the thread has it")
     for _ in range(5):

@@ -13,9 +13,10 @@ import kafkapy
 from kafkapy import handlers
 from kafkapy.handlers import metadata as handler
 from kafkapy.metadata.encoded_answers import MAX_BYTES, EncodedAnswers
-from kafkapy.metadata.image import MetadataImage, Topic
+from kafkapy.metadata.image import MetadataImage
 from kafkapy.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kafkapy.protocol.types import ApiKey
+from tests.calls import calls_of
 from tests.handlers.produce_client import create_topic
 from tests.network.raw_client import RawClient
 
@@ -36,18 +37,11 @@ class Described:
     """Counts how often the partitions of a topic are described."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.topics: list[str] = []
-        describe = handler._Answer._topic
-
-        def counted(answer: Any, topic: Topic) -> Any:
-            self.topics.append(topic.name)
-            return describe(answer, topic)
-
-        monkeypatch.setattr(handler._Answer, "_topic", counted)
+        self._calls = calls_of(monkeypatch, handler._Answer, "_topic")
 
     def taken(self) -> list[str]:
-        found = self.topics[:]
-        self.topics.clear()
+        found = [topic.name for (_, topic), _ in self._calls]
+        self._calls.clear()
         return found
 
 

@@ -14,9 +14,10 @@ import pytest
 
 from kafkapy.metadata import tree_changes, znodes
 from kafkapy.metadata.embedded import EmbeddedStore
-from kafkapy.metadata.image import NO_LEADER, NO_NODE, MetadataImage, PartitionState, Topic, is_unfinished
+from kafkapy.metadata.image import NO_LEADER, NO_NODE, MetadataImage, PartitionState, Topic
 from kafkapy.metadata.store import MetadataStore
 from kafkapy.metadata.tree_changes import NODES_AT_ONCE, TreeChanges
+from tests.calls import calls_of
 
 MANY = 8_000
 
@@ -57,19 +58,13 @@ async def test_the_time_to_sort_changed_states_is_linear(store: MetadataStore) -
 async def test_a_topic_is_looked_at_once_for_many_of_its_states(
     changes: TreeChanges, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looked_at: list[str] = []
-
-    def counted(topic: Topic) -> bool:
-        looked_at.append(topic.name)
-        return is_unfinished(topic)
-
-    monkeypatch.setattr(tree_changes, "is_unfinished", counted)
+    looks = calls_of(monkeypatch, tree_changes, "is_unfinished")
     state = PartitionState(1, 4, (1, 2), (1, 2), version=5)
     topic = Topic("orders", bytes(15) + b"1", (state,) * 1000, {})
     image = MetadataImage(cluster_id="a").with_topics([topic])
     changes.add(znodes.partition_state_path("orders", index) for index in range(NODES_AT_ONCE))
     read = await first_read(changes, image)
-    assert looked_at == ["orders"]
+    assert [topic.name for (topic,), _ in looks] == ["orders"]
     gone = [each for each in read.topics["orders"].partitions if each.version == NO_NODE]
     assert len(gone) == NODES_AT_ONCE
     assert all(each.leader == NO_LEADER and each.replicas == (1, 2) for each in gone)

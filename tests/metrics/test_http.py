@@ -10,7 +10,7 @@ import json
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,13 @@ import kafkapy
 from kafkapy.broker.core import BrokerCore
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.metrics import http_server
-from kafkapy.metrics.endpoint import MetricsEndpoint
-from kafkapy.metrics.http_server import Answer
+from kafkapy.metrics.http_server import Answer, HttpServer
 from kafkapy.metrics.scrape import Pages, Scrapes
 from kafkapy.protocol.messages.metadata import MetadataRequest
 from tests.metrics.prometheus import Served, serving
 from tests.network.raw_client import RawClient, eventually
 from tests.ports import free_ports
+from tests.replicas.held_files import until
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -116,31 +116,40 @@ def test_bad_requests_are_refused(served: Served, request_bytes: bytes, status: 
     assert ask(served, "/health").status == 200
 
 
-def test_a_slow_client_is_closed_and_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_server, "REQUEST_SECONDS", 0.2)
-    with serving() as served:
-        slow = socket.create_connection(("127.0.0.1", served.port), timeout=30)
-        slow.sendall(b"GET /metrics HT")
-        assert slow.recv(10) == b""
-        slow.close()
+@contextlib.asynccontextmanager
+async def one_page(page: http_server.Page) -> AsyncIterator[tuple[HttpServer, int]]:
+    """A server of one page, and its port."""
+    server, listening = HttpServer({"/page": page}), socket.create_server(("127.0.0.1", 0))
+    listening.setblocking(False)
+    await server.start(listening)
+    try:
+        yield server, listening.getsockname()[1]
+    finally:
+        await server.stop()
 
 
-def test_a_client_that_does_not_read_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_server, "ANSWER_SECONDS", 0.5)
-    large = http_server.Answer(200, [b"x" * (64 << 20)])
+async def large_page(_: bool) -> Answer:
+    return Answer(200, [b"x" * (64 << 20)])
 
-    async def page(self: MetricsEndpoint, _: bool) -> http_server.Answer:
-        return large
 
-    monkeypatch.setattr(MetricsEndpoint, "_health", page)
-    with serving() as served:
-        client = socket.create_connection(("127.0.0.1", served.port), timeout=30)
-        client.sendall(b"GET /health HTTP/1.1\r\n\r\n")
-        endpoint = served.broker.core.metrics
-        assert endpoint is not None
-        eventually(lambda: endpoint.connections == 1, "it is being answered")
-        eventually(lambda: endpoint.connections == 0, "it is closed")
-        client.close()
+async def test_a_slow_client_is_closed_and_makes_room() -> None:
+    async with one_page(large_page) as (server, port):
+        server.request_seconds = 0.2
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /metrics HT")
+        with contextlib.suppress(ConnectionResetError):
+            assert await asyncio.wait_for(reader.read(10), 30) == b""
+        assert server.connections == 0
+        writer.close()
+
+
+async def test_a_client_that_does_not_read_is_closed() -> None:
+    async with one_page(large_page) as (server, port):
+        server.answer_seconds = 0.5
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as client:
+            client.sendall(b"GET /page HTTP/1.1\r\n\r\n")
+            await until(lambda: server.connections == 1)
+            await until(lambda: server.connections == 0)
 
 
 def test_connections_are_bounded_and_clients_of_kafka_are_served_meanwhile() -> None:

@@ -18,7 +18,7 @@ from kafkapy.network.answers import Pipelined
 from kafkapy.network.in_flight import MAX_PIPELINED
 from kafkapy.protocol.codec import encode
 from kafkapy.protocol.errors import ErrorCode, KafkaError
-from kafkapy.protocol.frames import decode_response, encode_request, response_frame, response_parts
+from kafkapy.protocol.frames import decode_response, encode_request, response_frame
 from kafkapy.protocol.messages.describe_groups import (
     DescribedGroup,
     DescribeGroupsRequest,
@@ -27,8 +27,9 @@ from kafkapy.protocol.messages.describe_groups import (
 from kafkapy.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkapy.protocol.messages.metadata import MetadataRequest
-from kafkapy.protocol.types import ApiKey, Part
+from kafkapy.protocol.types import ApiKey
 from kafkapy.storage.disk.files import FileSlice, FileSystem
+from tests.calls import calls_of
 from tests.network.harness import Harness, serve_api, serving
 from tests.network.raw_client import RawClient, api_versions, correlation_ids, eventually
 
@@ -160,26 +161,24 @@ def test_a_request_may_be_pipelined_after_a_first_part(
 def test_an_expected_answer_is_encoded_while_its_request_waits(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, comes: bool
 ) -> None:
-    encoded = list[int]()
+    calls = calls_of(monkeypatch, in_flight, "response_parts")
 
-    def encode_and_note(key: int, version: int, number: int, response: HeartbeatResponse) -> list[Part]:
-        encoded.append(response.throttle_time_ms)
-        return response_parts(key, version, number, response)
+    def encoded() -> list[int]:
+        return [call.arguments[3].throttle_time_ms for call in calls]
 
     def handle(context: Any, request: HeartbeatRequest) -> Pipelined:
         return Pipelined(waiting.handle(context, request), lambda: expected)
 
     waiting, expected = Waiting(harness), HeartbeatResponse(throttle_time_ms=7)
     serve_api(monkeypatch, ApiKey.HEARTBEAT, handle)
-    monkeypatch.setattr(in_flight, "response_parts", encode_and_note)
     with RawClient(harness.address) as client:
         client.send(heartbeat(1))
-        eventually(lambda: encoded == [7], "the expected answer is encoded")
+        eventually(lambda: encoded() == [7], "the expected answer is encoded")
         assert has_no_answer(client)
         waiting.answer(0, expected if comes else HeartbeatResponse(throttle_time_ms=8))
         _, response = decode_response(ApiKey.HEARTBEAT, 4, client.receive_frame())
     assert response == HeartbeatResponse(throttle_time_ms=7 if comes else 8)
-    assert encoded == ([7] if comes else [7, 8])
+    assert encoded() == ([7] if comes else [7, 8])
 
 
 def test_pipelined_requests_are_bounded(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:

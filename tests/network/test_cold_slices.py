@@ -25,6 +25,7 @@ from kafkapy.storage.disk.files import (
     FileSystem,
     is_cached,
 )
+from tests.calls import calls_of
 from tests.handlers.produce_client import (
     FETCH_VERSION,
     batch,
@@ -131,14 +132,19 @@ def test_a_slice_whose_first_page_alone_is_cached_is_cold(tmp_path: Path, opened
     pytest.skip("the kernel does not tell")
 
 
+class ColdSlice(FileSlice):
+    """A slice of which the queue finds no part in the page cache."""
+
+    def is_cached(self, offset: int, nbytes: int) -> bool:
+        return False
+
+
 def test_a_cold_slice_is_sent_when_it_was_loaded_and_parts_after_it_wait(
-    monkeypatch: pytest.MonkeyPatch, opened: File, content: bytes, pair: tuple[socket.socket, socket.socket]
+    opened: File, content: bytes, pair: tuple[socket.socket, socket.socket]
 ) -> None:
-    cold = [True, True, True]
-    monkeypatch.setattr(FileSlice, "is_cached", lambda *_: not cold.pop())
     ours, theirs = pair
     queue = OutboundQueue(PlainChannel(ours))
-    assert not queue.send([b"head", FileSlice(opened, 10, PlainChannel.flush_bytes + 10), b"tail"])
+    assert not queue.send([b"head", ColdSlice(opened, 10, PlainChannel.flush_bytes + 10), b"tail"])
     got = receive(theirs, 4)
     assert not queue.flush()
     assert not queue.send([b"another"])
@@ -206,11 +212,10 @@ def test_the_rest_of_a_small_slice_is_sent_later(
 
 
 def test_a_queue_that_is_closed_while_a_slice_is_cold_lets_go_of_it(
-    monkeypatch: pytest.MonkeyPatch, opened: File, pair: tuple[socket.socket, socket.socket]
+    opened: File, pair: tuple[socket.socket, socket.socket]
 ) -> None:
-    monkeypatch.setattr(FileSlice, "is_cached", lambda *_: False)
     queue = OutboundQueue(PlainChannel(pair[0]))
-    queue.send([FileSlice(opened, 0, 100)])
+    queue.send([ColdSlice(opened, 0, 100)])
     queue.close()
     queue.loaded()
     assert queue.flush()
@@ -219,14 +224,7 @@ def test_a_queue_that_is_closed_while_a_slice_is_cold_lets_go_of_it(
 def test_a_consumer_gets_evicted_records_that_a_thread_has_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    threads: list[str] = []
-    load = FileSlice.load
-
-    def loads(self: FileSlice, offset: int, nbytes: int) -> None:
-        threads.append(threading.current_thread().name)
-        load(self, offset, nbytes)
-
-    monkeypatch.setattr(FileSlice, "load", loads)
+    loads = calls_of(monkeypatch, FileSlice, "load")
     with (
         kafkapy.Broker(data_dir=tmp_path / "data") as broker,
         RawClient(broker.bootstrap_servers) as client,
@@ -239,11 +237,11 @@ def test_a_consumer_gets_evicted_records_that_a_thread_has_read(
             evict(log)
             (data,) = fetch(client, "orders", 0)
             assert len(values(data)) > 5
-            if threads:
+            if loads:
                 break
         else:
             pytest.skip("the kernel does not tell")
-    assert all(name.startswith("kafkapy-reader") for name in threads)
+    assert all(call.thread.startswith("kafkapy-reader") for call in loads)
 
 
 def test_clients_that_leave_while_their_answer_is_read_take_nothing_with_them(

@@ -54,9 +54,7 @@ def test_connections_beyond_max_connections_are_closed_and_their_places_are_give
         assert not is_served(connect(stack, harness))
 
 
-def test_the_log_says_once_a_minute_that_connections_are_refused(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_log_says_once_a_minute_that_connections_are_refused(caplog: pytest.LogCaptureFixture) -> None:
     settings = {"max.connections": "1", "request.receive.timeout.ms": "100"}  # 100 sweeps a second
     with serving(settings) as harness, contextlib.ExitStack() as stack:
         assert is_served(connect(stack, harness))
@@ -66,7 +64,7 @@ def test_the_log_says_once_a_minute_that_connections_are_refused(
             wait_for_a_sweep(harness)
         assert len(caplog.messages) == 1
         assert caplog.messages[0].startswith("Refusing connections, first of 127.0.0.1: ")
-        monkeypatch.setattr("kafkapy.network.server.REFUSALS_SECONDS", 0.0)
+        harness.server.refusals_seconds = 0.0
         eventually(lambda: len(caplog.messages) > 1, "the minute is over")
         assert caplog.messages[1:] == ["Refused 20 connections in the last minute"]
 
@@ -79,9 +77,9 @@ def test_one_address_has_its_own_limit_and_others_their_overrides() -> None:
             assert [is_served(client) for client in clients] == [True] * allowed + [False] * 2
 
 
-def test_connections_beyond_the_creation_rate_wait_for_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkapy.network.server._PAUSE_SECONDS", 3600.0)
+def test_connections_beyond_the_creation_rate_wait_for_their_turn() -> None:
     with serving({"max.connection.creation.rate": "10"}) as harness, contextlib.ExitStack() as stack:
+        harness.server.pause_seconds = 3600.0
         started = time.monotonic()
         for _ in range(25):
             assert is_served(connect(stack, harness))

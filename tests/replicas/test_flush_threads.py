@@ -51,11 +51,18 @@ def unsyncable() -> Iterator[int]:
     os.close(writing)
 
 
+class PlainFiles(HeldFiles):
+    """A disk whose syncs are plain system calls."""
+
+    @property
+    def syncs_plainly(self) -> bool:
+        return True
+
+
 @pytest.fixture
-async def partition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Partition]:
-    """A partition on a disk whose syncs are plain system calls."""
-    monkeypatch.setattr(HeldFiles, "syncs_plainly", True)
-    world = World(tmp_path)
+async def partition(tmp_path: Path) -> AsyncIterator[Partition]:
+    """A partition on such a disk."""
+    world = World(tmp_path, files=PlainFiles())
     world.create(topic("events", 1))
     yield world.replicas.partition("events", 0)
     world.close()

@@ -22,6 +22,7 @@ from kafkapy.replicas.partition import Partition
 from kafkapy.storage.disk.files import File
 from kafkapy.storage.log.flush import FlushTicket
 from kafkapy.storage.log.partition_log import PartitionLog
+from tests.loop.thread_starts import no_thread_starts
 from tests.replicas.held_files import HeldFiles, until
 from tests.replicas.test_replica_manager import World, append, topic
 from tests.storage.log_harness import Fault, names
@@ -219,19 +220,15 @@ async def test_flushes_wait_for_a_thread_that_cannot_be_started_now(
 ) -> None:
     worlds.append(world := World(tmp_path, dirs=("one",)))
     (partition,) = partitions(world, "events", 1)
-    refused = 0
-    start = threading.Thread.start
+    tried: list[str] = []
 
-    def refuse(thread: threading.Thread) -> None:
-        nonlocal refused
-        refused += 1
-        if refused < 3:
-            raise RuntimeError("can't start new thread")
-        start(thread)
+    def allowed(name: str) -> bool:
+        tried.append(name)
+        return len(tried) >= 3
 
-    monkeypatch.setattr(threading.Thread, "start", refuse)
+    no_thread_starts(monkeypatch, allowed)
     assert await partition.watch_commit(append(partition), SECONDS)
-    assert refused == 3
+    assert len(tried) == 3
 
 
 async def test_fewer_threads_than_wanted_do_the_work(
@@ -240,11 +237,7 @@ async def test_fewer_threads_than_wanted_do_the_work(
     worlds.append(world := World(tmp_path, dirs=("one",)))
     many = partitions(world, "events", 30)
     assert await many[0].watch_commit(append(many[0]), SECONDS)
-
-    def refuse(_: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(threading.Thread, "start", refuse)
+    no_thread_starts(monkeypatch, lambda _: False)
     assert all(await asyncio.gather(*(each.watch_commit(append(each), SECONDS) for each in many)))
 
 

@@ -6,7 +6,6 @@ The leader knows that the follower has them.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from kafkapy.protocol.types import TopicPartition
 from kafkapy.replicas.fetcher import Fetcher
 from kafkapy.replicas.follower import Follower
 from kafkapy.replicas.housekeeping import delete_old_segments
+from tests.calls import Call, calls_of
 from tests.replicas.cluster_rig import LAG_SECONDS, TP, Rig, id_of
 from tests.replicas.held_files import until
 
@@ -44,28 +44,19 @@ async def fetches(rig: Rig, count: int = 3) -> None:
 
 
 @pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often a partition is looked at, by the name of what looks."""
-    counts: Counter[str] = Counter()
-
-    def count(kind: Any, name: str) -> None:
-        call = getattr(kind, name)
-
-        def counted(*args: Any) -> Any:
-            counts[name] += 1
-            return call(*args)
-
-        monkeypatch.setattr(kind, name, counted)
-
-    count(FollowerRead, "_note")
-    count(FetchRead, "_read_or_fail")
-    count(Fetcher, "_wanted")
-    count(FetchSession, "settle")
-    return counts
+def looks(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Call]]:
+    """The looks at partitions, by the name of what looks."""
+    kinds = (
+        (FollowerRead, "_note"),
+        (FetchRead, "_read_or_fail"),
+        (Fetcher, "_wanted"),
+        (FetchSession, "settle"),
+    )
+    return {name: calls_of(monkeypatch, kind, name) for kind, name in kinds}
 
 
 async def test_only_partitions_with_news_are_looked_at(
-    tmp_path: Path, rigs: list[Rig], looks: Counter[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, rigs: list[Rig], looks: dict[str, list[Call]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kafkapy.fetch.follower_read.NOTE_SECONDS", 0)
     rigs.append(rig := Rig(tmp_path))
@@ -75,13 +66,14 @@ async def test_only_partitions_with_news_are_looked_at(
     leader = await rig.lead()
     await settled(rig)
     await fetches(rig)
-    looks.clear()
+    for calls in looks.values():
+        calls.clear()
     await fetches(rig)
-    assert not looks
+    assert not any(looks.values())
     assert (await leader.produce(b"a")).error_code == 0
     await settled(rig)
     await fetches(rig)
-    assert all(count < 10 for count in looks.values()), looks
+    assert all(len(calls) < 10 for calls in looks.values()), looks
 
 
 async def test_an_idle_follower_is_in_sync_for_a_whole_lag_after_the_next_append(
@@ -258,7 +250,7 @@ async def test_a_changed_limit_of_bytes_is_asked_with(tmp_path: Path, rigs: list
 
 
 async def test_a_new_role_of_one_partition_names_no_other(
-    tmp_path: Path, rigs: list[Rig], looks: Counter[str]
+    tmp_path: Path, rigs: list[Rig], looks: dict[str, list[Call]]
 ) -> None:
     rigs.append(rig := Rig(tmp_path))
     for key in MANY:
@@ -266,7 +258,7 @@ async def test_a_new_role_of_one_partition_names_no_other(
         await rig.controller.elect(1, key=key)
     leader = await rig.lead()
     session = await settled(rig)
-    looks.clear()
+    looks["_wanted"].clear()
     rig.wire.asked.clear()
     await rig.controller.elect(1)
     assert (await leader.produce(b"a")).error_code == 0
@@ -279,7 +271,7 @@ async def test_a_new_role_of_one_partition_names_no_other(
         for partition in topic.partitions
     ]
     assert 0 < len(named) < 5
-    assert looks["_wanted"] < 12
+    assert len(looks["_wanted"]) < 12
 
 
 async def test_a_high_watermark_is_told_again_to_a_partition_that_was_fetched_no_more_for_a_while(

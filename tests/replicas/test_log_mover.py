@@ -216,11 +216,11 @@ async def test_a_copy_whose_topic_is_gone_goes_with_the_start(tmp_path: Path, wo
     ids=["space", "descriptors", "memory"],
 )
 async def test_what_a_move_lacks_is_waited_for(
-    tmp_path: Path, worlds: list[World], monkeypatch: pytest.MonkeyPatch, operation: str, code: int
+    tmp_path: Path, worlds: list[World], operation: str, code: int
 ) -> None:
-    monkeypatch.setattr("kafkapy.replicas.log_mover.ROOM_SECONDS", 0.01)
     worlds.append(world := World(tmp_path))
     moving = Moving(world)
+    moving.mover.room_seconds = 0.01
     there = moving.there
     moving.partition.log.close_files()
     fault = Fault(operation, code, suffix=".log")

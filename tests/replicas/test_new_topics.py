@@ -9,7 +9,6 @@ import pytest
 
 from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
 from kafkapy.metadata.store import MetadataStoreError
-from kafkapy.replicas import new_topics
 from kafkapy.replicas.new_topics import NewTopics
 from tests.replicas.held_files import until
 
@@ -38,14 +37,14 @@ class Tree:
 
 
 @pytest.fixture
-def tree(monkeypatch: pytest.MonkeyPatch) -> Tree:
-    monkeypatch.setattr(new_topics, "LOOK_SECONDS", LOOK)
+def tree() -> Tree:
     return Tree()
 
 
 @pytest.fixture
 async def known(tree: Tree) -> AsyncIterator[NewTopics]:
     made = NewTopics(tree.read)
+    made.look_seconds = LOOK
     yield made
     await made.stop()
 

@@ -35,6 +35,7 @@ from kafkapy.protocol.types import ApiKey, TopicPartition
 from kafkapy.replicas.cluster_replication import ReplicationSettings
 from kafkapy.replicas.fetcher import FetchSettings, whole_batches
 from kafkapy.storage.log.index_repair import IndexRepair
+from tests.calls import calls_of
 from tests.replicas.cluster_rig import TP, Node, Rig, id_of
 from tests.replicas.held_files import until
 from tests.storage.log_harness import Fault, batch, fill
@@ -421,14 +422,7 @@ async def test_a_follower_that_restarts_goes_on_from_its_end(
 async def test_a_follower_waits_for_the_indexes_of_its_leader(
     tmp_path: Path, rigs: list[Rig], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    threads: list[str] = []
-    run = IndexRepair.run
-
-    def noted(repair: IndexRepair) -> None:
-        threads.append(threading.current_thread().name)
-        run(repair)
-
-    monkeypatch.setattr(IndexRepair, "run", noted)
+    repairs = calls_of(monkeypatch, IndexRepair, "run")
     rigs.append(rig := Rig(tmp_path))
     leader = await rig.lead(configs={"segment.bytes": "300", "index.interval.bytes": "0"})
     await rig.caught_up(2)
@@ -444,8 +438,8 @@ async def test_a_follower_waits_for_the_indexes_of_its_leader(
     await rig.controller.tell((1, 2))
     await rig.caught_up(2)
     assert rig[2].content == leader.content
-    assert threads
-    assert threading.current_thread().name not in threads
+    assert repairs
+    assert threading.current_thread().name not in {call.thread for call in repairs}
 
 
 @pytest.mark.parametrize("in_sync", [False, True])

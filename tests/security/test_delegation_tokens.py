@@ -19,7 +19,6 @@ from kafkapy.protocol.messages.create_delegation_token import CreateDelegationTo
 from kafkapy.protocol.messages.metadata import MetadataRequest
 from kafkapy.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kafkapy.protocol.messages.sasl_handshake import SaslHandshakeRequest
-from kafkapy.security import token_cache
 from kafkapy.security.sasl.scram_credential import ScramMechanism
 from tests.network.raw_client import DEADLINE, RawClient
 from tests.security.certificates import Certificates, trusting
@@ -364,11 +363,12 @@ def test_a_token_that_is_removed_during_the_login_does_not_count(
     with_tokens: Listeners, alice: RawClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token = create(alice)
-    ask = RawClient.ask
+    ask, is_removed = RawClient.ask, False
 
     def ask_late(client: RawClient, request: object, *rest: int) -> object:
-        if getattr(request, "auth_bytes", b"").startswith(b"c="):
-            monkeypatch.setattr(RawClient, "ask", ask)
+        nonlocal is_removed
+        if getattr(request, "auth_bytes", b"").startswith(b"c=") and not is_removed:
+            is_removed = True
             expire(alice, token.hmac)
         return ask(client, request, *rest)  # type: ignore[arg-type]
 
@@ -388,15 +388,15 @@ def test_a_token_is_no_user(with_tokens: Listeners, alice: RawClient) -> None:
         assert last.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
-def test_few_credentials_are_kept(
-    with_tokens: Listeners, alice: RawClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def kept(core: BrokerCore) -> int:
-        assert core.admin.delegation_tokens is not None
-        return len(core.admin.delegation_tokens.cache._credentials)
+def test_few_credentials_are_kept(with_tokens: Listeners, alice: RawClient) -> None:
+    admin = with_tokens.broker.core.admin.delegation_tokens
+    assert admin is not None
+    cache = admin.cache
 
-    most = with_tokens.broker.call(kept) + 2
-    monkeypatch.setattr(token_cache, "MOST_CREDENTIALS", most)
+    async def kept(_: BrokerCore) -> int:
+        return len(cache._credentials)
+
+    most = cache.most_credentials = with_tokens.broker.call(kept) + 2
     tokens = [create(alice) for _ in range(4)]
     for token in (*tokens, *tokens):
         with with_tokens.connect(SASL) as client:

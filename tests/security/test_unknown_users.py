@@ -27,11 +27,11 @@ from kafkapy.security.sasl import users
 from kafkapy.security.sasl.scram_credential import (
     ScramCredential,
     ScramMechanism,
-    decode_credential,
     encode_credential,
 )
 from kafkapy.security.sasl.unknown_users import UnknownUsers
 from kafkapy.security.token_cache import TokenCache
+from tests.calls import calls_of
 from tests.loop.turned_clock import START_MS, TurnedClock
 from tests.security.certificates import Certificates, trusting
 from tests.security.issuer import Issuer
@@ -245,13 +245,7 @@ async def test_logins_that_wait_for_a_count_share_the_next_one() -> None:
 def test_only_the_first_login_of_a_user_takes_longer_than_those_of_nobody(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    decoded: list[str] = []
-
-    def decode(text: str) -> ScramCredential | None:
-        decoded.append(text)
-        return decode_credential(text)
-
-    monkeypatch.setattr(users, "decode_credential", decode)
+    decoded = calls_of(monkeypatch, users, "decode_credential")
     shown = image([(b"a salt of this test", 4096)])
     found = [users.credentials_of(shown, "user-0")[SHA_256] for _ in range(2)]
     assert found[0] == found[1]

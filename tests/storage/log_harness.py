@@ -51,7 +51,8 @@ class Fault:
     """An error for the calls of one operation whose path ends with a suffix."""
 
     operation: str
-    error: int
+    error: int | None
+    """Its number; None: there is no memory."""
     suffix: str = ""
     after: int = 0
     """Calls that still succeed."""
@@ -61,13 +62,16 @@ class Fault:
 
 
 class FaultyFiles(FileSystem):
-    """The real file system, with faults, and a list of what was synced."""
+    """The real file system, with faults, and lists of what was opened and synced."""
 
-    __slots__ = ("faults", "free", "paths", "synced")
+    __slots__ = ("faults", "free", "opened", "paths", "synced", "synced_together")
 
     def __init__(self) -> None:
         self.faults: list[Fault] = []
+        self.opened: list[str] = []
         self.synced: list[str] = []
+        self.synced_together: list[str] = []
+        """Paths whose file systems were synced."""
         self.paths: dict[int, str] = {}
         self.free: int | None = None
 
@@ -87,10 +91,11 @@ class FaultyFiles(FileSystem):
     def _raise(self, operation: str, path: str) -> None:
         fault = self._check(operation, path)
         if fault is not None:
-            raise OSError(fault.error, os.strerror(fault.error), path)
+            raise _error_of(fault, path)
 
     def open(self, path: str, *, create: bool = False) -> File:
         self._raise("open", path)
+        self.opened.append(path)
         return super().open(path, create=create)
 
     def create(self, path: str) -> None:
@@ -107,7 +112,7 @@ class FaultyFiles(FileSystem):
         if fault is not None:
             if fault.partial > 0:
                 super().write_at(file, [b"".join(buffers)[: fault.partial]], position)
-            raise OSError(fault.error, os.strerror(fault.error), path)
+            raise _error_of(fault, path)
         return super().write_at(file, buffers, position)
 
     def truncate(self, file: File, size: int) -> None:
@@ -133,6 +138,7 @@ class FaultyFiles(FileSystem):
 
     def sync_file_system(self, path: str) -> None:
         self._raise("sync_file_system", path)
+        self.synced_together.append(path)
         super().sync_file_system(path)
 
     def rename(self, source: str, target: str) -> None:
@@ -150,6 +156,12 @@ class FaultyFiles(FileSystem):
 
     def free_bytes(self, path: str) -> int:
         return super().free_bytes(path) if self.free is None else self.free
+
+
+def _error_of(fault: Fault, path: str) -> OSError | MemoryError:
+    if fault.error is None:
+        return MemoryError()
+    return OSError(fault.error, os.strerror(fault.error), path)
 
 
 AT_THE_END: list[Callable[[], object]] = []

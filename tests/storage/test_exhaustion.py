@@ -83,35 +83,25 @@ def test_an_append_that_finds_no_descriptor_is_refused_whole(tmp_path: Path) -> 
     assert offsets(log) == [0]
 
 
-def test_an_append_that_finds_no_memory_is_refused_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_append_that_finds_no_memory_is_refused_whole(tmp_path: Path) -> None:
     logs = Logs(tmp_path)
     log = logs.log
     fill(log, 1)
-
-    def write_at(*_: object) -> int:
-        raise MemoryError
-
-    monkeypatch.setattr(logs.files, "write_at", write_at)
+    logs.files.faults = [Fault("write", None)]
     with pytest.raises(ExhaustedError, match="memory"):
         append(log, batch(b"x"))
-    monkeypatch.undo()
+    logs.files.faults = []
     assert logs.manager.offline_dirs == []
     append(log, batch(b"x"))
     assert offsets(log) == [0, 1]
 
 
-def test_a_search_that_finds_no_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_that_finds_no_memory_is_refused(tmp_path: Path) -> None:
     logs = restarted(tmp_path, INDEXED, 20)
-
-    def read_at(*_: object) -> bytes:
-        raise MemoryError
-
-    monkeypatch.setattr(logs.files, "read_at", read_at)
+    logs.files.faults = [Fault("read", None)]
     with pytest.raises(ExhaustedError, match="memory"):
         search(logs.log, START_MS + 12)
-    monkeypatch.undo()
+    logs.files.faults = []
     assert search(logs.log, START_MS + 12) is not None
 
 

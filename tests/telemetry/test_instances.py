@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 
 from kafkapy.protocol.errors import ErrorCode
-from kafkapy.telemetry import instances
 from kafkapy.telemetry.instances import ClientInstance, ClientInstances
 from kafkapy.telemetry.subscriptions import Asked, Subscriptions
 
@@ -82,9 +81,9 @@ def test_a_connection_has_one_instance() -> None:
     assert len(connection.calls) == 1
 
 
-def test_the_one_that_asked_least_recently_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(instances, "MOST", 2)
+def test_the_one_that_asked_least_recently_gives_way() -> None:
     all_instances = ClientInstances()
+    all_instances.most = 2
     for number in (1, 2):
         made = ClientInstance(client(number), ALL, ASKED)
         all_instances.put(client(number), FakeConnection(), made, NOW)

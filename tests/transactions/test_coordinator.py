@@ -42,10 +42,8 @@ async def error_of_init(world: TransactionWorld, *args: object) -> ErrorCode:
     return caught.value.code
 
 
-async def test_long_transactional_ids_are_taken_up_to_a_limit(
-    world: TransactionWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("kafkapy.transactions.coordinator.MAX_LONG_IDS_BYTES", 5_000)
+async def test_long_transactional_ids_are_taken_up_to_a_limit(world: TransactionWorld) -> None:
+    world.coordinator.max_long_ids_bytes = 5_000
     await world.init("a" * 3_000)
     assert await error_of_init(world, "b" * 3_000) is ErrorCode.INVALID_REQUEST
     await world.init("a" * 3_000)

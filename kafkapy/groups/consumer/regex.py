@@ -22,8 +22,6 @@ PIECE_SECONDS: Final = 0.05
 """The CPU time of a thread after which other groups have their turns."""
 LOOK_SECONDS: Final = 1.0
 """The CPU time that one look at a group's expressions may take."""
-MAX_KEPT: Final = 200_000
-"""The most names that are kept as tested, for all expressions together: some 15 MB."""
 
 
 def error_in(regex: str) -> KafkaError | None:
@@ -102,6 +100,9 @@ class RegexTopics:
     Groups with the same expression share it, also while looks at it are made.
     """
 
+    max_kept: int = 200_000
+    """The most names that are kept as tested, for all expressions together: some 15 MB."""
+
     def __init__(self) -> None:
         self._kept: OrderedDict[str, tuple[Tested, int]] = OrderedDict()
         """With each expression, how much it counts."""
@@ -130,6 +131,6 @@ class RegexTopics:
         size = 1 + len(regex) // 64 + len(tested.names)
         self._kept[regex] = tested, size
         self._size += size - before
-        while self._size > MAX_KEPT:
+        while self._size > self.max_kept:
             _, (_, size) = self._kept.popitem(last=False)
             self._size -= size

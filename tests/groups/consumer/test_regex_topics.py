@@ -92,9 +92,9 @@ def test_only_new_names_are_tested_again(pattern: CountingPattern) -> None:
     assert look.found == {".*0": frozenset({"t10", "t100"})}
 
 
-def test_what_is_kept_is_bounded(pattern: CountingPattern, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(regex, "MAX_KEPT", 25)
+def test_what_is_kept_is_bounded(pattern: CountingPattern) -> None:
     kept = RegexTopics()
+    kept.max_kept = 25
     for text in ("a", "b", "c"):
         look = kept.look([text], names(10))
         finish(look)

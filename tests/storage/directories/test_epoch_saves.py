@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from kafkapy.protocol.types import TopicPartition
-from kafkapy.storage.directories import epoch_saves
+from kafkapy.storage.directories.epoch_saves import MANY
 from kafkapy.storage.disk.checkpoints import LEADER_EPOCHS, RECOVERY_POINTS, read_leader_epochs, read_offsets
 from kafkapy.storage.disk.errors import DiskFullError, StorageError
 from kafkapy.storage.log.partition_log import PartitionLog
-from tests.storage.log_harness import IO_ERROR, TOPIC_ID, TP, Fault, FaultyFiles, Logs, append, batch
+from tests.storage.log_harness import IO_ERROR, TOPIC_ID, TP, Fault, Logs, append, batch
 
 NO_SPACE = errno.ENOSPC
 
@@ -127,29 +127,30 @@ def test_a_truncation_lowers_what_the_file_is_right_for(tmp_path: Path) -> None:
     assert logs.restart(clean=False).leader_epochs.entries == [(1, 0)]
 
 
-def test_the_epochs_of_many_logs_share_two_syncs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    logs = Logs(tmp_path)
-    partitions = [TopicPartition("events", index) for index in range(epoch_saves.MANY)]
+def written(logs: Logs) -> list[TopicPartition]:
+    """So many logs with epochs that their saves share syncs."""
+    partitions = [TopicPartition("events", index) for index in range(MANY)]
     for partition in partitions:
         write(logs.manager.create(partition, TOPIC_ID, logs.config, new=True), 7, 1)
-    syncs: list[str] = []
-    monkeypatch.setattr(FaultyFiles, "sync_file_system", lambda _, path: syncs.append(path))
+    return partitions
+
+
+def test_the_epochs_of_many_logs_share_two_syncs(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    partitions = written(logs)
     logs.files.synced.clear()
     logs.save_recovery_points()
-    assert syncs == [str(tmp_path / "data")] * 2
+    assert logs.files.synced_together == [str(tmp_path / "data")] * 2
     assert not [path for path in logs.files.synced if "events" in path]
     for partition in partitions:
         path = tmp_path / "data" / str(partition) / LEADER_EPOCHS
         assert read_leader_epochs(logs.files, str(path)) == [(7, 0)]
 
 
-def test_a_save_whose_sync_fails_takes_the_directory_offline(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(epoch_saves, "MANY", 1)
+def test_a_save_whose_sync_fails_takes_the_directory_offline(tmp_path: Path) -> None:
     logs = Logs(tmp_path)
     logs.files.faults = [Fault("sync_file_system", IO_ERROR)]
-    write(logs.log, 1)
+    written(logs)
     logs.save_recovery_points()
     assert logs.manager.offline_dirs == [tmp_path / "data"]
     assert recovery_point(logs) == 0

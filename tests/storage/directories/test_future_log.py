@@ -18,7 +18,6 @@ import pytest
 from kafkapy.protocol.errors import KafkaError
 from kafkapy.protocol.records import Record, build_batch
 from kafkapy.storage.damage.policy import TRUNCATE_AND_REFETCH
-from kafkapy.storage.directories import future_log
 from kafkapy.storage.directories.future_log import REPLACES, FutureLog
 from kafkapy.storage.directories.log_manager import LogManager
 from kafkapy.storage.disk.errors import DiskFullError, StorageError
@@ -302,10 +301,7 @@ def test_a_copy_of_a_compacted_log_is_made_anew(logs: Logs) -> None:
     assert move.copy.log_end_offset == 5
 
 
-def test_the_copy_of_a_compacted_log_has_no_gaps_that_look_like_losses(
-    logs: Logs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(future_log, "PIECE_BYTES", 300)
+def test_the_copy_of_a_compacted_log_has_no_gaps_that_look_like_losses(logs: Logs) -> None:
     log = logs.log
     logs.config = log.config = replace(CONFIG, cleanup_policy=frozenset({"compact"}))
     chance = random.Random(1)
@@ -315,7 +311,9 @@ def test_the_copy_of_a_compacted_log_has_no_gaps_that_look_like_losses(
     log.advance_high_watermark(log.log_end_offset)
     compact_fully(logs.manager, log)
     before = records_of(log)
-    take_over(logs.manager, start(logs.manager))
+    move = start(logs.manager)
+    move.piece_bytes = 300
+    take_over(logs.manager, move)
     assert len(logs.log.segments) > 2
     log = logs.restart(clean=False)
     assert records_of(log) == before

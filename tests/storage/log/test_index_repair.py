@@ -159,10 +159,16 @@ def test_all_readers_of_a_segment_wait_for_one_repair(damaged: Logs) -> None:
     assert [read(damaged.log, offset) for offset in (20, 70)] == [20, 70]
 
 
-def test_the_order_of_a_large_index_is_checked_once_and_by_a_thread(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.fixture
+def _large_indexes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index of more than 100 bytes is a large one."""
     monkeypatch.setattr(segment_indexes, "_CHECKED_AT_ONCE", 100)
+
+
+@pytest.mark.usefixtures("_large_indexes")
+def test_the_order_of_a_large_index_is_checked_once_and_by_a_thread(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     logs = of_two_segments(tmp_path)
     inode = (logs.path / (FIRST + INDEX_SUFFIX)).stat().st_ino
     log = started(logs)
@@ -173,10 +179,8 @@ def test_the_order_of_a_large_index_is_checked_once_and_by_a_thread(
     assert (rebuilds(caplog), (logs.path / (FIRST + INDEX_SUFFIX)).stat().st_ino) == (0, inode)
 
 
-def test_a_search_by_time_checks_the_order_for_later_reads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(segment_indexes, "_CHECKED_AT_ONCE", 100)
+@pytest.mark.usefixtures("_large_indexes")
+def test_a_search_by_time_checks_the_order_for_later_reads(tmp_path: Path) -> None:
     logs = of_two_segments(tmp_path)
     log = started(logs)
     assert search(log, START_MS + 9) is not None
@@ -217,13 +221,13 @@ CHANGES = [truncate, truncate_all, truncate_the_end, expire, restart, crash, del
 
 def amid_the_walk(monkeypatch: pytest.MonkeyPatch, change: Callable[[], object]) -> None:
     """Make a change after the thread has read some batches."""
-    places = Segment.places
+    places, changes = Segment.places, [change]
 
     def watched(self: Segment, start: int = 0, end: int | None = None) -> Iterator[BatchPlace]:
         found = places(self, start, end)
-        yield from chain(next(found) for _ in range(10))
-        monkeypatch.setattr(Segment, "places", places)
-        change()
+        if changes:
+            yield from chain(next(found) for _ in range(10))
+            changes.pop()()
         yield from found
 
     monkeypatch.setattr(Segment, "places", watched)

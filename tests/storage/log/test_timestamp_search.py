@@ -11,7 +11,6 @@ import pytest
 
 from kafkapy.protocol.compression import Compression
 from kafkapy.protocol.errors import ErrorCode, KafkaError
-from kafkapy.storage.disk.files import File
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
 from kafkapy.storage.log.timestamp_search import LogChangedError, TimestampSearch
@@ -35,17 +34,10 @@ def offset_at(log: PartitionLog, timestamp: int | None) -> int | None:
     return None if found is None else found.offset
 
 
-def count_opens(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def count_opens(logs: Logs) -> list[str]:
     """The files that are opened from now on."""
-    opened: list[str] = []
-    original = logs.files.open
-
-    def opens(path: str, *, create: bool = False) -> File:
-        opened.append(path)
-        return original(path, create=create)
-
-    monkeypatch.setattr(logs.files, "open", opens)
-    return opened
+    logs.files.opened.clear()
+    return logs.files.opened
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -56,7 +48,7 @@ def test_what_is_on_the_loop_reads_no_file_however_many_segments_there_are(
     fill(logs.log, 200)
     log = logs.restart(clean=clean)
     log.close_files()
-    opened = count_opens(logs, monkeypatch)
+    opened = count_opens(logs)
     search = log.search(START_MS + 150)
     assert opened == []
     run(search)
@@ -75,7 +67,7 @@ def test_what_a_search_learned_of_closed_segments_is_kept(
     fill(logs.log, 200)
     log = logs.restart()
     assert offset_at(log, START_MS + 150) == 150
-    opened = count_opens(logs, monkeypatch)
+    opened = count_opens(logs)
     assert offset_at(log, START_MS + 151) == 151
     assert {Path(path).stem for path in opened} <= {f"{150:020d}", f"{log.segments.active.base_offset:020d}"}
     del opened[:]

@@ -65,16 +65,19 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, An
     return home, write_directory(home)
 
 
-def interrupt(monkeypatch: pytest.MonkeyPatch, left: int, failure: Callable[[], BaseException]) -> None:
+def interrupt(
+    monkeypatch: pytest.MonkeyPatch, left: int, failure: Callable[[], BaseException]
+) -> Interrupted:
+    """Let operations fail after so many; return the files that count them."""
+    files = Interrupted(left, failure)
     for module in (exporting, importing):
-        monkeypatch.setattr(module, "FileSystem", lambda: Interrupted(left, failure))
+        monkeypatch.setattr(module, "FileSystem", lambda: files)
+    return files
 
 
 def moments(run: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> range:
     """The operations of a run, some of them: each at the ends, every third between."""
-    files = Interrupted(1_000_000, disk_full)
-    for module in (exporting, importing):
-        monkeypatch.setattr(module, "FileSystem", lambda: files)
+    files = interrupt(monkeypatch, 1_000_000, disk_full)
     run()
     return range(1_000_000 - files.left)
 
