@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kafkapy import Broker
-from tests.commands.conftest import Run, RunJson
+from tests.commands.conftest import Run, RunJson, print_to_a_terminal
 from tests.groups.streams.streams_world import beat
 from tests.handlers.group_client import find_coordinator
 from tests.handlers.share_client import ShareMember
@@ -237,13 +237,13 @@ def test_watching_draws_on_a_terminal(
     broker: Broker,
     topic: str,
     monkeypatch: pytest.MonkeyPatch,
-    on_a_terminal: None,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     from kafkapy.cli import main
 
     committed(broker, "drawn", topic, 8)
     interrupted_in_pause(1, monkeypatch)
+    print_to_a_terminal(monkeypatch)
     with pytest.raises(SystemExit) as ended:
         main(["lag", "drawn", "--watch", "1", "--bootstrap-server", broker.bootstrap_servers])
     shown = capsys.readouterr().out

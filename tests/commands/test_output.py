@@ -13,6 +13,7 @@ ROWS: list[dict[str, object]] = [
     {"topic": "orders", "lag": 12, "more": True},
     {"topic": "a", "lag": None, "more": False},
 ]
+from tests.commands.conftest import print_to_a_terminal
 
 
 def test_text_is_aligned_with_numbers_at_the_right(capsys: pytest.CaptureFixture[str]) -> None:
@@ -35,8 +36,9 @@ def test_no_rows_are_an_empty_document_and_a_line_for_people(capsys: pytest.Capt
 
 
 def test_a_terminal_gets_a_table_in_colour_and_no_control_characters(
-    capsys: pytest.CaptureFixture[str], on_a_terminal: None
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    print_to_a_terminal(monkeypatch)
     Output("text").rows([{"topic": "a\x1b[2Jb[red]"}], ("topic",))
     shown = capsys.readouterr().out
     assert "\x1b[1;36mtopic" in shown
