@@ -8,12 +8,12 @@ import pytest
 import yaml
 
 from kafkapy.commands.output import Output
+from tests.commands.conftest import print_to_a_terminal
 
 ROWS: list[dict[str, object]] = [
     {"topic": "orders", "lag": 12, "more": True},
     {"topic": "a", "lag": None, "more": False},
 ]
-from tests.commands.conftest import print_to_a_terminal
 
 
 def test_text_is_aligned_with_numbers_at_the_right(capsys: pytest.CaptureFixture[str]) -> None:
