@@ -1,4 +1,4 @@
-"""A server of S3 that is not ours: moto's, in a process of its own, with what it holds in memory."""
+"""A server of S3 that is not ours: moto's, in a process of its own."""
 
 from __future__ import annotations
 

@@ -53,7 +53,10 @@ def as_lakes(lake: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 def as_stores(store: str | None) -> tuple[str, ...]:
-    """Return the store, or that of a URI's scheme, as a sequence; empty if no jar is known for it."""
+    """Return the store of a URI's scheme as a sequence.
+
+    It is empty if no jar is known for the store.
+    """
     return tuple(name for name in STORES if name == store)
 
 
@@ -73,7 +76,7 @@ def jars_folder(jars: str | Path | None) -> Path | None:
 def check_setup(
     lake: str | Sequence[str] | None = None, jars: str | Path | None = None, store: str | None = None
 ) -> None:
-    """Raise SparkSetupError if a session with these lake formats and this store cannot start here."""
+    """Raise SparkSetupError if a session with these formats and this store cannot start here."""
     lakes, stores = as_lakes(lake), as_stores(store)
     _java()
     spark = find_spark()
@@ -89,7 +92,7 @@ def check_setup(
 def doctor(
     lake: str | Sequence[str] | None = None, *, bootstrap: str | None = None, stores: Sequence[str] = ()
 ) -> list[Check]:
-    """Check everything that a session with these lake formats and stores needs, and the broker if named."""
+    """Check everything that a session with these formats and stores needs, and the broker."""
     lakes = as_lakes(lake)
     looks: dict[str, Callable[[], str]] = {
         "Java": _java,
@@ -178,7 +181,7 @@ def _libraries() -> str:
 
 
 def _jars(lakes: Sequence[str], stores: Sequence[str] = ()) -> str:
-    """Return where the jars of the Kafka connector, or those of one lake format or store, come from."""
+    """Return where the jars of the connector, of a lake format or of a store come from."""
     spark = find_spark()
     base = spark.packages(())
     wanted = [package for package in spark.packages(lakes, stores) if package not in base] or base

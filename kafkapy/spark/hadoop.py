@@ -1,4 +1,4 @@
-"""Hadoop's file systems, as Spark reaches tables, in the JVM of a session or in one without.
+"""Hadoop's file systems, in the JVM of a session or in one without.
 
 A running session's settings count (`spark.hadoop.fs.s3a.endpoint` and the like). Without a session a JVM is
 started that has the same jars. Its settings are those that are given, and Spark's and Hadoop's own files
@@ -67,7 +67,10 @@ def file_system(location: str, conf: Mapping[str, str]) -> tuple[Any, Any]:
 
 
 def _without_session(conf: Mapping[str, str], scheme: str) -> Any:
-    """Return the configuration of a JVM without a session, started if there is none with these settings."""
+    """Return the configuration of a JVM without a session.
+
+    It is started if there is none with these settings.
+    """
     from pyspark import SparkContext
 
     global _bare

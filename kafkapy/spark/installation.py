@@ -96,7 +96,7 @@ class Spark:
         return sorted((self.home / "jars").glob("*.jar"))
 
     def packages(self, lakes: Sequence[str], stores: Sequence[str] = ()) -> list[Package]:
-        """Return the packages that a session with these lake formats and stores needs besides Spark."""
+        """Return the packages that a session with these formats and stores needs besides Spark."""
         spark = "org.apache.spark"
         wanted = [
             Package(spark, "spark-sql-kafka-0-10_2.13", self.version, "spark-sql-kafka-0-10_"),

@@ -56,7 +56,7 @@ def find_jars(
     settings: Path = IVY_SETTINGS,
     stores: Sequence[str] = (),
 ) -> list[Path]:
-    """Return the jars for a session with these lake formats and stores, and fetch what is missing.
+    """Return the jars for a session with these formats and stores, and fetch what is missing.
 
     Raises:
         SparkSetupError: a package is in none of the places.

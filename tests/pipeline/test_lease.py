@@ -225,7 +225,10 @@ def test_a_put_that_is_repeated_by_the_client_is_its_own(
 
 
 def test_of_many_that_try_at_once_one_has_it() -> None:
-    """Threads with turns by chance; no two may write at the same time, and the silent are succeeded."""
+    """Threads with turns by chance.
+
+    No two may write at the same time, and the silent are succeeded.
+    """
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")
     files, clock, chance = Files(), Clock(), random.Random(seed)

@@ -1,4 +1,4 @@
-"""Where the state of a pipeline is: a local folder, or any store that Hadoop's file systems reach.
+"""Where the state of a pipeline is: a local folder, or what Hadoop's file systems reach.
 
 A local folder is read and written by Python alone, so that `status`, `create` and `dlq` need no JVM for it,
 and its locks are the operating system's, which a killed process cannot leave behind. For all other stores

@@ -32,7 +32,10 @@ class HadoopFiles:
         self._reached: tuple[object, Any, Any] | None = None
 
     def _opened(self) -> tuple[Any, Any]:
-        """The JVM and its file system. The start of a session ends a JVM without one."""
+        """The present JVM and its file system.
+
+        The start of a session ends a JVM without one.
+        """
         from pyspark import SparkContext
 
         from kafkapy.spark.hadoop import file_system
@@ -128,7 +131,10 @@ class HadoopFiles:
         self.write(path, text.encode())
 
     def create(self, path: str, content: bytes) -> bool:
-        """Creates a file; False if it exists. Of several that try at the same time one gets True."""
+        """Creates a file, or returns False if it exists.
+
+        Of several that try at the same time one gets True.
+        """
         if self.location.startswith("s3a:"):
             return self._put_if_absent(path, content)
         try:

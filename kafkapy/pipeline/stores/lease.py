@@ -67,7 +67,10 @@ class LeaseFiles(Protocol):
 
 
 class Lease:
-    """The lease of this process in a folder; `clock` counts seconds, and `pause` waits for some."""
+    """The lease of this process in a folder.
+
+    `clock` counts seconds, and `pause` waits for some.
+    """
 
     def __init__(
         self,
@@ -247,9 +250,10 @@ def _lives(process: int) -> bool:
 
 
 def _machine() -> str:
-    """The start of this machine and the space of its process ids; empty where nothing tells them.
+    """The start of this machine and the space of its process ids.
 
-    The name of a host is not enough: a container that is started elsewhere has that of the former one.
+    It is empty where nothing tells them. The name of a host is not enough: a container that is started
+    elsewhere has that of the former one.
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -1,4 +1,4 @@
-"""A folder in a store that several machines reach: S3, HDFS, Azure, Google Cloud and others.
+"""A folder in a store that several machines reach: S3, HDFS, Azure, Google Cloud, others.
 
 A rename may not replace a file there, or may copy it. So the content is written as NAME.next, NAME is
 deleted, and NAME.next is moved. A reader that finds no NAME takes NAME.next, which is complete by then. If

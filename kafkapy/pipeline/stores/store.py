@@ -15,7 +15,10 @@ class Entry(NamedTuple):
 
 
 class Store(ABC):
-    """A table's folder. Paths are relative to it; errors are OSErrors, with one line of text."""
+    """A table's folder.
+
+    Paths are relative to it. Errors are OSErrors with one line of text.
+    """
 
     @abstractmethod
     def read(self, path: str) -> bytes | None:
@@ -23,7 +26,10 @@ class Store(ABC):
 
     @abstractmethod
     def replace(self, path: str, content: bytes) -> None:
-        """Writes a file and the folders that it needs. A reader finds the former content or the new one."""
+        """Writes a file and the folders that it needs.
+
+        A reader finds the former content or the new one.
+        """
 
     @abstractmethod
     def entries(self, path: str = "") -> list[Entry]:
