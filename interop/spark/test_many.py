@@ -1,4 +1,4 @@
-"""Many pipelines in one Spark: what each writes, what a failure of one does, and how topics join them."""
+"""Many pipelines in one Spark: what each writes, and how they fail and begin alone."""
 
 from __future__ import annotations
 

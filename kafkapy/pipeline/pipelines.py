@@ -25,10 +25,7 @@ class Pipelines:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Loads a YAML file with one pipeline or many.
-
-        Raises PipelineError.
-        """
+        """Loads a YAML file with one pipeline or many; raises PipelineError."""
         return cls(PipelinesFile.load(os.fspath(path)))
 
     def run(
@@ -39,7 +36,7 @@ class Pipelines:
         spark: SparkSession | None = None,
         metrics: str | None = None,
     ) -> list[Outcome]:
-        """Writes the records that the topics have now (`once`), or continues until it is interrupted.
+        """Writes what the topics have now (`once`), or continues until it is interrupted.
 
         Returns how each pipeline ended. One that fails does not stop the others.
         """

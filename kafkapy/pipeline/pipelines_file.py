@@ -40,7 +40,7 @@ _SAMPLE: Final = "topic"
 
 @dataclass(frozen=True)
 class _Entry:
-    """What the file says of a pipeline: its mapping with the defaults, for one topic or for a pattern."""
+    """What the file says, with its defaults, of one topic or of a pattern."""
 
     values: Mapping[str, Any]
     pattern: Pattern | None
@@ -105,9 +105,10 @@ class PipelinesFile:
         return bool(self._patterns)
 
     def definitions(self, names: Callable[[PipelineDefinition], Collection[str]]) -> list[PipelineDefinition]:
-        """All definitions, those of patterns for the topics that `names` gives for one of `samples`.
+        """All definitions, with those of the topics that patterns match.
 
-        Raises PipelineError if two would have the same name or table.
+        `names` gives the topics that the client of one of `samples` sees. Raises PipelineError if two would
+        have the same name or table.
         """
         found = list(self.named)
         taken = {(one.bootstrap, one.topic) for one in found}

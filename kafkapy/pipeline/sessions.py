@@ -45,9 +45,10 @@ def spark_for(definition: PipelineDefinition, spark: SparkSession | None = None)
 def spark_for_all(
     definitions: Sequence[PipelineDefinition], spark: SparkSession | None = None
 ) -> Iterator[SparkSession]:
-    """A session that can write the tables of these pipelines, which have the same `spark` and `master`.
+    """A session that can write the tables of all these pipelines.
 
-    Each of them then takes a session of its own (`own_session`), and checks that.
+    They have the same `spark` and `master`. Each of them then takes a session of its own (`own_session`), and
+    checks that.
     """
     if spark is not None:
         yield spark
@@ -66,7 +67,7 @@ def store_of(definitions: Iterable[PipelineDefinition]) -> str | None:
 
 
 def own_session(spark: SparkSession, pool: str) -> SparkSession:
-    """A session for one of many threads of a process: with its own SQL settings, in its own scheduling pool.
+    """A session for one of many threads, with SQL settings and a scheduling pool of its own.
 
     It begins with the settings of `spark`.
     """

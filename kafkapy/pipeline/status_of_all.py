@@ -1,4 +1,4 @@
-"""How all pipelines of a file are doing: a line for each, the same figures as `status.py` in one glance."""
+"""How all pipelines of a file are doing, a line for each."""
 
 from __future__ import annotations
 

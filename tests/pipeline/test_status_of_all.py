@@ -27,7 +27,7 @@ def topics(make_topic: MakeTopic) -> tuple[str, str]:
 
 @pytest.fixture
 def file(topics: tuple[str, str], bootstrap: str, tmp_path: Path) -> Path:
-    """A file of two topics by a pattern, of which the first has been read in part, and one that is gone."""
+    """A file of a topic that is gone, and of two by a pattern: the first is read in part."""
     first, second = topics
     value = {
         "bootstrap": bootstrap,

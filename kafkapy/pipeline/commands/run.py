@@ -44,10 +44,11 @@ def run(
     metrics: str | None,
     quiet: bool,
 ) -> int:
-    """Write the topic of PIPELINE, a YAML file or a table, into its table; of a file with many, all of them.
+    """Write the topic of PIPELINE, a YAML file or a table, into its table.
 
-    It continues where it stopped; the first run begins at the definition's start. SIGINT and SIGTERM end it
-    after the present batch; a second signal ends it at once. A killed run continues at the next start.
+    Of a file with many pipelines, all are run. A pipeline continues where it stopped; the first run
+    begins at the definition's start. SIGINT and SIGTERM end it after the present batch; a second signal ends
+    it at once. A killed run continues at the next start.
 
     Of many pipelines, one that fails does not stop the others. Exit status: 0 done, or a signal; 1 failure; 2
     wrong usage; 3 a limit of a definition (max_dead_letters, max_lag, max_batch_time) ended a pipeline.

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     "--watch", "-w", metavar="SECONDS", type=click.FloatRange(min=0.1), help="Again every so many seconds."
 )
 def status(pipeline: str, as_json: bool, watch: float | None) -> int:
-    """Show lag, speed and dead letters of PIPELINE, a YAML file or a table; of a file with many, all of them.
+    """Show lag, speed and dead letters of PIPELINE, a YAML file or a table.
 
-    Lag counts the offsets between the last committed batch and the end that a read_committed reader sees.
-    Exit status: 0, or 1 if a pipeline's status cannot be told.
+    Of a file with many pipelines, each has a line. Lag counts the offsets between the last committed batch
+    and the end that a read_committed reader sees. Exit status: 0, or 1 if a pipeline's status cannot be told.
     """
     from kafkapy.pipeline.status_of_all import StatusOfAll
 

@@ -97,7 +97,7 @@ class Batches:
 
     @property
     def present(self) -> tuple[int, float] | None:
-        """The number of the batch that is being written, and since how many seconds; None between batches."""
+        """The number and the age in seconds of the batch that is being written, or None."""
         present = self._present
         return None if present is None else (present[0], time.monotonic() - present[1])
 

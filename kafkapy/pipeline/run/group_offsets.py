@@ -1,4 +1,4 @@
-"""The position of a run, published as the offsets of a consumer group, for tools that show lag.
+"""The position of a run, as offsets of a consumer group, for tools that show lag.
 
 The group has no members. Nothing ever reads these offsets back: the table's state alone says where a run
 begins. So they may be lost, or changed by somebody, and the next batch or the next start commits them anew.

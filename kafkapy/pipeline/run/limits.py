@@ -37,7 +37,7 @@ class Limits:
         self._check("max_lag", lag > most and self._caught_up, f"the lag of {lag:,} offsets is over {most:,}")
 
     def check_batch(self, batch: int, seconds: float) -> None:
-        """Raises LimitError if the present batch has taken too long; `seconds` is 0 between batches."""
+        """Raises LimitError if a batch has taken `seconds`, and that is too long."""
         most = self._definition.max_batch_seconds
         if most is not None:
             told = f"batch {batch} has taken more than {self._definition.max_batch_time}"

@@ -63,7 +63,7 @@ def run_many(
     metrics: str | None = None,
     stop: threading.Event | None = None,
 ) -> list[Outcome]:
-    """Runs all pipelines of a file to the present ends of their topics (`once`), or until it is stopped.
+    """Runs all pipelines of a file, to the ends of their topics or until it is stopped.
 
     It also ends when all pipelines have failed. `note` gets a line for each batch and event. For the rest see
     `run`. Raises PipelineError or SparkSetupError if none of them can run.
@@ -86,8 +86,14 @@ def run_many(
         stopping.take_signals()
         stack.enter_context(silent())
         run = _Run(session, clients, stopping, once=once, every=every, note=note, metrics=served)
-        run.add(found)
-        run.follow(file)
+        try:
+            run.add(found)
+            run.follow(file)
+        except BaseException:
+            stopping.asked.set()
+            raise
+        finally:
+            run.wait()
         return run.outcomes()
 
 
@@ -123,7 +129,7 @@ class _Run:
                 self._runs[one.name] = self._threads.submit(self._one, one)
 
     def follow(self, file: PipelinesFile) -> None:
-        """Waits for the pipelines to end; meanwhile starts those of new topics, if the run continues."""
+        """Waits for the pipelines to end, and meanwhile starts those of new topics."""
         looking = file.has_patterns and not self._once
         due, told = time.monotonic() + LOOK, ""
         # Waits for short times: only between them does Python call the handlers of signals.
@@ -138,6 +144,10 @@ class _Run:
                     if str(error) != told:
                         self._note(str(error))
                     told = str(error)
+
+    def wait(self) -> None:
+        """Waits for the pipelines to end: none may use Spark after it is stopped."""
+        self._threads.shutdown()
 
     def outcomes(self) -> list[Outcome]:
         return [run.result() for run in self._runs.values()]

@@ -94,7 +94,7 @@ class Shown(Progress):
 
 
 class Lines(Progress):
-    """Gives lines that begin with the pipeline's name to `write`: one of many pipelines of a process."""
+    """Gives lines with the pipeline's name to `write`, which gets those of others too."""
 
     def __init__(self, name: str, write: Callable[[str], None]) -> None:
         self._start, self._write = f"{name}: ", write

@@ -119,7 +119,7 @@ def run_one(
     *,
     with_setup: bool,
 ) -> RunResult:
-    """Runs one pipeline, in a session that is asked for when all that needs no Spark is checked.
+    """Runs one pipeline, in a session that is made after what needs no Spark is checked.
 
     `with_setup` says that this machine must be able to start Spark.
     """

@@ -163,7 +163,7 @@ class Streaming:
         self._group.publish(end)
 
     def _watch(self) -> None:
-        """Tells the lag to those who want to know it, and compares it and the present batch with the limits.
+        """Tells the lag to who wants to know it, and compares lag and batch with the limits.
 
         Raises LimitError.
         """
@@ -213,7 +213,8 @@ class Streaming:
         At the start the table may be ahead of the group, which a killed run or another one left. At the end,
         a batch that had only aborted records has moved the position.
         """
-        self._group.publish(checkpoint.position(self._state) or {})
+        if self._definition.group is not None:
+            self._group.publish(checkpoint.position(self._state) or {})
 
 
 def _offsets(value: object) -> dict[int, int]:
