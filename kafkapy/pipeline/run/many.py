@@ -133,9 +133,12 @@ class _Run:
         looking = file.has_patterns and not self._once
         due, told = time.monotonic() + LOOK, ""
         # Waits for short times: only between them does Python call the handlers of signals.
-        while wait(self._runs.values(), timeout=_PAUSE).not_done or (looking and not self._runs):
+        while not all(run.done() for run in self._runs.values()) or (looking and not self._runs):
             if self._stopping.asked.is_set():
                 looking = False
+                wait(self._runs.values(), timeout=_PAUSE)
+            else:
+                self._stopping.asked.wait(_PAUSE)
             if looking and time.monotonic() >= due:
                 due = time.monotonic() + LOOK
                 try:
