@@ -36,8 +36,8 @@ def upsert(spark: SparkSession, table: Table, first: int, *numbers: int, deleted
     columns = f"id BIGINT, text STRING, {RECORD}, _deleted BOOLEAN"
     rows = []
     for place, number in enumerate(numbers):
-        values = (None, None) if deleted else (number, f"{first}-{number}" * 8)
-        rows.append((*values, *record(0, first + place, f"k{number}"), deleted))
+        data = (None, None) if deleted else (number, f"{first}-{number}" * 8)
+        rows.append((*data, *record(0, first + place, f"k{number}"), deleted))
     table.upsert(data_frame(spark, columns, rows), ())
 
 
@@ -118,7 +118,7 @@ def test_without_a_mode_a_new_table_is_one_that_its_readers_take(
     if target.format == "delta":
         import deltalake
 
-        assert deltalake.DeltaTable(target.location).to_pyarrow_table(["id"]).num_rows == ROWS
+        assert deltalake.DeltaTable(target.location).to_pyarrow_table(columns=["id"]).num_rows == ROWS
     for reader, found in merged_rows(target):
         assert found == expected((3, ROWS)), reader
 
@@ -126,12 +126,7 @@ def test_without_a_mode_a_new_table_is_one_that_its_readers_take(
 def marks(spark: SparkSession, table: Table) -> int:
     """How many of the table's files have rows that are marked as deleted."""
     if table.format == "iceberg":
-        parent, _, name = table.location.rpartition("/")
-        spark.conf.set("spark.sql.catalog.judge", "org.apache.iceberg.spark.SparkCatalog")
-        spark.conf.set("spark.sql.catalog.judge.type", "hadoop")
-        spark.conf.set("spark.sql.catalog.judge.warehouse", parent)
-        spark.conf.set("spark.sql.catalog.judge.cache-enabled", "false")
-        return int(spark.sql(f"SELECT * FROM judge.{name}.delete_files").count())
+        return spark.read.format("iceberg").load(f"{table.location}#delete_files").count()
     log = spark._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, table.location)
     given = [getattr(log, f"update$default${number}")() for number in (1, 2, 3)]
     return int(log.update(*given).allFiles().where("deletionVector IS NOT NULL").count())

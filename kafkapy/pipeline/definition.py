@@ -15,7 +15,7 @@ In YAML, only `topic` and `table` are required:
       rescued: _rescued                 # JSON: the column of what no other column can hold
     mode: upsert                        # or append; default: by the topic's cleanup.policy
     key: id                             # columns to match by; default: the record key
-    merge_mode: merge-on-read           # or copy-on-write; default: the first for Iceberg only
+    merge_mode: merge-on-read           # or copy-on-write, the default of Delta: how upserts change files
     partition_by: [day(timestamp)]
     start: earliest                     # or latest, an ISO timestamp (default: UTC), epoch milliseconds
     dead_letter: orders.dlq
