@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kafkapy.pipeline.commands.cli import pipeline
+from kafkapy.pipeline.dead_letters import replay
 from kafkapy.pipeline.dead_letters.dead_letters import make_topic as make_dead_letter_topic
 from kafkapy.pipeline.dead_letters.replay import replay_dead_letters
 from kafkapy.pipeline.definition import PipelineDefinition
@@ -313,6 +314,24 @@ def test_a_killed_replay_tells_records_of_two_topics_of_one_name_apart(
     state.write_json("dlq.json", {definition.topic: {"done": {}, "since": {"0": 0, "1": 0}}})
     write_letter(1, topic_id="the present id", table_id=table_id)
     assert replay_dead_letters(definition).replayed == 1
+
+
+def test_the_list_of_what_was_replayed_is_written_a_few_times_only(
+    definition: PipelineDefinition, write_letter: WriteLetter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[int] = []
+
+    def write(state: State, target: str, replayed: replay.Replayed) -> None:
+        written.append(len(replayed.done))
+        writing(state, target, replayed)
+
+    writing = replay._write
+    monkeypatch.setattr(replay, "_write", write)
+    monkeypatch.setattr(replay, "_LEAST", 1)
+    for offset in range(0, 80, 2):
+        write_letter(offset)
+    assert replay_dead_letters(definition).replayed == 40
+    assert written == [0, 1, 2, 4, 8, 16, 32, 40]
 
 
 def test_replaying_at_the_same_time_is_refused(

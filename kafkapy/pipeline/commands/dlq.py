@@ -12,7 +12,8 @@ from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.pipeline_error import PipelineError
 
 if TYPE_CHECKING:
-    from kafkapy.pipeline.dead_letters.reader import DeadLetter, Source
+    from kafkapy.pipeline.dead_letters.reader import DeadLetter
+    from kafkapy.pipeline.dead_letters.source import SourceSet
 
 _MOST_SHOWN: Final = 2_000  # characters, or bytes, of one value
 
@@ -108,8 +109,9 @@ def show(pipeline: str, limit: int, source: str | None, former: bool) -> None:
 
     Bytes that are not text are shown in hex.
     """
-    from kafkapy.pipeline.dead_letters.reader import Source, dead_letters
+    from kafkapy.pipeline.dead_letters.reader import dead_letters
     from kafkapy.pipeline.dead_letters.replay import replayed_sources
+    from kafkapy.pipeline.dead_letters.source import Source
     from kafkapy.pipeline.topics import Topics
 
     definition = PipelineDefinition.load(pipeline)
@@ -145,7 +147,7 @@ def replay(pipeline: str, to: str | None, where_error: str | None, former: bool)
     click.echo(f"{definition.name}: {result.replayed:,} dead letters replayed into {result.topic}{before}")
 
 
-def _lines(letter: DeadLetter, replayed: set[Source]) -> list[str]:
+def _lines(letter: DeadLetter, replayed: SourceSet) -> list[str]:
     from kafkapy.pipeline.dead_letters.reader import iso
 
     lines = [f"{letter.source}: the record {letter.error}"]

@@ -9,9 +9,9 @@ from __future__ import annotations
 import datetime
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from kafkapy.pipeline.dead_letters.dead_letters import (
     ERROR,
@@ -19,53 +19,17 @@ from kafkapy.pipeline.dead_letters.dead_letters import (
     PREFIX,
     REPLAYED_FROM,
     SCHEMA_ID,
-    SOURCE,
     TABLE_ID,
     TIMESTAMP,
-    TOPIC_ID,
 )
+from kafkapy.pipeline.dead_letters.source import Headers, Source, SourceSet
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.state import Incarnation, State
 from kafkapy.pipeline.topics import Topics
 
-_SOURCE: Final = re.compile(r"(.+)-(\d+)-(\d+)")
 # Matches the record's value after the column that it does not fit. Without it, the errors are the same.
 _VALUE: Final = re.compile(r"(does not match the schema: .*? is not .*?) but .*", re.DOTALL)
-
-Headers = list[tuple[str, bytes | None]]
-
-
-class Source(NamedTuple):
-    """The place of a record that became a dead letter.
-
-    `topic_id` is None if it is not known.
-    """
-
-    topic: str
-    partition: int
-    offset: int
-    topic_id: str | None = None
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}-{self.offset}"
-
-    @classmethod
-    def parse(cls, text: str) -> Source | None:
-        match = _SOURCE.fullmatch(text)
-        return None if match is None else cls(match[1], int(match[2]), int(match[3]))
-
-    @classmethod
-    def told(cls, headers: Mapping[str, str]) -> Source | None:
-        """The source in the headers of a dead letter, or of a record that was replayed from one."""
-        place = cls.parse(headers.get(SOURCE, ""))
-        return None if place is None else place._replace(topic_id=headers.get(TOPIC_ID))
-
-    @property
-    def headers(self) -> Headers:
-        """The headers that `told` reads."""
-        own: Headers = [(SOURCE, str(self).encode())]
-        return own if self.topic_id is None else [*own, (TOPIC_ID, self.topic_id.encode())]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +80,7 @@ def dead_letters(
     if not topics.exists(topic):
         return
     incarnation = State.of(definition).incarnation or Incarnation(id="")
-    seen: set[Source] = set()
+    seen = SourceSet()
     for message in topics.consume(topic):
         letter = _letter(message, definition.name, incarnation)
         if letter is None:

@@ -12,37 +12,34 @@ topic id if known) and offsets. Duplicates of a dead letter thus count as one:
 
 `since` is set while records are sent: the end offsets of the target before the first of them. A replay that
 was killed or failed leaves it. The next one looks for sources that have arrived from there on, and sends the
-others.
+others. The file is written again whenever as many records were sent as it lists: all its writing grows with
+the number of letters, not with its square.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from confluent_kafka import KafkaException
 
-from kafkapy.pipeline.dead_letters.reader import (
-    DeadLetter,
-    Source,
-    dead_letter_topic,
-    dead_letters,
-    texts,
-)
+from kafkapy.pipeline.dead_letters.reader import DeadLetter, dead_letter_topic, dead_letters, texts
+from kafkapy.pipeline.dead_letters.source import Partition, Source, SourceSet
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.topics import Topics
 
 _FILE: Final = "dlq.json"
-_CHUNK: Final = 5_000
+_LEAST: Final = 5_000  # records between two writings of the file
 _TIMEOUT: Final = 60.0
 _PRODUCER: Final = {
     "partitioner": "murmur2_random",  # as Java clients do, for records without a given partition
     "compression.type": "zstd",
     "message.max.bytes": 104_857_600,  # the topic's max.message.bytes decides
+    "queue.buffering.max.kbytes": 131_072,  # a record of that size fits
+    "queue.buffering.max.messages": 5_000,
 }
 
 
@@ -50,7 +47,7 @@ _PRODUCER: Final = {
 class Replayed:
     """The entry of one target topic in dlq.json."""
 
-    done: set[Source] = field(default_factory=set)
+    done: SourceSet = field(default_factory=SourceSet)
     since: dict[int, int] | None = None
 
 
@@ -81,9 +78,10 @@ def replay_dead_letters(
     with state.lock("dlq.lock", held="its dead letters are being replayed"):
         replayed = _read(state, target)
         if replayed.since is not None:
-            replayed.done |= _arrived(topics, target, replayed.since)
-        sent = before = 0
-        chunk: list[DeadLetter] = []
+            for source in _arrived(topics, target, replayed.since):
+                replayed.done.add(source)
+        sending = _Sending(topics, state, target, partitions, replayed)
+        before = 0
         for letter in dead_letters(definition, topics):
             if letter.former != former:
                 continue
@@ -91,108 +89,110 @@ def replay_dead_letters(
                 continue
             if letter.source in replayed.done:
                 before += 1
-                continue
-            chunk.append(letter)
-            if len(chunk) == _CHUNK:
-                _send_chunk(topics, state, target, partitions, chunk, replayed)
-                sent, chunk = sent + len(chunk), []
-        _send_chunk(topics, state, target, partitions, chunk, replayed)
-        replayed.since = None
-        _write(state, target, replayed)
-    return ReplayResult(topic=target, replayed=sent + len(chunk), before=before)
+            else:
+                sending.send(letter)
+        sending.end()
+    return ReplayResult(topic=target, replayed=sending.sent, before=before)
 
 
-def _send_chunk(
-    topics: Topics,
-    state: State,
-    target: str,
-    partitions: Iterable[int],
-    chunk: list[DeadLetter],
-    replayed: Replayed,
-) -> None:
-    if not chunk:
-        return
-    replayed.since = topics.end_offsets(target)
-    _write(state, target, replayed)
-    failure = _send(topics, target, partitions, chunk, replayed.done)
-    if failure is not None:
-        raise PipelineError(f"replaying {failure}; repeat the command to continue")
-
-
-def replayed_sources(definition: PipelineDefinition) -> set[Source]:
+def replayed_sources(definition: PipelineDefinition) -> SourceSet:
     """The sources that were replayed into the pipeline's own topic."""
     return _read(State.of(definition), definition.topic).done
 
 
-def _send(
-    topics: Topics, target: str, partitions: Iterable[int], letters: list[DeadLetter], done: set[Source]
-) -> str | None:
-    """Sends letters and adds those that arrived to `done`.
+class _Sending:
+    """Sends letters, and adds those that arrived to `done` of the target's entry."""
 
-    Returns the first failure as text, or None.
-    """
-    # One record per batch: the topic would refuse a batch because of one record.
-    limit = min(int(topics.setting(target, "max.message.bytes")), 1_000_000)
-    producer = topics.producer(**_PRODUCER, **{"batch.size": limit})
-    failures: list[str] = []
+    def __init__(
+        self, topics: Topics, state: State, target: str, partitions: Iterable[int], replayed: Replayed
+    ) -> None:
+        self._topics, self._state, self._target, self._replayed = topics, state, target, replayed
+        self._partitions = frozenset(partitions)
+        # One record per batch: the topic would refuse a batch because of one record.
+        limit = min(int(topics.setting(target, "max.message.bytes")), 1_000_000)
+        self._producer = topics.producer(**_PRODUCER, **{"batch.size": limit})
+        self._failure: str | None = None
+        self._last: Source | None = None
+        self._kept_after = 0
+        self.sent = 0
 
-    def told(letter: DeadLetter) -> Callable[[Any, Any], None]:
-        def delivered(error: Any, _: Any) -> None:
-            if error is None:
-                done.add(letter.source)
-            else:
-                failures.append(f"{letter.source} failed: {error.str()}")
+    def send(self, letter: DeadLetter) -> None:
+        """Sends a letter, now or later.
 
-        return delivered
-
-    known = set(partitions)
-    for letter in letters:
-        source = letter.source
-        placed = (
-            {"partition": source.partition} if source.topic == target and source.partition in known else {}
-        )
+        Raises PipelineError if one that was sent before has failed.
+        """
+        if self.sent == 0:
+            self._keep()
+        elif self.sent - self._kept_after >= max(_LEAST, len(self._replayed.done)):
+            self._flush()
+            self._keep()
+        self._last = source = letter.source
+        placed = {}
+        if source.topic == self._target and source.partition in self._partitions:
+            placed["partition"] = source.partition
         timed = {} if letter.timestamp is None else {"timestamp": letter.timestamp}
         headers = [*letter.headers, *source.headers]
+
+        def delivered(error: Any, _: Any) -> None:
+            if error is None:
+                self._replayed.done.add(source)
+            else:
+                self._fail(source, error.str())
+
         while True:
             try:
-                producer.produce(
-                    target, key=letter.key, value=letter.value, headers=headers, on_delivery=told(letter),
+                self._producer.produce(
+                    self._target, key=letter.key, value=letter.value, headers=headers, on_delivery=delivered,
                     **placed, **timed,
                 )  # fmt: skip
                 break
             except BufferError:
-                producer.poll(0.1)
+                self._producer.poll(0.1)
             except KafkaException as error:
-                failures.append(f"{source} failed: {error.args[0].str()}")
+                self._fail(source, error.args[0].str())
                 break
-    if producer.flush(_TIMEOUT) and not failures:
-        failures.append(f"{letters[-1].source} failed: the broker did not answer")
-    return failures[0] if failures else None
+        self.sent += 1
+
+    def end(self) -> None:
+        """Waits for the last letters."""
+        self._flush()
+        self._replayed.since = None
+        _write(self._state, self._target, self._replayed)
+
+    def _keep(self) -> None:
+        self._replayed.since = self._topics.end_offsets(self._target)
+        _write(self._state, self._target, self._replayed)
+        self._kept_after = self.sent
+
+    def _flush(self) -> None:
+        if self._producer.flush(_TIMEOUT) and self._last is not None:
+            self._fail(self._last, "the broker did not answer")
+        if self._failure is not None:
+            raise PipelineError(f"replaying {self._failure}; repeat the command to continue")
+
+    def _fail(self, source: Source, why: str) -> None:
+        self._failure = self._failure or f"{source} failed: {why}"
 
 
-def _arrived(topics: Topics, target: str, since: dict[int, int]) -> set[Source]:
+def _arrived(topics: Topics, target: str, since: dict[int, int]) -> Iterator[Source]:
     """The sources of the records that an unfinished replay has sent."""
     starts = topics.start_offsets(target)
     present = {partition: max(offset, starts[partition]) for partition, offset in since.items()}
-    arrived: set[Source] = set()
     for message in topics.consume(target, start=present):
         if source := Source.told(texts(message.headers())):
-            arrived.add(source)
-    return arrived
+            yield source
 
 
 def _read(state: State, target: str) -> Replayed:
     entry = (state.read_json(_FILE) or {}).get(target)
     if entry is None:
         return Replayed()
-    done: set[Source] = set()
+    done = SourceSet()
     for place, ranges in entry["done"].items():
         of_topic, _, topic_id = place.partition("@")
         topic, _, partition = of_topic.rpartition("-")
         for first, last in ranges:
-            done.update(
-                Source(topic, int(partition), offset, topic_id or None) for offset in range(first, last + 1)
-            )
+            done.add_range(Partition(topic, int(partition), topic_id or None), first, last)
     since = entry["since"]
     return Replayed(
         done=done, since=None if since is None else {int(one): offset for one, offset in since.items()}
@@ -200,12 +200,9 @@ def _read(state: State, target: str) -> Replayed:
 
 
 def _write(state: State, target: str, replayed: Replayed) -> None:
-    ranges: dict[str, list[list[int]]] = defaultdict(list)
-    for topic, partition, offset, topic_id in sorted(replayed.done, key=lambda one: (one[3] or "", one)):
-        of_partition = ranges[f"{topic}-{partition}" + (f"@{topic_id}" if topic_id else "")]
-        if of_partition and of_partition[-1][1] == offset - 1:
-            of_partition[-1][1] = offset
-        else:
-            of_partition.append([offset, offset])
+    ranges = {
+        f"{place.topic}-{place.partition}" + (f"@{place.topic_id}" if place.topic_id else ""): list(listed)
+        for place, listed in replayed.done.ranges()
+    }
     kept = state.read_json(_FILE) or {}
     state.write_json(_FILE, {**kept, target: {"done": ranges, "since": replayed.since}})

@@ -21,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import DataFrame, Window
@@ -28,13 +29,11 @@ from pyspark.sql import functions as f
 
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.tables.sql import quoted
-from kafkapy.pipeline.tables.tombstones import DEATHS, Tombstones
+from kafkapy.pipeline.tables.tombstones import DEATHS, Place, Places, Tombstones
 
 DELETED: Final = "_deleted"
 RECORD_KEY: Final = "_key"
-# Names that no data has
-_DEAD: Final = "kafkapy: dead"
-_RANK: Final = "kafkapy: rank"
+_RANK: Final = "kafkapy: rank"  # a name that no data has
 
 
 class Upsert:
@@ -60,9 +59,13 @@ class Upsert:
                 shown = ", ".join(rows.columns[:20])
                 raise PipelineError(f"key: the data has no column {key}; it has {shown}")
         if self._keys == (RECORD_KEY,):
-            with stored(self._told_dead(self._last_of_each(rows, self._keys))) as source:
-                self._tombstones.add(source.where(DELETED), self._partition)
-                self._merge(_without_dead(source))
+            with stored(self._last_of_each(rows, self._keys)) as last:
+                spans = Spans.of(last, self._partition)
+                alive = self._alive(last, spans)
+                with contextlib.nullcontext(last) if alive is last else stored(alive) as source:
+                    if newest := spans.newest_tombstones:
+                        self._tombstones.add(last.where(DELETED), self._partition, newest)
+                    self._merge(source)
         else:
             with stored(rows) as batch:
                 self._by_columns(batch)
@@ -70,18 +73,18 @@ class Upsert:
     def _by_columns(self, batch: DataFrame) -> None:
         place = (self._partition, "_offset", "_timestamp")
         tombstones = batch.where(f"{DELETED} AND {RECORD_KEY} IS NOT NULL").select(RECORD_KEY, *place)
-        values = self._last_of_each(batch.where(~f.col(DELETED)), self._keys)
-        source = _without_dead(self._told_dead(values))
+        spans = Spans.of(batch, self._partition)
+        source = self._alive(self._last_of_each(batch.where(~f.col(DELETED)), self._keys), spans)
+        if not spans.newest_tombstones:
+            with stored(source) as rows:
+                self._merge(rows)
+            return
         with stored(self._last_of_each(tombstones, (RECORD_KEY,))) as last_tombstones:
-            if last_tombstones.isEmpty():
-                with stored(source) as rows:
-                    self._merge(rows)
-            else:
-                with stored(self._marked_deleted(source, last_tombstones)) as rows:
-                    # Not before: `source` reads files that this may put together, and delete.
-                    self._tombstones.add(last_tombstones, self._partition)
-                    self._merge(rows)
-                self._delete(last_tombstones)
+            with stored(self._marked_deleted(source, last_tombstones)) as rows:
+                # Not before: `source` reads files that this may put together, and delete.
+                self._tombstones.add(last_tombstones, self._partition, spans.newest_tombstones)
+                self._merge(rows)
+            self._delete(last_tombstones)
 
     def _later(self, one: str, other: str) -> str:
         """The SQL condition that the record of alias `one` is later than that of alias `other`."""
@@ -106,19 +109,20 @@ class Upsert:
             last = last.withColumn(_RANK, f.row_number().over(window)).where(f.col(_RANK) == 1).drop(_RANK)
         return last
 
-    def _told_dead(self, source: DataFrame) -> DataFrame:
-        """`source` with a last column `_DEAD`: whether a later tombstone was read before."""
-        known = self._tombstones.by_key(source.sparkSession)
+    def _alive(self, source: DataFrame, spans: Spans) -> DataFrame:
+        """`source` with `_deleted` set if a later tombstone was read before."""
+        known = self._tombstones.by_key(source.sparkSession, spans.oldest_values)
         if known is None:
-            return source.withColumn(_DEAD, f.lit(False))
+            return source
         own = self._partition
         later = (
             f"CASE WHEN d.partition = {own} THEN d.offset > _offset ELSE d.timestamp > _timestamp "
             f"OR (d.timestamp = _timestamp AND d.partition > {own}) END"
         )
-        dead = f.expr(f"coalesce(exists({quoted(DEATHS)}, d -> {later}), false)").alias(_DEAD)
-        columns = [f.col(quoted(name)) for name in source.columns]
-        return source.join(known, RECORD_KEY, "left").select(*columns, dead)
+        dead = f.expr(f"coalesce(exists({quoted(DEATHS)}, d -> {later}), false)")
+        columns = [f.col(quoted(name)) for name in source.columns if name != DELETED]
+        joined = source.join(known, RECORD_KEY, "left")
+        return joined.select(*columns, (f.col(DELETED) | dead).alias(DELETED))
 
     def _marked_deleted(self, source: DataFrame, tombstones: DataFrame) -> DataFrame:
         """`source` with `_deleted` set if a later tombstone has the same record key."""
@@ -149,9 +153,25 @@ class Upsert:
             )
 
 
-def _without_dead(source: DataFrame) -> DataFrame:
-    """`source` with `_deleted` set where `_DEAD` is."""
-    return source.withColumn(DELETED, f.col(DELETED) | f.col(_DEAD)).drop(_DEAD)
+@dataclass(frozen=True)
+class Spans:
+    """Where the values of a batch begin, and where its tombstones end, in each partition."""
+
+    oldest_values: Places
+    newest_tombstones: Places
+
+    @classmethod
+    def of(cls, rows: DataFrame, partition: str) -> Spans:
+        time = f.unix_micros("_timestamp")
+        found = rows.groupBy(f.col(partition).alias("partition"), f.col(DELETED).alias("deleted")).agg(
+            f.struct(f.min("_offset"), f.min(time)).alias("oldest"),
+            f.struct(f.max("_offset"), f.max(time)).alias("newest"),
+        )
+        listed = found.collect()
+        return cls(
+            {row.partition: Place(*row.oldest) for row in listed if not row.deleted},
+            {row.partition: Place(*row.newest) for row in listed if row.deleted},
+        )
 
 
 @contextlib.contextmanager
