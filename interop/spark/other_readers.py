@@ -71,6 +71,20 @@ def _texts(table: pa.Table) -> dict[int, str]:
     return dict(zip(ids, table.column("text").to_pylist(), strict=True))
 
 
+def of_changed_types(target: TableTarget) -> pa.Table:
+    """A Delta or Iceberg table of files with different types, as DuckDB or pyiceberg reads it.
+
+    deltalake 1.6 reads no table whose types have become wider; DuckDB reads its files.
+    """
+    if target.format == "iceberg":
+        return _by_iceberg(target).scan().to_arrow()
+    import duckdb
+
+    files = [str(path) for path in live_files(target)]
+    with duckdb.connect() as connection:
+        return connection.read_parquet(files, union_by_name=True).to_arrow_table()
+
+
 def by_pyarrow(target: TableTarget, column: str) -> dict[int, int]:
     files = [str(path) for path in live_files(target)]
     return _instants(pa.dataset.dataset(files, format="parquet").to_table(["id", column]), column)

@@ -17,6 +17,7 @@ In YAML, only `topic` and `table` are required:
     key: id                             # columns to match by; default: the record key
     merge_mode: merge-on-read           # or copy-on-write, the default of Delta: how upserts change files
     partition_by: [day(timestamp)]
+    widen_types: true                   # a column may get a wider type; default: false
     start: earliest                     # or latest, an ISO timestamp (default: UTC), epoch milliseconds
     dead_letter: orders.dlq
     max_dead_letters: 1%                # more of a batch (or more than this number in a run) end the run
@@ -179,6 +180,7 @@ class PipelineDefinition:
     key: tuple[str, ...] = ()
     merge_mode: str | None = None
     partition_by: tuple[str, ...] = ()
+    widen_types: bool = False
     start: str = "earliest"
     dead_letter: str | None = None
     max_dead_letters: int | str | None = None
@@ -204,6 +206,8 @@ class PipelineDefinition:
         self._check_mode()
         if self.partition_by:
             Partitioning.parse(self.partition_by)
+        if self.widen_types:
+            self._check_widening()
         if self.start not in STARTS:
             within("start", timestamp_ms, self.start)
         if self.every is not None:
@@ -259,6 +263,24 @@ class PipelineDefinition:
         if self.table.format == "parquet" and (self.mode == "upsert" or self.key):
             raise PipelineError(
                 "table: Parquet files cannot be upserted into; use delta:PATH or iceberg:PATH, or mode append"
+            )
+
+    def _check_widening(self) -> None:
+        kind = self.format
+        if self.table.format == "parquet":
+            raise PipelineError(
+                "widen_types: the files of a Parquet table keep their types, and readers take those of one "
+                "for all; write delta:PATH or iceberg:PATH, or leave it out"
+            )
+        if kind.kind == "json" and kind.schema is None and self.table.format == "iceberg":
+            raise PipelineError(
+                "widen_types: Iceberg cannot change a BIGINT to a DECIMAL, and inferred columns need no "
+                "other change; give the format a schema, or write delta:PATH"
+            )
+        if kind.kind == "json" and kind.schema is None and kind.rescued is not None:
+            raise PipelineError(
+                "widen_types: of inferred JSON, values that do not fit their column are rescued, and none "
+                "is left to change its type; leave out format.rescued, or give the format a schema"
             )
 
     def mode_for(self, cleanup_policy: Collection[str]) -> str:
@@ -405,6 +427,7 @@ class PipelineDefinition:
             key=fields.names("key"),
             merge_mode=fields.text("merge_mode"),
             partition_by=_divisions(fields),
+            widen_types=fields.flag("widen_types"),
             start=fields.time("start") or "earliest",
             dead_letter=fields.text("dead_letter"),
             max_dead_letters=_number_or_share(fields.text("max_dead_letters")),
@@ -425,7 +448,7 @@ class PipelineDefinition:
         values |= {"table": str(self.table), "format": self.format.value()}
         for one in dataclasses.fields(self):
             value = getattr(self, one.name)
-            if one.name not in values and value not in (None, (), {}):
+            if one.name not in values and value is not False and value not in (None, (), {}):
                 values[one.name] = _plain(value)
         return values
 

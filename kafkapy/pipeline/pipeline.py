@@ -114,6 +114,10 @@ class Pipeline:
     def partition_by(self, *columns: str) -> Pipeline:
         return self._with(partition_by=list(columns))
 
+    def widen_types(self) -> Pipeline:
+        """Lets a column get a wider type, such as BIGINT instead of INT."""
+        return self._with(widen_types=True)
+
     def to_delta(self, location: Pathlike) -> Pipeline:
         return self._with(table=f"delta:{os.fspath(location)}")
 

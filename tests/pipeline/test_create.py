@@ -60,7 +60,7 @@ def test_every_option_is_a_key_of_the_file(make_topic: MakeTopic, here: Path, bo
         "bootstrap": bootstrap,
     }
     arguments = [word for name, value in options.items() for word in (f"--{name}", value)]
-    done = create(topic, *arguments, "--key", "id", "--key", "shop")
+    done = create(topic, *arguments, "--key", "id", "--key", "shop", "--widen-types")
     assert done.exit_code == 0, done.exception
     assert "upsert" in done.output
     assert PipelineDefinition.load("orders.yaml") == PipelineDefinition.from_mapping(
@@ -73,6 +73,7 @@ def test_every_option_is_a_key_of_the_file(make_topic: MakeTopic, here: Path, bo
             "mode": "upsert",
             "key": ["id", "shop"],
             "partition_by": "day(timestamp)",
+            "widen_types": True,
             "start": "2025-01-31T12:00:00Z",
             "dead_letter": "orders.dlq",
             "max_dead_letters": "1%",

@@ -28,6 +28,7 @@ mode: upsert
 key: [id, shop]
 merge_mode: merge-on-read
 partition_by: day(timestamp)
+widen_types: true
 start: 2025-01-31T12:00:00Z
 dead_letter: orders.dlq
 max_dead_letters: 1%
@@ -187,6 +188,16 @@ def test_a_wrong_file_is_one_line_that_names_file_key_and_remedy(text: str, mess
         ({"table": "parquet:x", "key": "id"}, "table: Parquet files cannot be upserted into"),
         ({"key": [1]}, "key: expected a name or a list of names, not [1]"),
         ({"start": "yesterday"}, "start: expected a time like 2025-01-31T12:00:00Z"),
+        ({"widen_types": "yes"}, "widen_types: expected true or false, not 'yes'"),
+        ({"table": "parquet:x", "widen_types": True}, "widen_types: the files of a Parquet table keep their"),
+        (
+            {"table": "iceberg:x", "widen_types": True, "format": "json"},
+            "widen_types: Iceberg cannot change a BIGINT to a DECIMAL, and inferred columns need no other",
+        ),
+        (
+            {"widen_types": True, "format": {"kind": "json", "rescued": "r"}},
+            "widen_types: of inferred JSON, values that do not fit their column are rescued",
+        ),
         ({"every": "often"}, "every: expected a time like 30s"),
         ({"every": "0s"}, "every: expected a time like 30s"),
         ({"dead_letter": "orders"}, "dead_letter: is the topic itself; for example orders.dlq"),
@@ -298,6 +309,7 @@ def test_a_pipeline_says_the_same_as_its_file(tmp_path: Path, monkeypatch: pytes
         .avro("order.avsc", schemas={7: "old.avsc"})
         .upsert(["id", "shop"], merge_mode="merge-on-read")
         .partition_by("day(timestamp)")
+        .widen_types()
         .start("2025-01-31T12:00:00+00:00")
         .dead_letter("orders.dlq")
         .max_dead_letters("1%")

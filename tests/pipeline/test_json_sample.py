@@ -89,3 +89,40 @@ def test_it_is_told_how_many_records_fit() -> None:
         {"a": ["n/a"]}, {"a": {}}, {"I": 1},
     ]  # fmt: skip
     assert Sample(map(json.dumps, [*fitting, *wrong])).fitting(columns) == len(fitting)
+
+
+@pytest.mark.parametrize(
+    ("known", "values", "wider"),
+    [
+        ("x BIGINT", ['{"x":1.5}'] * 99 + ['{"x":1}'], "x: DECIMAL(21,1)"),
+        ("x BIGINT", ['{"x":1.25}', '{"x":10.1}', '{"x":1e1}', '{"x":7}'], "x: DECIMAL(22,2)"),
+        ("x BIGINT", ['{"x":1.500}', '{"x":0.0}'], "x: DECIMAL(21,1)"),
+        ("x BIGINT", ['{"x":15e-3}'], "x: DECIMAL(23,3)"),
+        ("x BIGINT", ['{"x":1.5e2}'], "x: DECIMAL(20,0)"),
+        ("x BIGINT", [f'{{"x":0.00{number}}}' for number in range(1, 10)], "x: DECIMAL(23,3)"),
+        ("x BIGINT", ['{"x":1.5}'] * 99 + ['{"x":0.123456789}'], "x: DECIMAL(21,1)"),
+        ("x BIGINT", ['{"x":1.5}'] * 98 + ['{"x":0.12}'] * 2, "x: DECIMAL(22,2)"),
+        ("x BIGINT", ['{"x":1}'] * 99 + ['{"x":1.5}'], "x: BIGINT"),  # one in a hundred decides nothing
+        ("x BIGINT", ['{"x":0.1234567890123456789}'], "x: BIGINT"),
+        ("x BIGINT", ['{"x":1e300}', '{"x":1e99999}', f'{{"x":{"9" * 21}.5}}'], "x: BIGINT"),
+        ("x BIGINT", ['{"x":1.5}', '{"x":"n/a"}'], "x: BIGINT"),
+        ("x BIGINT", [f'{{"x":{2**64}}}'], "x: DECIMAL(38,0)"),
+        ("x BIGINT", [f'{{"x":{2**64}}}', '{"x":1.5}'], "x: BIGINT"),
+        ("x DECIMAL(21,1)", ['{"x":1.25}'], "x: DECIMAL(22,2)"),
+        ("x DECIMAL(22,2)", ['{"x":1.5}', '{"x":3}'], "x: DECIMAL(22,2)"),
+        ("x DECIMAL(38,0)", ['{"x":1.5}'], "x: DECIMAL(38,0)"),
+        ("x DOUBLE, t STRING", [f'{{"x":{2**63},"t":1}}'], "x: DOUBLE, t: STRING"),
+        (
+            "s STRUCT<x: BIGINT>, a ARRAY<BIGINT>, b ARRAY<STRUCT<y: BIGINT>>, c BIGINT",
+            ['{"s":{"x":1.5},"a":[1,2.25],"b":[{"y":0.5}],"X":1.5}'],
+            "s: STRUCT<x: DECIMAL(21,1)>, a: ARRAY<DECIMAL(22,2)>, "
+            "b: ARRAY<STRUCT<y: DECIMAL(21,1)>>, c: BIGINT",
+        ),
+    ],
+)
+def test_a_whole_number_becomes_a_decimal_that_holds_it_and_the_fractions(
+    known: str, values: list[str], wider: str
+) -> None:
+    columns = Sample(values).widened(parse_ddl(known))
+    assert sql_name(columns).removeprefix("STRUCT<")[:-1] == wider
+    assert Sample(values).widened(columns) == columns

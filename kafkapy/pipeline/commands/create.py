@@ -43,6 +43,7 @@ from kafkapy.pipeline.pipeline_error import PipelineError
     multiple=True,
     help="A column, or a transform such as 'day(timestamp)', the record's time.",
 )
+@click.option("--widen-types", is_flag=True, default=None, help="Let a column get a wider type.")
 @click.option(
     "--from",
     "start",

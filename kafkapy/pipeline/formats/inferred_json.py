@@ -4,7 +4,7 @@ The columns are stored in the state's schema.json. They are inferred from a samp
 over its tasks, whose values are counted (`json_sample.py`). Then values are parsed as with a given schema. A
 record that has a field without a column gets an error (`unnamed_fields.py`). From these records, `learn` adds
 columns, and the batch is parsed once more. So no field is lost, and few batches are read more than once.
-Columns are never removed and keep their type:
+Columns are never removed, and keep their type but for the third rule:
 
 - Types are BIGINT, DOUBLE, BOOLEAN, STRING, STRUCT, ARRAY. Integers beyond 64 bits are DECIMAL(38,0), and
   10.0 is DOUBLE. Dates remain STRING: if they were guessed, the next string that is not a date would not fit.
@@ -12,6 +12,7 @@ Columns are never removed and keep their type:
 - Of names that differ only by case, the one that most records of the sample have becomes the column.
 - With a column of rescued data, what makes a record a dead letter by the following rules is kept there
   instead (`rescue.py`).
+- With `widen_types`, a BIGINT becomes a DECIMAL if more than one in a hundred of a batch's values needs it.
 - A record becomes a dead letter if a value does not fit (10.5 or "ten" in a BIGINT, which neither Delta nor
   Iceberg can change to a DOUBLE), if a field differs from a column only by case, or if it has a name that
   the table keeps for itself. An explicit schema avoids this.
@@ -62,13 +63,15 @@ class InferredJsonFormat(Format):
         note: Callable[[str], None] = lambda _: None,
         rescued: str | None = None,
         keys: Sequence[str] = (),
+        *,
+        widen_types: bool = False,
     ) -> None:
         """`taken` are the names, in lower case, that the table has for itself.
 
         `note` is called with what was inferred, in a sentence. `rescued` is the column of rescued data, and
         `keys` are the columns whose values are never rescued.
         """
-        self._rescued, self._keys = rescued, tuple(keys)
+        self._rescued, self._keys, self._widen_types = rescued, tuple(keys), widen_types
         taken = {*taken, rescued.lower()} if rescued else taken
         self._state, self._taken, self._note = state, taken, note
         self._forbidden = " ,;{}()=\n\t" if table_format == "delta" else ""
@@ -101,6 +104,9 @@ class InferredJsonFormat(Format):
         return parsed_records(records, columns, self._rescued, self._keys, unnamed)
 
     def learn(self, parsed: DataFrame) -> bool:
+        return self._learn_names(parsed) or (self._widen_types and self._learn_types(parsed))
+
+    def _learn_names(self, parsed: DataFrame) -> bool:
         from pyspark.sql import functions as f
 
         from kafkapy.pipeline.formats.json_parsing import json_text
@@ -108,6 +114,32 @@ class InferredJsonFormat(Format):
 
         unnamed = parsed.where(f.endswith(f.col("_error"), f.lit(WITHOUT_COLUMN)))
         return not unnamed.isEmpty() and self._infer(json_text(unnamed))
+
+    def _learn_types(self, parsed: DataFrame) -> bool:
+        """Gives columns the wider types that these records need; False if there are none."""
+        from pyspark.sql import functions as f
+
+        from kafkapy.pipeline.formats.json_parsing import MISFIT, json_text, looks_like_an_object
+
+        known = self._known
+        if known is None or parsed.where(f.startswith(f.col("_error"), f.lit(MISFIT))).isEmpty():
+            return False
+        texts = json_text(parsed).where(looks_like_an_object(f.col("_text")))
+        sample = Sample(_some(texts.select("_text")))
+        columns = sample.widened(known)
+        if columns == known:
+            return False
+        self._state.schema = columns
+        before = dict(all_types(known))
+        self._note(
+            f"Types widened as {len(sample):,} records need it: "
+            + ", ".join(
+                f"{path} from {sql_name(before[path])} to {sql_name(kind)}"
+                for path, kind in all_types(columns)
+                if isinstance(kind, str) and kind != before[path]
+            )
+        )
+        return True
 
     def _infer(self, texts: DataFrame) -> bool:
         """Adds columns for the fields of a sample of these; False if there are no new ones."""

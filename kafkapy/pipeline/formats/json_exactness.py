@@ -85,7 +85,7 @@ def inexact_values(columns: Struct, options: dict[str, str]) -> list[Column]:
 
 
 def wider_row(columns: Struct, options: dict[str, str]) -> Column | None:
-    """`_text` with the types that hold what those of the columns may not; None if all hold anything."""
+    """`_text` with types that hold what the columns may not; None if they hold everything."""
     wider = _wider(columns)
     if wider is None:
         return None

@@ -83,7 +83,7 @@ def parsed_records(
 
 
 def _bad_fields(columns: Struct) -> Iterator[Column]:
-    """For each of `struct_fields` its number, if the reader could not keep its value, else null.
+    """Each field's number in `struct_fields`, or null if the reader kept its value.
 
     A field that the record does not have counts as well.
     """

@@ -11,21 +11,45 @@ be a dead letter. The other kinds together do:
     strings; whole numbers beyond 38 digits; all other mixtures  STRING
 
 A place that has only null, [] or {} has no type yet.
+
+A BIGINT becomes wider in the same way (`widened`): DECIMAL(20+S,S) for numbers with S digits after the point,
+of which at most one in a hundred has more, or DECIMAL(38,0) for whole numbers beyond 64 bits. So does a
+DECIMAL with more of these digits. Both hold all the former values.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from enum import Enum
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
-from kafkapy.pipeline.formats.spark_types import SparkType, Struct, array, field, kind_of, struct_of
+from kafkapy.pipeline.formats.spark_types import (
+    SparkType,
+    Struct,
+    array,
+    decimal_digits,
+    field,
+    kind_of,
+    struct_of,
+)
 
 _MINORITY: Final = 100  # of so many values, one decides nothing
 _EXACT_IN_A_DOUBLE: Final = 2**53
 _MOST_DIGITS: Final = 38
+_PARTS: Final = re.compile(r"-?(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?")
+_DIGITS_OF_A_LONG: Final = 20  # of the least DECIMAL to which Delta changes a BIGINT
+
+
+class _Real(NamedTuple):
+    """A number with a fraction or an exponent, by its digits after the point.
+
+    One that has more before the point than a BIGINT counts as one with very many after it.
+    """
+
+    digits: int
 
 
 class _Kind(Enum):
@@ -48,6 +72,9 @@ _TYPES: Final[tuple[tuple[frozenset[_Kind], str], ...]] = (
 )
 
 
+_NUMBERS: Final = frozenset({_Kind.WHOLE, _Kind.LONG, _Kind.BIG, _Kind.REAL})
+
+
 class Sample:
     """The JSON objects among some texts; other texts are left out."""
 
@@ -68,6 +95,12 @@ class Sample:
         """
         return self._seen.struct(known)
 
+    def widened(self, columns: Struct) -> Struct:
+        """The columns, of which some have a wider type."""
+        found = self._seen.widened(columns)
+        assert isinstance(found, dict)
+        return found
+
     def fitting(self, columns: Struct) -> int:
         """The number of objects whose values all fit the columns."""
         return sum(1 for one in self._objects if _fits(columns, one))
@@ -76,10 +109,11 @@ class Sample:
 class _Seen:
     """The values at one place."""
 
-    __slots__ = ("counts", "elements", "fields")
+    __slots__ = ("counts", "digits", "elements", "fields")
 
     def __init__(self) -> None:
         self.counts: Counter[_Kind] = Counter()
+        self.digits: Counter[int] = Counter()  # after the point
         self.fields: dict[str, _Seen] = {}
         self.elements: _Seen | None = None
 
@@ -87,6 +121,8 @@ class _Seen:
         if value is None:
             return
         self.counts[_kind(value)] += 1
+        if isinstance(value, _Real):
+            self.digits[value.digits] += 1
         if isinstance(value, dict):
             for name, inner in value.items():
                 if name:
@@ -126,6 +162,48 @@ class _Seen:
             return None
         return next((name for fitting, name in _TYPES if kinds <= fitting), "string")
 
+    def widened(self, known: SparkType) -> SparkType:
+        """The known type, or the wider one that the values here need."""
+        if isinstance(known, dict):
+            if known["type"] == "array":
+                return known if self.elements is None else array(self.elements.widened(known["elementType"]))
+            nothing = _Seen()
+            return struct_of(
+                [
+                    field(one["name"], self.fields.get(one["name"], nothing).widened(one["type"]))
+                    for one in known["fields"]
+                ]
+            )
+        if known != "long" and kind_of(known) != "decimal":
+            return known
+        total = self.counts.total()
+        kinds = {kind for kind, count in self.counts.items() if count * _MINORITY > total}
+        if not kinds <= _NUMBERS:
+            return known
+        before, after = (_DIGITS_OF_A_LONG, 0) if known == "long" else _digits(known)
+        if _Kind.BIG in kinds:
+            before = _MOST_DIGITS
+        if _Kind.REAL in kinds:
+            after = max(after, self._digits_after_the_point(total))
+        if known == "long" and not kinds & {_Kind.BIG, _Kind.REAL}:
+            return known
+        return f"decimal({before + after},{after})" if before + after <= _MOST_DIGITS else known
+
+    def _digits_after_the_point(self, total: int) -> int:
+        """The number of digits that at most one value in a hundred exceeds."""
+        beyond = 0
+        for digits in sorted(self.digits, reverse=True):
+            beyond += self.digits[digits]
+            if beyond * _MINORITY > total:
+                return digits
+        return 0
+
+
+def _digits(kind: str) -> tuple[int, int]:
+    """The digits of a DECIMAL before and after the point."""
+    precision, scale = decimal_digits(kind)
+    return precision - scale, scale
+
 
 def _objects(texts: Iterable[str]) -> Iterator[dict[str, Any]]:
     """The objects, in which numbers are their kinds."""
@@ -149,8 +227,17 @@ def _whole(text: str) -> _Kind:
     return _Kind.LONG if -(2**63) <= number < 2**63 else _Kind.BIG
 
 
-def _real(_: str) -> _Kind:
-    return _Kind.REAL
+def _real(text: str) -> _Real:
+    match = _PARTS.fullmatch(text)
+    assert match is not None
+    whole, fraction, exponent = match[1], match[2] or "", match[3] or "0"
+    if len(exponent) > 4:
+        return _Real(_MOST_DIGITS)
+    digits = (whole + fraction).strip("0")
+    zeros = len(fraction) - len((whole + fraction).rstrip("0")) + len(whole) if digits else 0
+    after = max(len(fraction) - zeros - int(exponent), 0) if digits else 0
+    before = len((whole + fraction).lstrip("0")) - len(fraction) + int(exponent) if digits else 0
+    return _Real(after if before <= _DIGITS_OF_A_LONG else _MOST_DIGITS)
 
 
 def _no_number(text: str) -> NoReturn:
@@ -160,6 +247,8 @@ def _no_number(text: str) -> NoReturn:
 def _kind(value: Any) -> _Kind:
     if isinstance(value, _Kind):
         return value
+    if isinstance(value, _Real):
+        return _Kind.REAL
     if isinstance(value, bool):
         return _Kind.BOOLEAN
     if isinstance(value, str):

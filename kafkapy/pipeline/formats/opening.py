@@ -46,7 +46,9 @@ def _open(
     if kind == "json" and definition.format.schema is None:
         from kafkapy.pipeline.formats.inferred_json import InferredJsonFormat
 
-        return InferredJsonFormat(state, table_format, taken, note, rescued, keys)
+        return InferredJsonFormat(
+            state, table_format, taken, note, rescued, keys, widen_types=definition.widen_types
+        )
     if kind == "json":
         from kafkapy.pipeline.formats.json_format import JsonFormat
 

@@ -1,4 +1,4 @@
-"""Divides JSON objects: what columns hold, and what is kept as JSON text in the column of rescued data.
+"""Divides JSON objects into what columns hold and what is kept as rescued data.
 
 The rescued text is a JSON object with the fields that no column has, and those whose values a column's type
 cannot hold, at the places where they were sent:
@@ -12,7 +12,7 @@ Numbers keep their digits. Of an array or map with a value that does not fit, al
 column that are null are left out, as a column for them would be null too. Which columns cannot hold their
 value is said by Spark's reader (`json_rescue.py`), apart from half a surrogate pair in a text.
 
-This runs on executors, and needs neither Spark nor a schema's file.
+This runs in the Python of executors.
 """
 
 from __future__ import annotations

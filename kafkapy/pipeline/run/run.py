@@ -212,7 +212,12 @@ class Job:
 
         definition, state = self.definition, self.state
         finish_reset(definition, state, spark)
-        table = open_table(spark, definition.table, partition_by=definition.partition_by)
+        table = open_table(
+            spark,
+            definition.table,
+            partition_by=definition.partition_by,
+            widen_types=definition.widen_types,
+        )
         columns = self._format.columns
         table.check_shape(None if columns is None else StructType.fromJson(columns))
         if self._mode == "upsert":

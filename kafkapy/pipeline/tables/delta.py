@@ -30,7 +30,7 @@ from kafkapy.pipeline.stores import HadoopFiles
 from kafkapy.pipeline.tables.batch import Batch
 from kafkapy.pipeline.tables.commit import Commit
 from kafkapy.pipeline.tables.delta_log import DeltaLog, version_of
-from kafkapy.pipeline.tables.evolution import AddedColumn
+from kafkapy.pipeline.tables.evolution import ChangedColumn
 from kafkapy.pipeline.tables.replacing import replace_rows
 from kafkapy.pipeline.tables.sql import ddl, dotted, quoted, settings
 from kafkapy.pipeline.tables.table import Table, spoken
@@ -147,9 +147,17 @@ class DeltaTable(Table):
         writer.partitionBy(*self.partitioning.names).save(self.location)
         return self._stored_schema(empty.sparkSession)
 
-    def _add_columns(self, session: SparkSession, added: Sequence[AddedColumn]) -> None:
+    def _add_columns(self, session: SparkSession, added: Sequence[ChangedColumn]) -> None:
         columns = ", ".join(f"{dotted(one.path)} {ddl(one.kind)}" for one in added)
         session.sql(f"ALTER TABLE {self._sql} ADD COLUMNS ({columns})")
+
+    def _change_types(self, session: SparkSession, widened: Sequence[ChangedColumn]) -> None:
+        properties = ["'delta.enableTypeWidening' = 'true'"]
+        if any(ddl(one.kind) == "timestamp_ntz" for one in widened):
+            properties.append("'delta.feature.timestampNtz' = 'supported'")
+        session.sql(f"ALTER TABLE {self._sql} SET TBLPROPERTIES ({', '.join(properties)})")
+        for one in widened:
+            session.sql(f"ALTER TABLE {self._sql} ALTER COLUMN {dotted(one.path)} TYPE {ddl(one.kind)}")
 
     @cached_property
     def _log(self) -> DeltaLog:

@@ -1,23 +1,22 @@
 """Schema evolution: rows of a later schema in a table of an earlier one.
 
-A table only gains columns. A column, or a field of a struct at any depth, that the table lacks is added as
-nullable. One that the rows lack is null. Names are compared without regard to case, as Spark does, and the
-table's spelling is kept. A value of a narrower type (INT into BIGINT, FLOAT into DOUBLE, a smaller DECIMAL)
-is converted; any other change of type is refused. A column that has had only nulls has no type yet and is not
-added.
+A table gains columns, and loses none. A column, or a field of a struct at any depth, that the table lacks is
+added as nullable. One that the rows lack is null. Names are compared without regard to case, as Spark does,
+and the table's spelling is kept. A value of a narrower type (INT into BIGINT, FLOAT into DOUBLE, a smaller
+DECIMAL) is converted. For a wider one the column's type changes, if that is wanted and the format can
+(`widening.py`); any other change of type is refused. A column that has had only nulls has no type yet and is
+not added.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import (
     ArrayType,
     DataType,
-    DecimalType,
     MapType,
     NullType,
     StructField,
@@ -26,14 +25,12 @@ from pyspark.sql.types import (
 
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.tables.sql import ddl, quoted
-
-_INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
-_REALS: Final = ("float", "double")
+from kafkapy.pipeline.tables.widening import Widening, least_type
 
 
 @dataclass(frozen=True)
-class AddedColumn:
-    """A column that the table gains.
+class ChangedColumn:
+    """A column that the table gains, or that gets another type.
 
     `path` has the form of ALTER TABLE ADD COLUMNS: `element` and `value` stand for the content of arrays and
     maps.
@@ -46,12 +43,14 @@ class AddedColumn:
 class Evolution:
     """The schema that a table of `stored` has with rows of `arriving`.
 
-    `added` are the columns to add. Raises PipelineError with the column and both types if a type has changed.
+    `added` are the columns to add, `widened` those to give another type. Raises PipelineError with the
+    column and both types if a type has changed otherwise.
     """
 
-    def __init__(self, stored: StructType, arriving: StructType, table: str) -> None:
-        self._table = table
-        self.added: list[AddedColumn] = []
+    def __init__(self, stored: StructType, arriving: StructType, table: str, widening: Widening) -> None:
+        self._table, self._widening = table, widening
+        self.added: list[ChangedColumn] = []
+        self.widened: list[ChangedColumn] = []
         self.schema: StructType = self._struct((), stored, arriving)
 
     def _struct(self, path: tuple[str, ...], stored: StructType, arriving: StructType) -> StructType:
@@ -64,7 +63,7 @@ class Evolution:
         for field in arriving:
             kind = known(field.dataType)
             if field.name.lower() not in present and kind is not None:
-                self.added.append(AddedColumn((*path, field.name), kind))
+                self.added.append(ChangedColumn((*path, field.name), kind))
                 fields.append(StructField(field.name, kind))
         return StructType(fields)
 
@@ -78,25 +77,19 @@ class Evolution:
                 self._merged((*path, "key"), stored.keyType, arriving.keyType),
                 self._merged((*path, "value"), stored.valueType, arriving.valueType),
             )
-        if _fits(arriving, stored):
+        if isinstance(arriving, NullType):
             return stored
+        least = least_type(stored, arriving)
+        if least is not None and ddl(least) == ddl(stored):
+            return stored
+        if (wider := self._widening.type_for(stored, arriving)) is not None:
+            self.widened.append(ChangedColumn(path, wider))
+            return wider
         raise PipelineError(
             f"{self._table}: the column {'.'.join(path)} is {_shown(stored)} in the table and "
-            f"{_shown(arriving)} in the topic; give the format a schema with {_shown(stored)}, "
-            "or write to a new table"
+            f"{_shown(arriving)} in the topic; {self._widening.remedy(stored, arriving)}"
+            f"give the format a schema with {_shown(stored)}, or write to a new table"
         )
-
-
-def _fits(arriving: DataType, stored: DataType) -> bool:
-    if isinstance(arriving, NullType) or ddl(arriving) == ddl(stored):
-        return True
-    if isinstance(arriving, DecimalType) and isinstance(stored, DecimalType):
-        wide_enough = stored.precision - stored.scale >= arriving.precision - arriving.scale
-        return bool(wide_enough and stored.scale >= arriving.scale)
-    for chain in (_INTEGERS, _REALS):
-        if ddl(arriving) in chain and ddl(stored) in chain:
-            return chain.index(ddl(arriving)) < chain.index(ddl(stored))
-    return False
 
 
 def known(kind: DataType) -> DataType | None:

@@ -39,7 +39,7 @@ from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.stores import HadoopFiles
 from kafkapy.pipeline.tables.batch import Batch
 from kafkapy.pipeline.tables.commit import Commit
-from kafkapy.pipeline.tables.evolution import AddedColumn
+from kafkapy.pipeline.tables.evolution import ChangedColumn
 from kafkapy.pipeline.tables.partitioning import PartitionField
 from kafkapy.pipeline.tables.replacing import replace_rows
 from kafkapy.pipeline.tables.reserved_names import ICEBERGS_PARTITION, RESERVED
@@ -220,9 +220,14 @@ class IcebergTable(Table):
         writer.create()
         return self._stored_schema(empty.sparkSession)
 
-    def _add_columns(self, session: SparkSession, added: Sequence[AddedColumn]) -> None:
+    def _add_columns(self, session: SparkSession, added: Sequence[ChangedColumn]) -> None:
         columns = ", ".join(f"{dotted(one.path)} {ddl(one.kind)}" for one in added)
         session.sql(f"ALTER TABLE {self._in_catalog(session)} ADD COLUMNS ({columns})")
+
+    def _change_types(self, session: SparkSession, widened: Sequence[ChangedColumn]) -> None:
+        table = self._in_catalog(session)
+        for one in widened:
+            session.sql(f"ALTER TABLE {table} ALTER COLUMN {dotted(one.path)} TYPE {ddl(one.kind)}")
 
     def _files_of_sparks_writer(self) -> list[str]:
         return []  # Iceberg has a writer of its own

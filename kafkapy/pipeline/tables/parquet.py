@@ -43,7 +43,7 @@ from kafkapy.pipeline.reset_command import reset_command
 from kafkapy.pipeline.stores import HadoopFiles
 from kafkapy.pipeline.tables.batch import Batch
 from kafkapy.pipeline.tables.commit import Commit
-from kafkapy.pipeline.tables.evolution import AddedColumn
+from kafkapy.pipeline.tables.evolution import ChangedColumn
 from kafkapy.pipeline.tables.reserved_names import BATCH
 from kafkapy.pipeline.tables.table import Table
 from kafkapy.pipeline.tables.trimming import at_or_after
@@ -204,8 +204,11 @@ class ParquetTable(Table):
     def _create(self, empty: DataFrame) -> StructType:
         return empty.schema  # the first batch creates the table
 
-    def _add_columns(self, session: SparkSession, added: Sequence[AddedColumn]) -> None:
+    def _add_columns(self, session: SparkSession, added: Sequence[ChangedColumn]) -> None:
         """Does nothing: each file has the columns that the table had when it was written."""
+
+    def _change_types(self, session: SparkSession, widened: Sequence[ChangedColumn]) -> None:
+        """Does nothing: `Widening` allows no change."""
 
     def _problem(self, schema: StructType) -> str | None:
         for name in schema.names:

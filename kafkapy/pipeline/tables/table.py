@@ -45,11 +45,12 @@ from kafkapy.pipeline.stores import HadoopFiles
 from kafkapy.pipeline.table_target import TableTarget
 from kafkapy.pipeline.tables.batch import Batch, differences
 from kafkapy.pipeline.tables.commit import Commit
-from kafkapy.pipeline.tables.evolution import AddedColumn, Evolution, fitted
+from kafkapy.pipeline.tables.evolution import ChangedColumn, Evolution, fitted
 from kafkapy.pipeline.tables.old_timestamps import MICROS, files_with_int96
 from kafkapy.pipeline.tables.partitioning import PartitionField, Partitioning
 from kafkapy.pipeline.tables.sql import ddl, quoted, settings
 from kafkapy.pipeline.tables.tombstones import Tombstones
+from kafkapy.pipeline.tables.widening import Widening
 
 _HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 RECORD_COLUMNS: Final = StructType(
@@ -77,13 +78,15 @@ class Table(ABC):
     derives_columns: ClassVar[bool] = True
     """Whether a partition transform needs a column of its own."""
 
-    def __init__(self, spark: SparkSession, target: TableTarget, partitioning: Partitioning) -> None:
+    def __init__(
+        self, spark: SparkSession, target: TableTarget, partitioning: Partitioning, widening: Widening
+    ) -> None:
         path = target.local_path
         self.spark = spark
         self.location = target.location.rstrip("/") if path is None else str(path.absolute())
         if path is not None and target.location.startswith("file:"):
             self.location = f"file://{self.location}"
-        self.partitioning = partitioning
+        self.partitioning, self._widening = partitioning, widening
         self._merge_mode: str | None = None
         self.name = f"{target.format}:{self.location}"
 
@@ -117,7 +120,7 @@ class Table(ABC):
         if not self.exists():
             return
         stored = self._stored_schema(self.spark)
-        if lacking := Evolution(stored, RECORD_COLUMNS, self.name).added:
+        if lacking := Evolution(stored, RECORD_COLUMNS, self.name, self._widening).added:
             raise PipelineError(
                 f"{self.name}: this is not a pipeline's table, it lacks the column {lacking[0].path[0]}; "
                 "name an empty or a new folder"
@@ -130,7 +133,7 @@ class Table(ABC):
                 "or write to a new table"
             )
         if schema is not None:
-            Evolution(stored, schema, self.name)
+            self._check_widened(Evolution(stored, schema, self.name, self._widening))
 
     # -- writing
 
@@ -257,7 +260,11 @@ class Table(ABC):
         """Creates a table with these columns, and returns its schema."""
 
     @abstractmethod
-    def _add_columns(self, session: SparkSession, added: Sequence[AddedColumn]) -> None: ...
+    def _add_columns(self, session: SparkSession, added: Sequence[ChangedColumn]) -> None: ...
+
+    @abstractmethod
+    def _change_types(self, session: SparkSession, widened: Sequence[ChangedColumn]) -> None:
+        """Gives columns wider types, which `Widening` allows for the format."""
 
     @abstractmethod
     def _append(self, rows: DataFrame, batch: Batch) -> None: ...
@@ -348,11 +355,25 @@ class Table(ABC):
             stored = self._stored_schema(rows.sparkSession)
         else:
             no_rows = rows.sparkSession.range(0).select()
-            stored = self._create(fitted(no_rows, Evolution(StructType(), plain, self.name).schema))
-        evolution = Evolution(stored, plain, self.name)
+            stored = self._create(
+                fitted(no_rows, Evolution(StructType(), plain, self.name, self._widening).schema)
+            )
+        evolution = Evolution(stored, plain, self.name, self._widening)
+        if evolution.widened:
+            self._check_widened(evolution)
+            self._change_types(rows.sparkSession, evolution.widened)
         if evolution.added:
             self._add_columns(rows.sparkSession, evolution.added)
         return fitted(rows, StructType([*evolution.schema, *mark]))
+
+    def _check_widened(self, evolution: Evolution) -> None:
+        names = {one.path[0].lower() for one in evolution.widened}
+        for field in self._derived():
+            if field.transform == "bucket" and field.column.lower() in names:
+                raise PipelineError(
+                    f"{self.name}: the column {field.column} cannot become wider: partition_by {field} would "
+                    "put the same value into another bucket; write to a new table"
+                )
 
     def _check_columns(self, schema: StructType, taken: Sequence[str] = ()) -> None:
         if problem := self._problem(schema):
