@@ -105,7 +105,7 @@ def test_it_is_told_how_many_records_fit() -> None:
         ("x BIGINT", ['{"x":1}'] * 99 + ['{"x":1.5}'], "x: BIGINT"),  # one in a hundred decides nothing
         ("x BIGINT", ['{"x":0.1234567890123456789}'], "x: BIGINT"),
         ("x BIGINT", ['{"x":1e300}', '{"x":1e99999}', f'{{"x":{"9" * 21}.5}}'], "x: BIGINT"),
-        ("x BIGINT", ['{"x":1.5}', '{"x":"n/a"}'], "x: BIGINT"),
+        ("x BIGINT", ['{"x":1.5}', '{"x":"n/a"}', "{}"], "x: DECIMAL(21,1)"),
         ("x BIGINT", [f'{{"x":{2**64}}}'], "x: DECIMAL(38,0)"),
         ("x BIGINT", [f'{{"x":{2**64}}}', '{"x":1.5}'], "x: BIGINT"),
         ("x DECIMAL(21,1)", ['{"x":1.25}'], "x: DECIMAL(22,2)"),

@@ -12,7 +12,7 @@ Columns are never removed, and keep their type but for the third rule:
 - Of names that differ only by case, the one that most records of the sample have becomes the column.
 - With a column of rescued data, what makes a record a dead letter by the following rules is kept there
   instead (`rescue.py`).
-- With `widen_types`, a BIGINT becomes a DECIMAL if more than one in a hundred of a batch's values needs it.
+- With `widen_types`, a BIGINT becomes a DECIMAL if more than one in a hundred of a batch's numbers needs it.
 - A record becomes a dead letter if a value does not fit (10.5 or "ten" in a BIGINT, which neither Delta nor
   Iceberg can change to a DOUBLE), if a field differs from a column only by case, or if it has a name that
   the table keeps for itself. An explicit schema avoids this.

@@ -13,7 +13,7 @@ be a dead letter. The other kinds together do:
 A place that has only null, [] or {} has no type yet.
 
 A BIGINT becomes wider in the same way (`widened`): DECIMAL(20+S,S) for numbers with S digits after the point,
-of which at most one in a hundred has more, or DECIMAL(38,0) for whole numbers beyond 64 bits. So does a
+of which at most one number in a hundred has more, or DECIMAL(38,0) for whole numbers beyond 64 bits. So does a
 DECIMAL with more of these digits. Both hold all the former values.
 """
 
@@ -176,10 +176,10 @@ class _Seen:
             )
         if known != "long" and kind_of(known) != "decimal":
             return known
-        total = self.counts.total()
-        kinds = {kind for kind, count in self.counts.items() if count * _MINORITY > total}
-        if not kinds <= _NUMBERS:
-            return known
+        # Other values are dead letters with any type.
+        numbers = {kind: count for kind, count in self.counts.items() if kind in _NUMBERS}
+        total = sum(numbers.values())
+        kinds = {kind for kind, count in numbers.items() if count * _MINORITY > total}
         before, after = (_DIGITS_OF_A_LONG, 0) if known == "long" else _digits(known)
         if _Kind.BIG in kinds:
             before = _MOST_DIGITS
