@@ -126,7 +126,7 @@ def test_without_a_mode_a_new_table_is_one_that_its_readers_take(
 def marks(spark: SparkSession, table: Table) -> int:
     """How many of the table's files have rows that are marked as deleted."""
     if table.format == "iceberg":
-        return spark.read.format("iceberg").load(f"{table.location}#delete_files").count()
+        return int(spark.read.format("iceberg").load(f"{table.location}#delete_files").count())
     log = spark._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, table.location)
     given = [getattr(log, f"update$default${number}")() for number in (1, 2, 3)]
     return int(log.update(*given).allFiles().where("deletionVector IS NOT NULL").count())

@@ -12,9 +12,9 @@ be a dead letter. The other kinds together do:
 
 A place that has only null, [] or {} has no type yet.
 
-A BIGINT becomes wider in the same way (`widened`): DECIMAL(20+S,S) for numbers with S digits after the point,
-of which at most one number in a hundred has more, or DECIMAL(38,0) for whole numbers beyond 64 bits. So does a
-DECIMAL with more of these digits. Both hold all the former values.
+A BIGINT becomes wider in the same way (`widened`): DECIMAL(20+S,S) for numbers with S digits after the
+point, of which at most one number in a hundred has more, or DECIMAL(38,0) for whole numbers beyond 64 bits.
+So does a DECIMAL with more of these digits. Both hold all the former values.
 """
 
 from __future__ import annotations

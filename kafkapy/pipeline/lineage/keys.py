@@ -11,7 +11,7 @@ from pyspark.sql import functions as f
 from kafkapy.pipeline import checkpoint
 from kafkapy.pipeline.audit.report import Bounds
 from kafkapy.pipeline.audit.sides import AuditSides
-from kafkapy.pipeline.dead_letters.reader import Source
+from kafkapy.pipeline.dead_letters.source import Source
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.state import State

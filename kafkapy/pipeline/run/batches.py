@@ -35,7 +35,6 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as f
 
 from kafkapy.pipeline import checkpoint
-from kafkapy.pipeline.dead_letter_limit import TooManyDeadLettersError
 from kafkapy.pipeline.dead_letters.dead_letters import write_dead_letters
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.pipeline_error import LimitError, PipelineError
