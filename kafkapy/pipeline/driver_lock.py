@@ -19,7 +19,6 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final
 
 from kafkapy.pipeline.definition import PipelineDefinition
-from kafkapy.pipeline.java_classes import java_class
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.state import State
 
@@ -56,6 +55,8 @@ def driver(
 @contextlib.contextmanager
 def _jvm_lock(definition: PipelineDefinition, state: State, spark: SparkSession) -> Iterator[None]:
     from py4j.protocol import Py4JError
+
+    from kafkapy.pipeline.java_classes import java_class
 
     path = f"{definition.table.local_path}/{state.FOLDER}/jvm.lock"
     file = java_class(spark, "java.io.RandomAccessFile")(path, "rw")

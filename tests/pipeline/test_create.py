@@ -71,6 +71,7 @@ def test_every_option_is_a_key_of_the_file(make_topic: MakeTopic, here: Path, bo
             "table": "iceberg:lake/orders",
             "format": {"kind": "json", "schema": "order.ddl", "rescued": "_rescued"},
             "mode": "upsert",
+            "merge_mode": "copy-on-write",
             "key": ["id", "shop"],
             "partition_by": "day(timestamp)",
             "widen_types": True,

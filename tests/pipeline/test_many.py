@@ -17,6 +17,8 @@ from kafkapy.pipeline.run.many import Outcome, run_many
 from kafkapy.pipeline.run.run import Job, RunResult
 from tests.pipeline.no_spark import no_spark
 
+pytest.importorskip("pyspark")
+
 DONE = RunResult(batches=1, rows=1, dead_letters=0, stopped=False)
 FOLLOWING = "topics: shop.*\ntable: delta:lake/{topic}\n"
 THREE = "table: delta:lake/{topic}\npipelines: [{topic: a}, {topic: b}, {topic: c}]\n"

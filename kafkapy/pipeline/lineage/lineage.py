@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from kafkapy.pipeline import checkpoint
 from kafkapy.pipeline.audit.audit import check_comparable
-from kafkapy.pipeline.dead_letters.reader import Source, dead_letters, iso
+from kafkapy.pipeline.dead_letters.reader import dead_letters, iso
 from kafkapy.pipeline.dead_letters.replay import replayed_sources
+from kafkapy.pipeline.dead_letters.source import Source
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.read_ranges import Range, with_present
