@@ -76,7 +76,7 @@ class PolicyCalls:
         return answers
 
     async def close(self) -> None:
-        """Close the policy after its present call, and end the thread; wait for some seconds at most."""
+        """Close the policy after its present call, and end the thread; do not wait for ever."""
         closing = self._submit(self._policy.close)
         self._calls.put(None)
         try:

@@ -80,7 +80,10 @@ def _sockets_are_collected() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _refused_connections_are_closed() -> Iterator[None]:
-    """Close their sockets, which kafka-python keeps: some are collected at the end of other tests only."""
+    """Close their sockets, which kafka-python leaves open.
+
+    Some are collected at the end of other tests only.
+    """
     from kafka.net.inet import KafkaNetSocket
 
     connect = KafkaNetSocket.sock_connect

@@ -1,4 +1,4 @@
-"""A member with thousands of topics does not hold the event loop, whatever its group has to do for them."""
+"""A member with thousands of topics does not hold the event loop."""
 
 from __future__ import annotations
 

@@ -56,7 +56,10 @@ class ExistingTopics:
         return self._hash
 
     def catch_up(self, view: Callable[[], TopicsView]) -> Steps[None]:
-        """Look at the names that have changed, in turns; `view` returns the topics as they are then."""
+        """Look at the names that have changed, in turns.
+
+        `view` returns the topics as they are then.
+        """
         while self.pending(view()):
             yield
             self._look_at(self._subscriptions.take_changed(_AT_ONCE), view())

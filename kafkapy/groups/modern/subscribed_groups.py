@@ -1,4 +1,7 @@
-"""The base of the groups of one type whose members subscribe to topics: consumer and share groups."""
+"""The base of those groups of one type whose members subscribe to topics.
+
+They are consumer and share groups.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,9 @@ class SubscribedGroups(ModernGroups[G, K, A], ABC):
     """The groups of one type, among all groups of a coordinator."""
 
     def look_at_topics(self, group_id: str, names: Sequence[str] | None) -> Steps[None] | None:
-        """Steps to take before a heartbeat that names these topics; None if it has little to look at.
+        """Steps to take before a heartbeat that names these topics.
+
+        None, if it has little to look at.
 
         Names that are new to the group, and topics of the group that have changed, are looked at in turns. A
         heartbeat without these steps does the same at once.

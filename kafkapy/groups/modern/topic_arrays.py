@@ -23,7 +23,10 @@ H = TypeVar("H", bound=Hashable)
 
 
 def topic_array(topics: Collection[tuple[Uuid, H]], rest: Callable[[H], bytes]) -> bytes:
-    """A compact array of topics, each with its partitions; `rest` encodes what follows the id of a topic."""
+    """A compact array of topics, each with its partitions.
+
+    `rest` encodes what follows the id of a topic.
+    """
     parts = [encode_uvarint(len(topics) + 1)]
     known: dict[H, bytes] = {}
     for topic, partitions in topics:

@@ -68,7 +68,10 @@ class _IndexCheck:
             index.close()
 
     def _rising(self) -> list[tuple[int, int]]:
-        """The entries up to the first that does not rise (`IndexFile.check_order`), which is a problem."""
+        """The entries up to the first that does not rise (`IndexFile.check_order`).
+
+        That one is a problem.
+        """
         last, second_rises = self.index_type.below_all, le if self.index_type.second_may_stay else lt
         for slot, entry in enumerate(self._read):
             if not (last[0] < entry[0] and second_rises(last[1], entry[1])):
