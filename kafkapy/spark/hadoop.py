@@ -8,9 +8,11 @@ started that has the same jars. Its settings are those that are given, and Spark
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Mapping
 from typing import Any, Final
 
+from kafkapy.spark.checks import as_stores
 from kafkapy.spark.installation import find_spark
 from kafkapy.spark.sessions import start_jvm
 from kafkapy.spark.setup_error import SparkSetupError
@@ -30,8 +32,20 @@ _OTHERS: Final = {
     "dbfs": "it is there on Databricks' own clusters only",
 }
 
-_bare: tuple[object, Mapping[str, str]] | None = None
-"""The JVM without a session that was started here, and its settings."""
+
+class _Bare:
+    """A JVM without a session: what it was started with, and its file systems by place and settings.
+
+    Hadoop's own cache of file systems knows the place alone, and tables in one place may have two logins.
+    """
+
+    def __init__(self, gateway: object, jars: tuple[str, ...]) -> None:
+        self.gateway, self.jars = gateway, jars
+        self.file_systems: dict[tuple[str, ...], Any] = {}
+
+
+_bare: _Bare | None = None
+_opening = threading.Lock()
 
 
 def file_system(location: str, conf: Mapping[str, str]) -> tuple[Any, Any]:
@@ -47,18 +61,13 @@ def file_system(location: str, conf: Mapping[str, str]) -> tuple[Any, Any]:
     from pyspark.errors import PySparkException
 
     scheme = location.partition(":")[0]
-    if SparkContext._active_spark_context is None:
-        configuration = _without_session(conf, scheme)
-    else:
-        from pyspark.sql import SparkSession
-
-        # Not getActiveSession: a session is active only in the thread that created it.
-        session = SparkSession.builder.getOrCreate()
-        configuration = session._jsparkSession.sessionState().newHadoopConf()
-    jvm = SparkContext._jvm
     try:
-        path = getattr(jvm, "org.apache.hadoop.fs.Path")(location)
-        return jvm, path.getFileSystem(configuration)
+        if SparkContext._active_spark_context is None:
+            with _opening:
+                found = _without_session(location, conf, scheme)
+        else:
+            found = _of_session(location)
+        return SparkContext._jvm, found
     except (Py4JJavaError, PySparkException) as error:
         told = str(error.java_exception if isinstance(error, Py4JJavaError) else error).partition("\n")[0]
     if re.search(r"No FileSystem for scheme|ClassNotFoundException|NoClassDefFoundError", told):
@@ -66,22 +75,41 @@ def file_system(location: str, conf: Mapping[str, str]) -> tuple[Any, Any]:
     raise SparkSetupError(f"{location} cannot be reached ({told})", "correct it, or the settings of Spark")
 
 
-def _without_session(conf: Mapping[str, str], scheme: str) -> Any:
-    """Return the configuration of a JVM without a session.
+def _of_session(location: str) -> Any:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
-    It is started if there is none with these settings.
+    # Not getActiveSession: a session is active only in the thread that created it.
+    session = SparkSession.builder.getOrCreate()
+    path = getattr(SparkContext._jvm, "org.apache.hadoop.fs.Path")(location)
+    return path.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
+
+
+def _without_session(location: str, conf: Mapping[str, str], scheme: str) -> Any:
+    """Return the file system of a JVM without a session.
+
+    It is started if there is none with the jars for this.
     """
     from pyspark import SparkContext
 
     global _bare
-    if _bare is None or _bare[0] is not SparkContext._gateway or _bare[1] != conf:
+    jars = (*as_stores(scheme), *(f"{name}={conf[name]}" for name in conf if ".jars" in name))
+    if _bare is None or _bare.gateway is not SparkContext._gateway or not set(jars) <= set(_bare.jars):
         start_jvm(conf, scheme)
-        _bare = SparkContext._gateway, dict(conf)
+        _bare = _Bare(SparkContext._gateway, jars)
     jvm = SparkContext._jvm
-    settings = getattr(jvm, "org.apache.spark.SparkConf")(True)
-    for name, value in conf.items():
-        settings.set(name, value)
-    return getattr(jvm, "org.apache.spark.deploy.SparkHadoopUtil").get().newConfiguration(settings)
+    uri = getattr(jvm, "org.apache.hadoop.fs.Path")(location).toUri()
+    place = (scheme, str(uri.getAuthority()), *(f"{name}={conf[name]}" for name in sorted(conf)))
+    if place not in _bare.file_systems:
+        settings = getattr(jvm, "org.apache.spark.SparkConf")(True)
+        for name, value in conf.items():
+            settings.set(name, value)
+        hadoop = getattr(jvm, "org.apache.spark.deploy.SparkHadoopUtil").get()
+        opened = getattr(jvm, "org.apache.hadoop.fs.FileSystem").newInstance(
+            uri, hadoop.newConfiguration(settings)
+        )
+        _bare.file_systems[place] = opened
+    return _bare.file_systems[place]
 
 
 def _remedy(scheme: str) -> str:
