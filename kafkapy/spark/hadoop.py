@@ -34,7 +34,7 @@ _OTHERS: Final = {
 
 
 class _Bare:
-    """A JVM without a session: what it was started with, and its file systems by place and settings.
+    """A JVM without a session: its jars, and its file systems by place and settings.
 
     Hadoop's own cache of file systems knows the place alone, and tables in one place may have two logins.
     """
