@@ -60,31 +60,30 @@ def following(file: PipelinesFile, spark: SparkSession, **how: Any) -> Iterator[
 def test_each_pipeline_writes_its_table_and_one_that_fails_stops_no_other(
     spark: SparkSession, bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
-    upserted, broken, missing = make_topic(cleanup_policy="compact"), make_topic(), "no-such-topic"
+    first, broken, missing = make_topic(), make_topic(), "no-such-topic"
     matched = [make_topic(partitions=2) for _ in range(3)]
-    for topic in (upserted, *matched):
+    for topic in (first, *matched):
         produce(bootstrap_servers, topic, numbered(range(20)))
-    produce(bootstrap_servers, upserted, numbered(range(5)))
     produce(bootstrap_servers, broken, [("a", '{"id": "x"}')])
     schema = {"kind": "json", "schema": "id BIGINT, name STRING"}
-    common = {"bootstrap": bootstrap_servers, "format": schema, "group": f"{upserted}-lake"}
+    common = {"bootstrap": bootstrap_servers, "format": schema, "group": f"{first}-lake"}
     text = json.dumps(
         {
             **common,
             "table": "parquet:{topic}",
             "pipelines": [
-                {"topic": upserted, "table": f"delta:{upserted}"},
+                {"topic": first, "table": f"delta:{first}"},
                 {"topic": broken},
                 {"topic": missing},
-                {"topics": "|".join((*matched, upserted)), "max_offsets_per_trigger": 12},
+                {"topics": "|".join((*matched, first)), "max_offsets_per_trigger": 12},
             ],
         }
     )
     file = PipelinesFile.parse(text, source="lake.yaml", folder=tmp_path)
     notes: list[str] = []
     outcomes = {one.definition.name: one for one in run_many(file, once=True, spark=spark, note=notes.append)}
-    assert set(outcomes) == {upserted, broken, missing, *matched}
-    assert spark.read.format("delta").load(str(tmp_path / upserted)).count() == 20
+    assert set(outcomes) == {first, broken, missing, *matched}
+    assert spark.read.format("delta").load(str(tmp_path / first)).count() == 20
     for topic in matched:
         result = outcomes[topic].result
         assert result is not None
@@ -95,7 +94,7 @@ def test_each_pipeline_writes_its_table_and_one_that_fails_stops_no_other(
     assert "there is no topic 'no-such-topic'" in told[missing]
     assert set(told.values()) < {line.removeprefix(f"{missing}: ") for line in notes}
     assert any(line.startswith(f"{matched[0]}: batch 1: ") for line in notes)
-    offsets = group_offsets(bootstrap_servers, f"{upserted}-lake")
+    offsets = group_offsets(bootstrap_servers, f"{first}-lake")
     assert sum(offsets[topic, number] for topic in matched for number in (0, 1)) == 60
     # Nothing of it is left in the session, for which another pipeline may have been made.
     assert not {one.name for one in spark.streams.active}
