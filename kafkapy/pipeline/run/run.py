@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 from kafkapy.pipeline.checkpoint import damage, lost
 from kafkapy.pipeline.dead_letters.dead_letters import make_topic
 from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.driver_lock import driver
 from kafkapy.pipeline.fields import seconds, within
 from kafkapy.pipeline.formats import open_format
 from kafkapy.pipeline.formats.spark_types import OWN_COLUMNS
@@ -126,10 +127,9 @@ def run_one(
     with contextlib.ExitStack() as stack:
         told = stack.enter_context(progress)
         job.check(with_setup=with_setup)
-        from kafkapy.pipeline.driver_lock import driver
+        spark = stack.enter_context(driver(job.definition, job.state, session, locked=job.check_position))
         from kafkapy.pipeline.run.streaming import Streaming
 
-        spark = stack.enter_context(driver(job.definition, job.state, session, locked=job.check_position))
         stack.enter_context(spark_failures(job.definition))
         streaming = Streaming(job.definition, job.state, job.topics, job.batches(spark), told, stopping)
         streaming.run(lambda write: job.begin(spark, write))
