@@ -1,4 +1,4 @@
-"""Upserts that mark rows as deleted instead of writing their files again, judged by other readers."""
+"""Upserts that mark rows as deleted instead of writing files again, as others read them."""
 
 from __future__ import annotations
 
@@ -126,7 +126,9 @@ def test_without_a_mode_a_new_table_is_one_that_its_readers_take(
 def marks(spark: SparkSession, table: Table) -> int:
     """How many of the table's files have rows that are marked as deleted."""
     if table.format == "iceberg":
-        return int(spark.read.format("iceberg").load(f"{table.location}#delete_files").count())
+        files: int = spark.read.format("iceberg").load(f"{table.location}#delete_files").count()
+        return files
     log = spark._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, table.location)
     given = [getattr(log, f"update$default${number}")() for number in (1, 2, 3)]
-    return int(log.update(*given).allFiles().where("deletionVector IS NOT NULL").count())
+    marked: int = log.update(*given).allFiles().where("deletionVector IS NOT NULL").count()
+    return marked

@@ -77,7 +77,14 @@ class SourceSet:
 
     def add(self, source: Source) -> None:
         topic, partition, offset, topic_id = source
-        self.add_range(Partition(topic, partition, topic_id), offset, offset)
+        place = Partition(topic, partition, topic_id)
+        firsts, lasts = self._ranges.get(place, _NONE)
+        if lasts and offset > lasts[-1] + 1:  # as most do that come
+            firsts.append(offset)
+            lasts.append(offset)
+            self._size += 1
+        else:
+            self.add_range(place, offset, offset)
 
     def add_range(self, place: Partition, first: int, last: int) -> None:
         """Adds the sources at these offsets, both included."""

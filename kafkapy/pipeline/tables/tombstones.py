@@ -47,7 +47,10 @@ Places = Mapping[int, Place]  # by partition
 
 
 def may_be_later(newest: Places, oldest: Places) -> bool:
-    """Whether a tombstone up to `newest` may be later than a record from `oldest` on (`upserts.py`)."""
+    """Whether a tombstone up to `newest` may be later than a record from `oldest` on.
+
+    `upserts.py` says which record is later.
+    """
     return any(
         dead.offset > record.offset if partition == other else dead.timestamp >= record.timestamp
         for partition, dead in newest.items()
@@ -63,8 +66,9 @@ class Tombstones:
         self._newest: dict[str, Places] = {}  # by the name of the file
 
     def by_key(self, session: SparkSession, oldest: Places) -> DataFrame | None:
-        """(_key, DEATHS): partition, offset and timestamp of those that may matter; None without any.
+        """The tombstones that may matter by their key, as (_key, DEATHS); None without any.
 
+        DEATHS has the partition, offset and timestamp of each.
         `oldest` has the least offset and the earliest timestamp of the records.
         """
         names = self._names()
