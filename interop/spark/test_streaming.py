@@ -58,6 +58,8 @@ class Query:
     """It writes a batch at the third look, tells of it at the fifth, and ends at the eighth."""
 
     isActive = False  # noqa: N815
+    idle_until = 0
+    """Until this look, Spark's last word is that there was nothing to read for this batch."""
 
     def __init__(self, batches: NoBatches, rows: int = 7) -> None:
         self._batches, self._rows = batches, rows
@@ -76,7 +78,14 @@ class Query:
         return self if self._looks >= 5 else None
 
     def json(self) -> str:
-        offsets = {"endOffset": {"orders": {"0": 7}}, "latestOffset": {"orders": {"0": 9, "1": 3}}}
+        if self._looks < self.idle_until:
+            offsets = {key: {"orders": {"0": 0}} for key in ("startOffset", "endOffset", "latestOffset")}
+            return json.dumps({"batchId": 0, "numInputRows": 0, "sources": [offsets]})
+        offsets = {
+            "startOffset": {"orders": {"0": 0}},
+            "endOffset": {"orders": {"0": 7}},
+            "latestOffset": {"orders": {"0": 9, "1": 3}},
+        }
         return json.dumps({"batchId": 0, "numInputRows": self._rows, "sources": [offsets]})
 
 
@@ -143,6 +152,20 @@ def test_a_batch_of_aborted_records_moves_the_group_too(
     stream.run(lambda write: Query(batches, rows=0))
     assert {0: 7} in published
     assert [(each.rows, each.lag) for each in notes.batches] == [(0, 5)]
+
+
+def test_what_spark_told_before_a_batch_is_not_taken_for_its_end(
+    run: tuple[Streaming, Any, Notes, Stopping], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it waits for records, Spark reports the number of the batch that will have them."""
+    stream, batches, notes, _ = run
+    published: list[Any] = []
+    monkeypatch.setattr(stream._group, "publish", published.append)
+    query = Query(batches)
+    query.idle_until = 7
+    stream.run(lambda write: query)
+    assert published == [{0: 7}]
+    assert [(each.rows, each.lag) for each in notes.batches] == [(7, 5)]
 
 
 def test_a_limit_ends_the_run_with_its_own_error(run: tuple[Streaming, Any, Notes, Stopping]) -> None:

@@ -151,11 +151,13 @@ class Streaming:
         if told is None:
             return
         report = json.loads(told.json())
-        # While there is nothing to read, Spark reports the batch that it would write next.
-        if report["batchId"] == self._told or report["batchId"] > self._batches.last:
+        (source,) = report["sources"]
+        # While there is nothing to read, Spark reports the number of the next batch. A batch that has only
+        # aborted records has no rows either, but it moves the position.
+        idle = report["numInputRows"] == 0 and source.get("startOffset") == source.get("endOffset")
+        if report["batchId"] == self._told or idle:
             return
         self._told = report["batchId"]
-        (source,) = report["sources"]
         end = _offsets(source.get("endOffset")) or checkpoint.position(self._state) or {}
         latest = _offsets(source.get("latestOffset")) or self._ends()
         self._lag = sum(max(offset - end.get(partition, 0), 0) for partition, offset in latest.items())
