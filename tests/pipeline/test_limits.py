@@ -80,7 +80,6 @@ def test_a_command_is_called_once_until_the_value_is_within_again(tmp_path: Path
         "orders|max_lag|orders: the lag of 13 offsets is over 10 (max_lag)",
     ]
     assert notes == [line.rpartition("|")[2] for line in said.read_text().splitlines()]
-    limit.close()
 
 
 @pytest.mark.parametrize(

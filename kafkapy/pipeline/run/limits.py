@@ -7,16 +7,13 @@ is not ended while it catches up.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
+import threading
 from collections.abc import Callable, Mapping
-from typing import Final
 
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.pipeline_error import LimitError
-
-_PATIENCE: Final = 5.0  # seconds, for each
 
 
 class Limits:
@@ -26,7 +23,6 @@ class Limits:
         self._definition, self._note = definition, note
         self._caught_up = False
         self._exceeded: set[str] = set()
-        self._calls: list[subprocess.Popen[bytes]] = []
 
     def check_lag(self, partitions: Mapping[int, int]) -> None:
         """Raises LimitError if there is too much left to read."""
@@ -44,7 +40,6 @@ class Limits:
             self._check("max_batch_time", seconds > most, told)
 
     def _check(self, limit: str, exceeded: bool, told: str) -> None:
-        self._look_at_calls()
         if not exceeded:
             self._exceeded.discard(limit)
         elif limit not in self._exceeded:
@@ -57,29 +52,20 @@ class Limits:
             self._call(command, limit, message)
 
     def _call(self, command: list[str], limit: str, message: str) -> None:
+        """Starts the command; a thread waits for it, since the run does not."""
         about = {"PIPELINE": self._definition.name, "LIMIT": limit, "MESSAGE": message}
         environment = {**os.environ, **{f"KAFKAPY_{name}": value for name, value in about.items()}}
+        threading.Thread(
+            target=self._carry_out, args=(command, environment), name="on-limit", daemon=True
+        ).start()
+
+    def _carry_out(self, command: list[str], environment: Mapping[str, str]) -> None:
+        start = f"{self._definition.name}: on_limit: {command[0]}"
         try:
             # Its output goes where errors go: that of the run may be read by a program.
-            called = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=2)
+            done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=2, check=False)
         except OSError as error:
-            self._note(f"{self._definition.name}: on_limit: {command[0]} cannot be run: {error.strerror}")
+            self._note(f"{start} cannot be run: {error.strerror}")
         else:
-            self._calls.append(called)
-
-    def close(self) -> None:
-        """Waits a little for the commands that still run; they are not ended."""
-        for call in self._calls:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                call.wait(_PATIENCE)
-        self._look_at_calls()
-
-    def _look_at_calls(self) -> None:
-        """Collects the commands that have ended."""
-        for call in [call for call in self._calls if call.poll() is not None]:
-            self._calls.remove(call)
-            if call.returncode:
-                self._note(
-                    f"{self._definition.name}: on_limit: {self._definition.on_limit} ended with status "
-                    f"{call.returncode}"
-                )
+            if done.returncode:
+                self._note(f"{start} ended with status {done.returncode}")

@@ -112,7 +112,6 @@ class Streaming:
             return explain(self._batches.failure or error, self._definition)
         finally:
             self._tell(last=self._batches.last)
-            self._limits.close()
         return None
 
     def _stop(self, query: StreamingQuery) -> None:
