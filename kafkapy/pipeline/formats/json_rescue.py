@@ -58,6 +58,9 @@ def parsed_records(
     if (wider := wider_row(columns, READER_OPTIONS)) is not None:
         parsed = parsed.withColumn("_wider", f.when(f.col("_wrong"), wider))
     divide = f.udf(Rescue(columns, keys), _DIVIDED, useArrow=False)
+    # Spark would push a condition on the rows below both parsings, and write each column anew for each of its
+    # uses there: plans of an audit had no end. It pushes none through what may differ when it is repeated.
+    divide = divide.asNondeterministic()
     bad = f.array_compact(f.array(*_bad_fields(columns))).cast("array<int>")
     divided = divide(f.when(f.col("_wrong") | more, f.col("_text")), f.when(f.col("_wrong"), bad))
     first = parsed.withColumn("_divided", divided).select(
