@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import tracemalloc
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -225,6 +226,11 @@ def test_a_control_record_of_nothing_is_left_out(caplog: pytest.LogCaptureFixtur
     assert "offsets 1 to 1 cannot be read" in caplog.text
 
 
+def check_by(check: Callable[[bytes], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have each committed offset checked so."""
+    monkeypatch.setattr(loading, "require_readable", check)
+
+
 def test_a_mistake_in_one_record_costs_that_record(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -232,7 +238,7 @@ def test_a_mistake_in_one_record_costs_that_record(
         if decode_offset(value).offset == 7:
             raise ZeroDivisionError("a mistake")
 
-    monkeypatch.setattr(loading, "require_readable", require_readable)
+    check_by(require_readable, monkeypatch)
     assert Log().offset(T0, 1).offset(T1, 7).offsets == {T0: 1}
     assert "ZeroDivisionError: a mistake" in caplog.text
 
@@ -242,7 +248,7 @@ def test_a_lack_of_memory_is_no_odd_record(monkeypatch: pytest.MonkeyPatch) -> N
         raise MemoryError
 
     log = Log().offset(T0, 1)
-    monkeypatch.setattr(loading, "require_readable", fail)
+    check_by(fail, monkeypatch)
     with pytest.raises(MemoryError):
         log.replay.result()
     monkeypatch.setattr(replay, "decode_key_values", fail)

@@ -419,10 +419,12 @@ def test_bytes_are_slow_to_check_if_they_are_compressed_or_the_walker_is_not_com
         return effort(memoryview(records), CONFIG)[1]
 
     packed, plain = batch_of(compression=Compression.LZ4), batch_of()
-    monkeypatch.setattr(record_walker, "Walker", object)
-    assert [slow(packed), slow(plain), slow(b"\2" * 16)] == [len(packed), 0, 0]
-    monkeypatch.setattr(record_walker, "Walker", record_walker.PureWalker)
-    assert [slow(packed), slow(plain), slow(b"\2" * 16)] == [len(packed), len(plain), 16]
+    for walker, expected in (
+        (object, [len(packed), 0, 0]),
+        (record_walker.PureWalker, [len(packed), len(plain), 16]),
+    ):
+        monkeypatch.setattr(record_walker, "Walker", walker)
+        assert [slow(packed), slow(plain), slow(b"\2" * 16)] == expected
 
 
 # --- the fast way -------------------------------------------------------------------------------------------
