@@ -64,10 +64,10 @@ class Group:
         return _wait(self._call, group.wait_until_stable, self._name, members, within)
 
     def caught_up(self, *, within: float = PATIENCE) -> None:
-        """Wait until its committed offsets are the ends of the topics that it reads.
+        """Wait until no record is left after its committed offsets, in all topics that it reads.
 
         Raises:
-            NotSeenError: they are not after `within` seconds.
+            NotSeenError: some are after `within` seconds.
         """
         __tracebackhide__ = True
         _wait(self._call, group.wait_until_caught_up, self._name, within)

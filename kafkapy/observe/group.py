@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkapy.observe.offsets import offsets
+from kafkapy.observe.topic import has_records
 from kafkapy.observe.waiting import NotYet, until
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -71,13 +72,21 @@ async def _described(core: BrokerCore, name: str) -> tuple[str, list[Member]] | 
 
 
 async def wait_until_caught_up(core: BrokerCore, name: str, seconds: float) -> None:
-    """Return when a group has committed the ends of all partitions of the topics that it reads."""
+    """Return when no record is left after what a group has committed, in all the topics that it reads.
+
+    What ends a transaction takes an offset, and an aborted one takes more. A consumer that commits the
+    offsets of its records never commits those.
+    """
 
     async def look() -> NotYet | None:
-        lags = await lags_of(core, name)
-        if not lags:
+        ends = await _positions(core, name)
+        if not ends:
             return NotYet("it has committed nothing")
-        behind = [f"{topic}-{partition} by {lag}" for (topic, partition), lag in lags.items() if lag]
+        behind = [
+            f"{topic}-{partition} by {end - at}"
+            for (topic, partition), (at, end) in ends.items()
+            if at < end and await has_records(core, topic, partition, at)
+        ]
         return NotYet(f"it is behind in {', '.join(behind)}") if behind else None
 
     await until(look, f"group {name} to catch up", seconds)
@@ -100,16 +109,21 @@ async def wait_for_commit(
 
 
 async def lags_of(core: BrokerCore, name: str) -> dict[tuple[str, int], int]:
-    """By topic and partition, how many offsets a group is behind.
+    """By topic and partition, how many offsets a group is behind."""
+    return {key: max(0, end - at) for key, (at, end) in (await _positions(core, name)).items()}
 
-    A partition without a committed offset counts from its first record, if the group has committed one of
-    its topic.
+
+async def _positions(core: BrokerCore, name: str) -> dict[tuple[str, int], tuple[int, int]]:
+    """By topic and partition, where a group goes on, and the end.
+
+    It begins with the first record of a partition without a committed offset, if it has committed one of
+    another partition of the topic.
     """
     committed = await _committed(core, name)
     topics = sorted({topic for topic, _ in committed})
     starts = await offsets(core, topics, EARLIEST)
     ends = await offsets(core, topics, LATEST)
-    return {key: max(0, end - committed.get(key, starts[key])) for key, end in ends.items()}
+    return {key: (committed.get(key, start), ends[key]) for key, start in starts.items() if key in ends}
 
 
 async def _committed(core: BrokerCore, name: str) -> dict[tuple[str, int], int]:

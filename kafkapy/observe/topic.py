@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from kafkapy.loop.turns import Steps
 from kafkapy.observe.murmur2 import partition_for
 from kafkapy.observe.offsets import offsets
 from kafkapy.observe.record import Record, encoded, encoded_headers, table
@@ -15,7 +18,7 @@ from kafkapy.protocol.messages.fetch import FetchPartition, FetchRequest, FetchT
 from kafkapy.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kafkapy.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafkapy.protocol.records import Record as NewRecord
-from kafkapy.protocol.records import build_batch, decode_records, iter_headers
+from kafkapy.protocol.records import build_batch, iter_headers, iter_records
 from kafkapy.protocol.special_timestamps import EARLIEST
 from kafkapy.storage.disk.files import FileSlice
 
@@ -25,7 +28,15 @@ if TYPE_CHECKING:
 
 _ANSWER_SECONDS: Final = 30.0
 _FETCH_BYTES: Final = 1 << 20
+_LOOK_BYTES: Final = 1 << 14
+"""What is read to see whether there is a record; at least a batch is."""
 _READ_COMMITTED: Final = 1
+_GONE: Final = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.OFFSET_OUT_OF_RANGE,
+)
+"""The topic was deleted meanwhile, or records of it."""
 
 
 async def wait_for_records(
@@ -54,6 +65,20 @@ async def wait_until_empty(core: BrokerCore, name: str, seconds: float) -> None:
     await until(look, f"no records in {name}", seconds)
 
 
+async def has_records(core: BrokerCore, name: str, index: int, at: int) -> bool:
+    """Whether a partition has records from the offset `at` on, which a consumer would be given."""
+    topic = core.metadata.image.topics.get(name)
+    while topic is not None:
+        data = await _fetch(core, topic, index, at, _LOOK_BYTES)
+        batches = _bytes_of(data)
+        if not batches:
+            break
+        if next(_decoded(name, index, batches, data, at), None) is not None:
+            return True
+        at = _end_of(batches)
+    return False
+
+
 class _Reader:
     """Reads a topic on and on, without records of open and aborted transactions."""
 
@@ -63,56 +88,75 @@ class _Reader:
         self._at: dict[int, int] = {}
         """The next offset, by partition."""
         self._found: dict[int, list[Record]] = {}
+        self._records: list[Record] | None = []
+        """Those of all partitions; None if these have changed."""
 
     async def read(self) -> list[Record]:
         """The records that there are now, by partition and offset."""
         topic = self._core.metadata.image.topics.get(self._name)
         if topic is None or self._topic is None or topic.id != self._topic.id:
-            self._at, self._found = {}, {}
+            self._forget()
         self._topic = topic
         if topic is None:
             return []
         for (_, index), start in (await offsets(self._core, [self._name], EARLIEST)).items():
-            await self._read_partition(topic, index, start)
-        return [record for index in sorted(self._found) for record in self._found[index]]
+            if not await self._read_partition(topic, index, start):
+                self._forget()
+                break
+        return self._all()
 
     def told(self) -> str:
         """What was read, in words."""
-        records = [record for index in sorted(self._found) for record in self._found[index]]
+        records = self._all()
         if self._topic is None:
             return "there is no such topic"
         return f"it has {len(records)}:\n{table(records)}" if records else "it has none"
 
-    async def _read_partition(self, topic: Topic, index: int, start: int) -> None:
+    def _all(self) -> list[Record]:
+        if self._records is None:
+            self._records = list(chain.from_iterable(self._found[index] for index in sorted(self._found)))
+        return self._records
+
+    def _forget(self) -> None:
+        self._at, self._found, self._records = {}, {}, []
+
+    async def _read_partition(self, topic: Topic, index: int, start: int) -> bool:
+        """Read what is new; return whether the partition is still there."""
         found = self._found.setdefault(index, [])
-        while found and found[0].offset < start:
-            del found[0]
+        if found and found[0].offset < start:
+            del found[: bisect_left(found, start, key=lambda record: record.offset)]
+            self._records = None
         at = max(self._at.get(index, 0), start)
         while True:
-            data = await _fetch(self._core, topic, index, at)
-            if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                return  # records were deleted meanwhile
+            data = await _fetch(self._core, topic, index, at, _FETCH_BYTES)
+            if data.error_code in _GONE:
+                return data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
             if data.error_code:
                 raise RuntimeError(f"{topic.name}-{index}: {ErrorCode(data.error_code).name}")
             batches = _bytes_of(data)
             if not batches:
-                return
-            aborted = sorted(
-                (each.first_offset, each.producer_id) for each in data.aborted_transactions or ()
-            )
-            found += _decoded(topic.name, index, batches, aborted, at)
-            *_, (_, last) = iter_headers(batches)
-            at = self._at[index] = last.next_offset
+                return True
+            await self._core.turns.finish(_collect(_decoded(topic.name, index, batches, data, at), found))
+            self._records = None
+            at = self._at[index] = _end_of(batches)
 
 
-def _decoded(
-    topic: str, index: int, batches: bytes, aborted: list[tuple[int, int]], at: int
-) -> Iterator[Record]:
-    """The records from the offset `at` on.
+def _collect(records: Iterable[Record], found: list[Record]) -> Steps[None]:
+    """Add records in turns: a fetch may give a hundred thousand."""
+    for record in records:
+        found.append(record)
+        yield
 
-    Args:
-        aborted: the first offsets and the producers of aborted transactions, sorted.
-    """
+
+def _end_of(batches: bytes) -> int:
+    """The offset after the last batch."""
+    *_, (_, last) = iter_headers(batches)
+    return last.next_offset
+
+
+def _decoded(topic: str, index: int, batches: bytes, data: PartitionData, at: int) -> Iterator[Record]:
+    """The records from the offset `at` on, without those of the aborted transactions that `data` names."""
+    aborted = sorted((each.first_offset, each.producer_id) for each in data.aborted_transactions or ())
     aborting: set[int] = set()
     for position, header in iter_headers(batches):
         while aborted and aborted[0][0] <= header.last_offset:
@@ -120,16 +164,16 @@ def _decoded(
         if header.is_control:
             aborting.discard(header.producer_id)
         elif not (header.is_transactional and header.producer_id in aborting):
-            for each in decode_records(batches, position, header):
+            for each in iter_records(batches, position, header):
                 if each.offset >= at:
                     headers = tuple(each.headers)
                     yield Record(topic, index, each.offset, each.timestamp, each.key, each.value, headers)
 
 
-async def _fetch(core: BrokerCore, topic: Topic, index: int, at: int) -> PartitionData:
-    wanted = FetchPartition(partition=index, fetch_offset=at, partition_max_bytes=_FETCH_BYTES)
+async def _fetch(core: BrokerCore, topic: Topic, index: int, at: int, nbytes: int) -> PartitionData:
+    wanted = FetchPartition(partition=index, fetch_offset=at, partition_max_bytes=nbytes)
     asked = FetchTopic(topic=topic.name, topic_id=topic.id, partitions=[wanted])
-    request = FetchRequest(isolation_level=_READ_COMMITTED, topics=[asked], max_bytes=_FETCH_BYTES)
+    request = FetchRequest(isolation_level=_READ_COMMITTED, topics=[asked], max_bytes=nbytes)
     answer = await core.loopback.ask(request, seconds=_ANSWER_SECONDS)
     data: PartitionData = answer.responses[0].partitions[0]
     return data

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 import kafkapy
+from kafkapy.broker.core import BrokerCore
+from kafkapy.observe.offsets import offsets
 from kafkapy.observe.record import Record
 from kafkapy.observe.waiting import NotSeenError
 
@@ -116,8 +119,6 @@ def test_deleted_records_are_not_there(broker: kafkapy.Broker) -> None:
         broker.produce("orders", value=str(number))
     with pytest.raises(NotSeenError, match=r"for no records in orders; it has 3:\n"):
         topic.empty(within=0.05)
-    from confluent_kafka.admin import AdminClient
-
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     for offset, left in ((2, [b"2"]), (3, [])):
         for result in admin.delete_records([TopicPartition("orders", 0, offset)]).values():
@@ -139,6 +140,44 @@ def test_a_stopped_broker_is_named(broker: kafkapy.Broker) -> None:
         broker.produce("orders", value="1")
     with pytest.raises(RuntimeError, match=r"the broker is not running"):
         broker.records("orders")
+
+
+def test_many_records_do_not_hold_the_loop(broker: kafkapy.Broker) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "batch.num.messages": 100_000})
+    for number in range(50_000):
+        producer.produce("orders", value=str(number))
+    assert producer.flush(30) == 0
+    turns = 0
+
+    async def count(_: BrokerCore) -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    counting = broker.submit(count)
+    assert len(broker.topic("orders").records(50_000)) == 50_000
+    counting.cancel()
+    assert turns > 30, "others ran meanwhile"
+
+
+def test_a_topic_that_is_deleted_while_it_is_read_is_not_there(
+    broker: kafkapy.Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.produce("orders", value="old")
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+
+    async def offsets_then_deletion(
+        core: BrokerCore, topics: Iterable[str], timestamp: int
+    ) -> dict[tuple[str, int], int]:
+        found = await offsets(core, topics, timestamp)
+        if found:
+            await asyncio.to_thread(admin.delete_topics(["orders"])["orders"].result, 10)
+        return found
+
+    monkeypatch.setattr("kafkapy.observe.topic.offsets", offsets_then_deletion)
+    with pytest.raises(NotSeenError, match=r"there is no such topic$"):
+        broker.topic("orders").records(1, within=0.1)
 
 
 # --- groups -------------------------------------------------------------------------------------------------
@@ -173,6 +212,29 @@ def test_waits_for_the_members_of_a_group(broker: kafkapy.Broker, protocol: str)
         thread.join()
     for reader in readers:
         reader.close()
+
+
+def test_a_group_need_not_commit_what_ends_transactions(broker: kafkapy.Broker) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "orders"})
+    producer.init_transactions(10)
+    group, reader = broker.group("billing"), consumer(broker)
+    reader.subscribe(["orders"])
+    producer.begin_transaction()
+    producer.produce("orders", value="committed")
+    producer.commit_transaction(10)
+    (message,) = reader.consume(1, timeout=10)
+    reader.commit(message=message, asynchronous=False)
+    group.caught_up()
+    producer.begin_transaction()
+    producer.produce("orders", value="aborted")
+    producer.flush(10)
+    producer.abort_transaction(10)
+    group.caught_up()
+    assert group.lags() == {("orders", 0): 3}
+    broker.produce("orders", value="new")
+    with pytest.raises(NotSeenError, match=r"it is behind in orders-0 by 4$"):
+        group.caught_up(within=0.05)
+    reader.close()
 
 
 def test_waits_until_a_group_has_caught_up(broker: kafkapy.Broker) -> None:
