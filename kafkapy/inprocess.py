@@ -204,11 +204,21 @@ class Broker:
         """Run `function(core)` on the broker's loop; return its result, which comes later.
 
         Raises:
-            RuntimeError: the broker is not running.
+            RuntimeError: the broker is not running, or is stopped meanwhile.
         """
         core, loop = self.core, self._loop
         assert loop is not None
-        return asyncio.run_coroutine_threadsafe(function(core), loop)
+        return asyncio.run_coroutine_threadsafe(self._call_on_loop(function, core), loop)
+
+    async def _call_on_loop(
+        self, function: Callable[[BrokerCore], Coroutine[Any, Any, T]], core: BrokerCore
+    ) -> T:
+        try:
+            return await function(core)
+        except (Exception, asyncio.CancelledError) as error:
+            if self._core is core:
+                raise
+            raise RuntimeError("the broker was stopped meanwhile") from error
 
     def __enter__(self) -> Self:
         self.start()

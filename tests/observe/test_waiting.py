@@ -142,6 +142,28 @@ def test_a_stopped_broker_is_named(broker: kafkapy.Broker) -> None:
         broker.records("orders")
 
 
+def test_a_broker_that_stops_ends_a_wait(broker: kafkapy.Broker) -> None:
+    for end in (broker.stop, broker.kill):
+        later = threading.Timer(0.1, end)
+        later.start()
+        with pytest.raises(RuntimeError, match=r"^the broker was stopped meanwhile$"):
+            broker.topic("orders").records(1)
+        later.join()
+        broker.start()
+
+
+def test_a_broker_that_stops_cancels_no_test_that_awaits() -> None:
+    async def wait() -> None:
+        async with kafkapy.AsyncBroker() as broker:
+            waiting = asyncio.create_task(broker.topic("orders").records(1))
+            await broker.produce("others", value="1")
+            await broker.stop()
+            with pytest.raises(RuntimeError, match=r"^the broker was stopped meanwhile$"):
+                await waiting
+
+    asyncio.run(wait())
+
+
 def test_many_records_do_not_hold_the_loop(broker: kafkapy.Broker) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "batch.num.messages": 100_000})
     for number in range(50_000):
