@@ -455,9 +455,9 @@ class Connection:
             why = f"the client speaks {protocol}, and this listener only Kafka's protocol, unencrypted"
         self.close(why)
 
-    def complaint_level(self) -> int:
+    def complaint_level(self, why: str) -> int:
         """The level at which to log that the client comes in the wrong way."""
-        return self._shared.complaints.level(self.peer_host, self._shared.now)
+        return self._shared.complaints.level(self.peer_host, why, self._shared.now)
 
     def _is_muted(self) -> bool:
         return self._outbound.nbytes > OUTBOUND_MARK or not self._requests.may_handle()
@@ -663,13 +663,13 @@ class Connection:
         """Close now and drop unsent bytes.
 
         `why` is logged, shortened if it is long. Without a level it is the client's fault, which is a warning
-        once a minute for each address.
+        once a minute for each address and reason.
         """
         if self.closed:
             return
         self.closed = True
         if why is not None:
-            logged_at = self.complaint_level() if level is None else level
+            logged_at = self.complaint_level(why) if level is None else level
             logger.log(logged_at, "Closing the connection of %s: %.300s", self, why)
         self._pause_reading()
         self._stop_writing()

@@ -2,8 +2,9 @@
 
 A TLS or HTTP client begins with bytes that would be the size of a request of hundreds of megabytes. Such
 clients try again for ever: health checks, browsers, clients with wrong settings. So do those that fail to log
-in, or whose requests cannot be read. Each address gets one line a minute; the others are logged at debug
-level.
+in, or whose requests cannot be read. Each address gets a line a minute for each thing that is wrong, and five
+at most; the others are logged at debug level. Behind one address there may be many clients, such as a health
+check that is always wrong and a service that fails for the first time.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from collections import OrderedDict
 from typing import Final
 
 SECONDS: Final = 60.0
-"""How long further lines about an address are left out."""
+"""How long further lines about the same are left out."""
+
+REASONS: Final = 5
+"""The lines about an address within these seconds, since a client can choose what the lines say."""
 
 MOST: Final = 1000
 """The addresses that are remembered; the oldest is forgotten."""
@@ -42,19 +46,22 @@ def why_no_handshake(error: OSError) -> str:
 
 
 class Complaints:
-    """The addresses that the log has named of late."""
+    """What the log has said of late about addresses."""
 
     def __init__(self) -> None:
-        self._named_at: OrderedDict[str, float] = OrderedDict()
-        """By address, oldest first."""
+        self._said: OrderedDict[str, tuple[float, set[int]]] = OrderedDict()
+        """By address, the time of the first line and the hashes of all, oldest first."""
 
-    def level(self, address: str, now: float) -> int:
-        """The level at which to log a line about an address at the time `now`, in seconds."""
-        named_at = self._named_at.get(address)
-        if named_at is not None and now - named_at < SECONDS:
+    def level(self, address: str, why: str, now: float) -> int:
+        """The level at which to log `why` about an address at the time `now`, in seconds."""
+        since, said = self._said.get(address, (0.0, None))
+        if said is None or now - since >= SECONDS:
+            self._said[address] = now, {hash(why)}
+            self._said.move_to_end(address)
+            if len(self._said) > MOST:
+                self._said.popitem(last=False)
+        elif hash(why) in said or len(said) >= REASONS:
             return logging.DEBUG
-        self._named_at[address] = now
-        self._named_at.move_to_end(address)
-        if len(self._named_at) > MOST:
-            self._named_at.popitem(last=False)
+        else:
+            said.add(hash(why))
         return logging.WARNING

@@ -167,13 +167,14 @@ class SaslLogin:
                 f" {self._mechanism}"
             )
         as_whom = "" if claimed is None else f" as {quoted(claimed)}"
+        reason = error.reason or message
         logger.log(
-            self._connection.complaint_level(),
+            self._connection.complaint_level(f"{self._mechanism}{as_whom}: {reason}"),
             "The login of %s by %s%s failed: %.300s",
             self._connection,
             self._mechanism,
             as_whom,
-            error.reason or message,
+            reason,
             extra={"fields": self._fields("failed", claimed)},
         )
         if error.is_passing:
