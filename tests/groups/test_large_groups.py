@@ -214,3 +214,16 @@ def test_the_hash_that_is_kept_is_the_hash_of_all_names(seed: int) -> None:
                 len(view.image.topics[name].partitions) for name in wanted_topics
             )
         subscribed.check(members.values())
+
+
+def test_topics_that_are_deleted_leave_no_hashes() -> None:
+    image, view = MetadataImage(), TopicsView(MetadataImage())
+    state = PartitionState(1, 0, (1,), (1,))
+    for number in range(3_000):
+        name = f"t-{number}"
+        image = image.with_topics([Topic(name, random_uuid(), (state,))])
+        view = TopicsView(image, view)
+        view.hash([name])
+        image = image.with_topics(deleted=[name])
+        view = TopicsView(image, view)
+    assert len(view._hashes) <= 1_001

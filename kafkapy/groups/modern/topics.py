@@ -31,6 +31,8 @@ _INT32: Final = struct.Struct("<i")
 _INT64: Final = struct.Struct("<q")
 _ONE_PARTITION: Final = _INT32.pack(0)
 _MAGIC: Final = b"\x00"
+_GONE_KEPT: Final = 1000
+"""How many hashes of deleted topics may be kept, besides one for each topic."""
 
 
 class TopicsView:
@@ -48,6 +50,8 @@ class TopicsView:
         self._hashes: dict[str, tuple[Topic, int]] = {}
         if before is not None and before.racks == self.racks:
             self.racks, self._hashes = before.racks, before._hashes
+        if len(self._hashes) > 2 * len(image.topics) + _GONE_KEPT:
+            self._hashes = {name: known for name, known in self._hashes.items() if name in image.topics}
 
     @property
     def names(self) -> Iterable[str]:
