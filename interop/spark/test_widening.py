@@ -105,6 +105,23 @@ def test_ten_whole_numbers_do_not_decide_the_type_of_what_follows(
     assert audit(wider, spark).ok
 
 
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_a_deep_audit_takes_values_of_narrower_types_and_other_spellings_for_the_same(
+    kind: str, spark: SparkSession, bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic = make_topic()
+    pipeline = getattr(Pipeline(topic, bootstrap=bootstrap_servers), f"to_{kind}")(str(tmp_path / "table"))
+    pipeline = pipeline.dead_letter(f"{topic}.dlq")
+    produce(bootstrap_servers, topic, [("a", '{"id":1,"x":0.1,"d":1.25,"s":{"m":"ä","n":1}}')])
+    first = pipeline.json("id BIGINT, x DOUBLE, d DECIMAL(9,4), s STRUCT<n: BIGINT, m: STRING>")
+    assert first.run(once=True, spark=spark).rows == 1
+    produce(bootstrap_servers, topic, [("b", '{"ID":2,"x":0.25,"d":1.25,"s":{"m":"b","n":2}}')])
+    narrower = pipeline.json("ID INT, x DOUBLE, d DECIMAL(6,2), s STRUCT<m: STRING, n: INT>")
+    assert narrower.run(once=True, spark=spark).rows == 1
+    report = audit(narrower.definition, spark, deep=True, starting='{"0": 1}')
+    assert report.ok, str(report)
+
+
 def test_an_upsert_finds_the_rows_of_a_key_that_has_become_wider(
     spark: SparkSession, bootstrap_servers: str, make_topic: MakeTopic, target: TableTarget
 ) -> None:

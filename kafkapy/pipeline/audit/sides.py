@@ -26,12 +26,15 @@ from kafkapy.pipeline.formats.json_rescue import parsed_records
 from kafkapy.pipeline.formats.spark_types import struct_of
 from kafkapy.pipeline.state import Incarnation, State
 from kafkapy.pipeline.tables import open_table
+from kafkapy.pipeline.tables.evolution import as_stored
+from kafkapy.pipeline.tables.sql import quoted
 from kafkapy.pipeline.tables.table import RECORD_COLUMNS, Table
 from kafkapy.pipeline.topics import Topics
 from kafkapy.spark import read_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 
 class AuditSides:
@@ -67,8 +70,11 @@ class AuditSides:
                 _digest(
                     "_key",
                     "_timestamp",
-                    [name for name in content.columns if name not in RECORD_COLUMNS.names],
-                    "{}",
+                    {
+                        name: f.col(quoted(name))
+                        for name in content.columns
+                        if name not in RECORD_COLUMNS.names
+                    },
                 )
             )
         return content.select(*columns)
@@ -104,8 +110,7 @@ class AuditSides:
                 unparsed.alias("unparsed"),
             ]
         if self._deep:
-            parsed = records.schema["_data"].dataType.fieldNames()
-            columns.append(_digest("key", "timestamp", parsed, "_data.{}"))
+            columns.append(_digest("key", "timestamp", self._as_stored(records.schema["_data"].dataType)))
         return records.select(*columns)
 
     def dead_letters(self) -> DataFrame:
@@ -170,6 +175,17 @@ class AuditSides:
             return parsed_records(records, columns, kind.rescued, self._definition.key)
         return open_format(self._definition, state).parse(records)
 
+    def _as_stored(self, parsed: StructType) -> dict[str, Column]:
+        """The columns of a parsed value, with the names and the types that they have in the table."""
+        table = self._table()
+        stored = {one.name.lower(): one for one in table.schema()} if table.exists() else {}
+        columns = {}
+        for field in parsed:
+            own = stored.get(field.name.lower(), field)
+            value = f.col(f"_data.{quoted(field.name)}")
+            columns[own.name] = as_stored(value, field.dataType, own.dataType)
+        return columns
+
     def _identity(self, key: str, column: str) -> Column:
         if not self._definition.key:
             return f.col(key)
@@ -180,11 +196,11 @@ def _header(name: str) -> Column:
     return f.expr(f"string(get(filter(headers, each -> each.key = '{name}'), 0).value)")
 
 
-def _digest(key: str, timestamp: str, parsed: Sequence[str], column: str) -> Column:
+def _digest(key: str, timestamp: str, columns: Mapping[str, Column]) -> Column:
     """The hash of a row as JSON.
 
     JSON omits nulls, so a column that was added later changes nothing.
     """
     content = [f.col(key).alias("_key"), f.col(timestamp).alias("_timestamp")]
-    content += [f.col(column.format(f"`{name}`")).alias(name) for name in sorted(parsed)]
+    content += [columns[name].alias(name) for name in sorted(columns)]
     return f.md5(f.to_json(f.struct(*content))).alias("digest")

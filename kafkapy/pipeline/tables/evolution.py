@@ -92,6 +92,19 @@ class Evolution:
         )
 
 
+def as_stored(value: Column, arriving: DataType, stored: DataType) -> Column:
+    """The value as the table stores it, in a column of a type that holds all values of both types.
+
+    Left as it is if there is none.
+    """
+    column = [StructType([StructField("value", kind)]) for kind in (stored, arriving)]
+    try:
+        evolution = Evolution(column[0], column[1], "", Widening(""))
+    except PipelineError:
+        return value
+    return _converted(value, arriving, evolution.schema[0].dataType)
+
+
 def known(kind: DataType) -> DataType | None:
     """The type, with all parts nullable and without parts that had only nulls.
 
