@@ -47,7 +47,7 @@ async def wait_until_stable(core: BrokerCore, name: str, members: int | None, se
     async def look() -> list[Member] | NotYet:
         described = await _described(core, name)
         if described is None:
-            return NotYet("there is no such group")
+            return NotYet(f"there is no such group{_elsewhere(core)}")
         state, found = described
         if state == _STABLE and members in (None, len(found)):
             return found
@@ -72,7 +72,7 @@ async def _described(core: BrokerCore, name: str) -> tuple[str, list[Member]] | 
 
 
 async def wait_until_caught_up(core: BrokerCore, name: str, seconds: float) -> None:
-    """Return when no record is left after what a group has committed, in all the topics that it reads.
+    """Return when no record is left after what a group has committed, in all its topics.
 
     What ends a transaction takes an offset, and an aborted one takes more. A consumer that commits the
     offsets of its records never commits those.
@@ -81,7 +81,7 @@ async def wait_until_caught_up(core: BrokerCore, name: str, seconds: float) -> N
     async def look() -> NotYet | None:
         ends = await _positions(core, name)
         if not ends:
-            return NotYet("it has committed nothing")
+            return NotYet(f"it has committed nothing{_elsewhere(core)}")
         behind = [
             f"{topic}-{partition} by {end - at}"
             for (topic, partition), (at, end) in ends.items()
@@ -102,7 +102,7 @@ async def wait_for_commit(
         found = committed.get((topic, partition))
         if found is None:
             others = ", ".join(f"{each}-{index}: {at}" for (each, index), at in committed.items())
-            return NotYet(f"it has committed {others or 'nothing'}")
+            return NotYet(f"it has committed {others or f'nothing{_elsewhere(core)}'}")
         return found if found >= offset else NotYet(f"it has committed {found}")
 
     return await until(look, f"group {name} to commit offset {offset} of {topic}-{partition}", seconds)
@@ -136,3 +136,8 @@ async def _committed(core: BrokerCore, name: str) -> dict[tuple[str, int], int]:
         for each in topic.partitions
         if each.committed_offset >= 0
     }
+
+
+def _elsewhere(core: BrokerCore) -> str:
+    """What to think of where there are other brokers."""
+    return " here; another broker may coordinate it" if len(core.metadata.image.brokers) > 1 else ""

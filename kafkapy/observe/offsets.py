@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from kafkapy.observe.waiting import NotLedError
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
@@ -18,7 +19,11 @@ _CLIENT: Final = -1
 
 
 async def offsets(core: BrokerCore, topics: Iterable[str], timestamp: int) -> dict[tuple[str, int], int]:
-    """The first or last offsets of the partitions of these topics."""
+    """The first or last offsets of the partitions of these topics.
+
+    Raises:
+        NotLedError: another broker leads one.
+    """
     image = core.metadata.image
     asked = [
         ListOffsetsTopic(
@@ -33,6 +38,10 @@ async def offsets(core: BrokerCore, topics: Iterable[str], timestamp: int) -> di
     ]
     request = ListOffsetsRequest(replica_id=_CLIENT, isolation_level=_READ_COMMITTED, topics=asked)
     answer: Any = await core.loopback.ask(request, seconds=_ANSWER_SECONDS)
+    for topic in answer.topics:
+        for each in topic.partitions:
+            if each.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                raise NotLedError(topic.name, each.partition_index)
     return {
         (topic.name, each.partition_index): each.offset
         for topic in answer.topics

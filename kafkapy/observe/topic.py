@@ -12,7 +12,7 @@ from kafkapy.loop.turns import Steps
 from kafkapy.observe.murmur2 import partition_for
 from kafkapy.observe.offsets import offsets
 from kafkapy.observe.record import Record, encoded, encoded_headers, table
-from kafkapy.observe.waiting import NotYet, until
+from kafkapy.observe.waiting import NotLedError, NotYet, until
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from kafkapy.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -43,7 +43,9 @@ async def wait_for_records(
     core: BrokerCore, name: str, count: int | None, at_least: int | None, seconds: float
 ) -> list[Record]:
     """The records of a topic, when there are as many as wanted; those of now without a number."""
-    wanted = f"{count} records in {name}" if at_least is None else f"{at_least} records or more in {name}"
+    wanted = f"the records of {name}" if count is None else f"{count} records in {name}"
+    if at_least is not None:
+        wanted = f"{at_least} records or more in {name}"
     reader = _Reader(core, name)
 
     async def look() -> list[Record] | NotYet:
@@ -155,7 +157,11 @@ def _end_of(batches: bytes) -> int:
 
 
 def _decoded(topic: str, index: int, batches: bytes, data: PartitionData, at: int) -> Iterator[Record]:
-    """The records from the offset `at` on, without those of the aborted transactions that `data` names."""
+    """The records from the offset `at` on, without those of aborted transactions.
+
+    Args:
+        data: names these transactions.
+    """
     aborted = sorted((each.first_offset, each.producer_id) for each in data.aborted_transactions or ())
     aborting: set[int] = set()
     for position, header in iter_headers(batches):
@@ -176,6 +182,8 @@ async def _fetch(core: BrokerCore, topic: Topic, index: int, at: int, nbytes: in
     request = FetchRequest(isolation_level=_READ_COMMITTED, topics=[asked], max_bytes=nbytes)
     answer = await core.loopback.ask(request, seconds=_ANSWER_SECONDS)
     data: PartitionData = answer.responses[0].partitions[0]
+    if data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+        raise NotLedError(topic.name, index)
     return data
 
 

@@ -19,6 +19,13 @@ class NotSeenError(AssertionError):
     """What a test waited for did not come; the message tells what was there instead."""
 
 
+class NotLedError(RuntimeError):
+    """Another broker of the cluster leads a partition, so this one cannot tell what is there."""
+
+    def __init__(self, topic: str, partition: int) -> None:
+        super().__init__(f"this broker does not lead {topic}-{partition}; ask the broker that does")
+
+
 class NotYet(NamedTuple):
     """What is there instead of what is waited for."""
 
@@ -38,10 +45,18 @@ async def until(look: Callable[[], Awaitable[T | NotYet]], wanted: str, seconds:
     """
     began = time.monotonic()
     end = began + seconds
-    while isinstance(found := await look(), NotYet):
+    while isinstance(found := await _looked(look), NotYet):
         if found.never or time.monotonic() >= end:
             within = "" if found.never else f" for {seconds:g} s"
             raise NotSeenError(f"waited{within} for {wanted}; {found.told}")
         await asyncio.sleep(max(_PAUSE, time.monotonic() - began))  # the broker has other work too
         began = time.monotonic()
     return found
+
+
+async def _looked(look: Callable[[], Awaitable[T | NotYet]]) -> T | NotYet:
+    """What is found; a partition may have no leader for a while, and then get this one."""
+    try:
+        return await look()
+    except NotLedError as error:
+        return NotYet(str(error))

@@ -341,3 +341,23 @@ def test_the_records_of_a_durable_broker_are_acknowledged() -> None:
     with kafkapy.Broker(config={"durability": "fsync"}) as broker:
         assert broker.produce("orders", value="1").offset == 0
         assert len(broker.records("orders")) == 1
+
+
+# --- clusters -----------------------------------------------------------------------------------------------
+
+
+def test_a_broker_of_a_cluster_tells_what_others_know() -> None:
+    with kafkapy.Cluster(brokers=2) as cluster:
+        cluster[1].create_topics({"orders": 2})
+        for broker in (cluster[1], cluster[2]):
+            with pytest.raises(NotSeenError, match=r"; this broker does not lead orders-\d; ask "):
+                broker.topic("orders").records(within=0.05)
+        with Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "billing"}) as reader:
+            reader.commit(offsets=[TopicPartition("orders", 0, 0)], asynchronous=False)
+        told = []
+        for broker in (cluster[1], cluster[2]):
+            with pytest.raises(NotSeenError) as failed:
+                broker.group("billing").caught_up(within=0.05)
+            told.append(str(failed.value).partition("; ")[2])
+        assert any(re.match(r"this broker does not lead orders-\d", each) for each in told)
+        assert "it has committed nothing here; another broker may coordinate it" in told
