@@ -13,6 +13,7 @@ from interop.spark.test_runs import Told, produce
 from kafkapy.pipeline import Pipeline, PipelineError
 from kafkapy.pipeline.audit.audit import audit
 from kafkapy.pipeline.dead_letters.replay import replay_dead_letters
+from kafkapy.pipeline.lineage.lineage import lineage
 from kafkapy.pipeline.run.run import run
 from kafkapy.pipeline.table_target import TableTarget
 
@@ -138,6 +139,28 @@ def test_an_upsert_finds_the_rows_of_a_key_that_has_become_wider(
     for rows in read(target, spark, "id", "n"):
         assert rows == [(1, BIG), (BIG, None)]
     assert audit(wider, spark).ok
+
+
+def test_a_key_is_found_in_the_digits_of_any_type(
+    spark: SparkSession, bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic = make_topic()
+    pipeline = Pipeline(topic, bootstrap=bootstrap_servers).upsert("id").widen_types()
+    pipeline = pipeline.to_delta(tmp_path / "table")
+    produce(bootstrap_servers, topic, [("2", '{"id":2}')])
+    assert pipeline.json("id INT").run(once=True, spark=spark).rows == 1
+    wider = pipeline.json("id DECIMAL(12,2)")
+    produce(bootstrap_servers, topic, [("3", '{"id":3}'), ("4", '{"id":4.5}'), ("3", None)])
+    assert wider.run(once=True, spark=spark).rows == 3
+
+    def found(key: str) -> str:
+        return lineage(wider.definition, key=key, spark=spark).source
+
+    assert [found(key) for key in ("id=2", "id=2.00", "id=4.5", "id=3")] == [
+        f"{topic}-0-{offset}" for offset in (0, 0, 2, 3)
+    ]
+    with pytest.raises(PipelineError, match=r"has the key 'id=4\.501'"):
+        found("id=4.501")
 
 
 def test_delta_makes_more_types_wider(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from decimal import Context, Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as f
+from pyspark.sql.types import DataType, DecimalType, DoubleType, FloatType
 
 from kafkapy.pipeline import checkpoint
 from kafkapy.pipeline.audit.report import Bounds
@@ -16,11 +18,14 @@ from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.tables import Table
-from kafkapy.pipeline.tables.sql import quoted, text
+from kafkapy.pipeline.tables.sql import ddl, quoted, text
 from kafkapy.pipeline.topics import Topics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+_DIGITS: Final = Context(prec=38)
+"""The most that a DECIMAL has."""
 
 
 class KeyHistory:
@@ -52,10 +57,10 @@ class KeyHistory:
         topic = self._definition.topic
         if self._table.exists():
             place = ["_topic", "_partition", "_offset"]
-            row = self._table.read().where(self._condition(key, "_key", "{}")).select(*place).head()
+            row = self._of_key(self._table.read(), key, "_key", "{}").select(*place).head()
             if row is not None:
                 return Source(*row)
-        of_key = self._records().where(self._condition(key, "key", "identity.{}"))
+        of_key = self._of_key(self._records(), key, "key", "identity.{}")
         keys = [each.key for each in of_key.select("key").distinct().collect()]
         row = self._last(of_key, self._with_keys(keys).where("deleted"))
         if row is None:
@@ -99,18 +104,32 @@ class KeyHistory:
                 last[row.partition] = row
         return max(last.values(), key=lambda row: (row.timestamp, row.partition), default=None)
 
-    def _condition(self, key: str, record_key: str, column: str) -> str:
-        """The SQL condition that a row or record has the key."""
+    def _of_key(self, rows: DataFrame, key: str, record_key: str, column: str) -> DataFrame:
+        """The rows or records that have the key."""
         columns = self._definition.key
         if not columns:
-            return f"{record_key} = X'{_bytes_of(key).hex()}'"
+            return rows.where(f"{record_key} = X'{_bytes_of(key).hex()}'")
         given = dict(part.strip().split("=", 1) for part in key.split(",") if "=" in part)
         if set(given) != set(columns):
             expected = ",".join(f"{name}=VALUE" for name in columns)
             raise PipelineError(f"--key: expected {expected}, not {key!r}")
-        return " AND ".join(
-            f"CAST({column.format(quoted(name))} AS STRING) = {text(value)}" for name, value in given.items()
-        )
+        for name, value in given.items():
+            place = column.format(quoted(name))
+            kind = rows.select(place).schema[0].dataType
+            rows = rows.where(f"CAST({place} AS STRING) = {_cast_to_text(value, kind)}")
+        return rows
+
+
+def _cast_to_text(value: str, kind: DataType) -> str:
+    """The SQL for the text of a value of a type that is written as `value`: 2 is 2.00 in a DECIMAL(4,2)."""
+    if isinstance(kind, DecimalType):
+        with contextlib.suppress(InvalidOperation):
+            number = Decimal(value)
+            if (exact := number.quantize(Decimal(1).scaleb(-kind.scale), context=_DIGITS)) == number:
+                return text(f"{exact:f}")
+    if isinstance(kind, (DoubleType, FloatType)):
+        return f"coalesce(CAST(try_cast({text(value)} AS {ddl(kind)}) AS STRING), '')"
+    return text(value)
 
 
 def _bytes_of(key: str) -> bytes:
