@@ -20,6 +20,7 @@ from kafkapy.pipeline.audit.audit import audit
 from kafkapy.pipeline.audit.repair import RepairPlan, repair
 from kafkapy.pipeline.commands.cli import pipeline as commands
 from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.reset import plan_reset, reset
 from kafkapy.pipeline.state import State
 
 if TYPE_CHECKING:
@@ -209,3 +210,26 @@ def test_a_parquet_table_is_refused_with_the_remedy(
     rewrite(spark, definition.table, lambda rows: rows.union(rows.where("_offset = 3")))
     with pytest.raises(PipelineError, match=r"cannot be replaced in one commit; .* --to earliest"):
         repair(definition, agree=lambda plan: pytest.fail("asked in vain"), spark=spark)
+
+
+def test_a_dead_letter_that_has_become_a_row_since_is_right(
+    spark: SparkSession, make_topic: MakeTopic, bootstrap_servers: str, tmp_path: Path
+) -> None:
+    topic = make_topic(cleanup_policy="compact")
+    narrow, wide = (
+        pipeline(
+            "delta", topic, bootstrap_servers, tmp_path, dead_letter=f"{topic}.dlq", widen_types=True,
+            format={"kind": "json", "schema": schema},
+        ) for schema in ("n INT", "n BIGINT")
+    )  # fmt: skip
+    produce(bootstrap_servers, topic, [(0, "a", '{"n": 1}'), (0, "b", f'{{"n": {2**40}}}')])
+    run(narrow, spark)
+    assert audit(narrow, spark).notes == {"matching": 1, "dead_letters": 1}
+    reset(plan_reset(narrow, "earliest"), spark=spark)
+    run(wide, spark)
+    healthy = content(spark, wide)
+    assert len(healthy) == 2
+    assert not repair(wide, agree=lambda plan: True, spark=spark)
+    assert content(spark, wide) == healthy
+    report = audit(wide, spark)
+    assert (found(report), report.notes) == ({}, {"matching": 2})

@@ -261,7 +261,7 @@ class Comparison:
         judged = judge_append(
             self._rows,
             self._sides.records(self.bounds, self._earliest()),
-            self._sides.dead_letters(),
+            self._dead_letters(),
             self.bounds,
             topic=self._topic,
             compacted=self._compacted,
@@ -273,7 +273,7 @@ class Comparison:
     def upserts(self) -> tuple[dict[str, int], tuple[Finding, ...]]:
         from kafkapy.pipeline.audit.upsert import judge_upsert, key_findings
 
-        dead = self._sides.dead_letters()
+        dead = self._dead_letters()
         judged = judge_upsert(
             self._rows,
             self._sides.records(self.bounds, {}),
@@ -308,11 +308,20 @@ class Comparison:
         return judging(
             self._rows,
             records,
-            self._sides.dead_letters(),
+            self._dead_letters(),
             self.bounds,
             topic=self._topic,
             compacted=self._compacted,
         )
+
+    def _dead_letters(self) -> DataFrame:
+        """The records that are no rows.
+
+        One that did not fit at first may have become a row since, with another schema after a reset.
+        """
+        place = ["partition", "offset"]
+        rows = self._rows.where(f"topic = '{self._topic}'").select(*place)
+        return self._sides.dead_letters().join(rows, place, "left_anti")
 
     def _earliest(self) -> dict[int, int]:
         """The lowest offset in the table by partition.
