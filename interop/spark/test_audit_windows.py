@@ -142,3 +142,29 @@ def test_an_incremental_audit_of_an_upsert_table_judges_the_keys_of_newer_record
     assert audit(definition, spark, incremental=True).notes == {"matching": 20, "deleted": 1}
     with pytest.raises(PipelineError, match="leave --to out"):
         audit(definition, spark, ending='{"0": 20}')
+
+
+def test_a_tombstone_before_the_window_explains_why_a_key_of_it_has_no_row(
+    spark: SparkSession, make_topic: MakeTopic, bootstrap_servers: str, tmp_path: Path
+) -> None:
+    topic = make_topic(partitions=2, cleanup_policy="compact")
+    definition = pipeline("delta", topic, bootstrap_servers, tmp_path)
+    now = int(time.time() * 1000)
+
+    def write(partition: int, at: int, **values: str | None) -> None:
+        producer = Producer({"bootstrap.servers": bootstrap_servers})
+        for key, value in values.items():
+            producer.produce(topic, value, key, partition=partition, timestamp=at)
+        producer.flush()
+        run(definition, spark)
+
+    write(1, now, a="1", b="1")
+    write(1, now, a=None)
+    assert audit(definition, spark, incremental=True).ok
+    write(0, now - 1_000, a="0", c="0")  # the older record of `a` is read later
+    assert audit(definition, spark).notes == {"matching": 2, "deleted": 1}
+    newer = audit(definition, spark, incremental=True)
+    assert newer.notes == {"matching": 1, "deleted": 1, "earlier": 1}, str(newer)
+    rewrite(spark, definition.table, lambda rows: rows.where("string(_key) <> 'c'"))
+    newer = audit(definition, spark, starting='{"1": 3}')
+    assert found(newer) == {"missing": [f"{topic}-0: 1 key 'c'"]}

@@ -116,6 +116,15 @@ def judge_upsert(
     )
 
 
+def explained(judged: DataFrame, of_everything: DataFrame) -> DataFrame:
+    """What was judged of a window, with keys as `deleted` that only miss what came before it."""
+    missing = of_everything.where("verdict = 'missing'").select(f.col("key").alias("missing_key"))
+    found = judged.join(missing, f.expr("key <=> missing_key"), "left")
+    explains = f.expr("verdict = 'missing' AND missing_key IS NULL")
+    verdict = f.when(explains, "deleted").otherwise(f.col("verdict"))
+    return found.withColumn("verdict", verdict).drop("missing_key")
+
+
 def _by_key(records: DataFrame) -> DataFrame:
     """(key, tombstones, times_of_death, tombstone_later, newest), one row per record key.
 
