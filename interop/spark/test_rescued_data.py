@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -172,3 +173,18 @@ def test_a_key_of_an_upsert_is_never_rescued(
         "does not match the schema: id is not BIGINT but 1.5",
         "has no value in the key column id",
     ]
+
+
+def test_an_audit_of_rescued_data_by_key_columns_is_planned_in_seconds(
+    spark: SparkSession, bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic = make_topic()
+    pipeline = Pipeline(topic, bootstrap=bootstrap_servers).upsert("id").dead_letter(f"{topic}.dlq")
+    schema = "id BIGINT NOT NULL, s STRUCT<x: INT>, a ARRAY<INT>, d DECIMAL(6,2)"
+    pipeline = pipeline.json(schema, rescued="_rescued").to_delta(tmp_path / "table")
+    produce(bootstrap_servers, topic, [("a", '{"id": 1, "s": {"x": "n/a", "new": 1}}'), ("b", '{"id": "b"}')])
+    assert pipeline.run(once=True, spark=spark).rows == 1
+    began = time.monotonic()
+    report = audit(pipeline.definition, spark, deep=True)
+    assert (report.ok, report.notes) == (True, {"matching": 1, "dead_letters": 1})
+    assert time.monotonic() - began < 120, "it was planned for many minutes"

@@ -111,7 +111,11 @@ class AuditSides:
             ]
         if self._deep:
             columns.append(_digest("key", "timestamp", self._as_stored(records.schema["_data"].dataType)))
-        return records.select(*columns)
+        found = records.select(*columns)
+        if self._definition.format.rescued is not None and (by_columns or self._deep):
+            # Spark would copy what parses a value, twice, into each condition, and plan for many minutes.
+            found = found.localCheckpoint(eager=False)
+        return found
 
     def dead_letters(self) -> DataFrame:
         """The dead letters of this pipeline.
