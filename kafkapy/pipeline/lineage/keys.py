@@ -121,7 +121,10 @@ class KeyHistory:
 
 
 def _cast_to_text(value: str, kind: DataType) -> str:
-    """The SQL for the text of a value of a type that is written as `value`: 2 is 2.00 in a DECIMAL(4,2)."""
+    """The SQL for the text of a value of a type that is written as `value`.
+
+    For example, 2 is 2.00 in a DECIMAL(4,2).
+    """
     if isinstance(kind, DecimalType):
         with contextlib.suppress(InvalidOperation):
             number = Decimal(value)

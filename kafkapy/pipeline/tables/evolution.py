@@ -93,9 +93,9 @@ class Evolution:
 
 
 def as_stored(value: Column, arriving: DataType, stored: DataType) -> Column:
-    """The value as the table stores it, in a column of a type that holds all values of both types.
+    """The value as the table stores it, in a type that holds all values of both types.
 
-    Left as it is if there is none.
+    It is left as it is if there is no such type.
     """
     column = [StructType([StructField("value", kind)]) for kind in (stored, arriving)]
     try:
