@@ -76,8 +76,15 @@ def _shortened(text: str) -> str:
 
 
 def encoded(data: bytes | str | None) -> bytes | None:
-    """Text as UTF-8; bytes and null as they are."""
-    return data.encode() if isinstance(data, str) else data
+    """Text as UTF-8; bytes and null as they are.
+
+    Raises TypeError for anything else.
+    """
+    if isinstance(data, str):
+        return data.encode()
+    if data is None or isinstance(data, bytes):
+        return data
+    raise TypeError(f"a key or value is bytes, str or None, not {type(data).__name__}; encode it first")
 
 
 def encoded_headers(

@@ -6,6 +6,7 @@ import asyncio
 import re
 import threading
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -132,6 +133,12 @@ def test_a_refused_record_raises_the_reason(broker: kafkapy.Broker) -> None:
         broker.produce("orders", value=bytes(2_000_000))
     with pytest.raises(ValueError, match=r"^topic with space: INVALID_TOPIC_EXCEPTION$"):
         broker.produce("with space", value="1")
+
+
+def test_what_is_no_key_or_value_is_named(broker: kafkapy.Broker) -> None:
+    given: dict[str, Any] = {"value": {"id": 17}}
+    with pytest.raises(TypeError, match=r"^a key or value is bytes, str or None, not dict; encode it first$"):
+        broker.produce("orders", **given)
 
 
 def test_a_stopped_broker_is_named(broker: kafkapy.Broker) -> None:
