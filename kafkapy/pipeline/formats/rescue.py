@@ -10,7 +10,8 @@ cannot hold, at the places where they were sent:
 
 Numbers keep their digits. Of an array or map with a value that does not fit, all is rescued. Fields without a
 column that are null are left out, as a column for them would be null too. Which columns cannot hold their
-value is said by Spark's reader (`json_rescue.py`), apart from half a surrogate pair in a text.
+value is said by Spark's reader (`json_rescue.py`), apart from half a surrogate pair in a text, and numbers
+that it rounds in a STRING column (`rounded_texts.py`).
 
 This runs in the Python of executors.
 """
@@ -18,8 +19,10 @@ This runs in the Python of executors.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Collection
+from decimal import Decimal, InvalidOperation
 from typing import Any, Final, NoReturn
 
 from kafkapy.pipeline.formats.spark_types import SparkType, Struct, kind_of, struct_fields
@@ -96,7 +99,7 @@ class Rescue:
             return False
         if kind_of(kind) == "struct":
             return not isinstance(value, dict) and self._places[path] in bad
-        return self._places[path] in bad or _has_half(value)
+        return self._places[path] in bad or _has_half(value) or _has_rounded(kind, value)
 
     def _divided(
         self, kind: SparkType, value: Any, path: tuple[str, ...] | None, bad: Collection[int] | None
@@ -174,3 +177,30 @@ def _has_half(value: Any) -> bool:
     if isinstance(value, dict):
         return any(_has_half(name) or _has_half(one) for name, one in value.items())
     return isinstance(value, list) and any(map(_has_half, value))
+
+
+def _has_rounded(kind: SparkType, value: Any) -> bool:
+    """Whether a STRING within has a number that Spark's reader writes as another one."""
+    if isinstance(kind, str):
+        return kind == "string" and _is_rounded(value)
+    if kind["type"] == "array":
+        return isinstance(value, list) and any(_has_rounded(kind["elementType"], one) for one in value)
+    if not isinstance(value, dict):
+        return False
+    if kind["type"] == "map":
+        return any(_has_rounded(kind["valueType"], one) for one in value.values())
+    return any(_has_rounded(one["type"], value.get(one["name"])) for one in kind["fields"])
+
+
+def _is_rounded(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_is_rounded, value.values()))
+    if isinstance(value, list):
+        return any(map(_is_rounded, value))
+    if not isinstance(value, _Number) or set(value).isdisjoint(".eE"):
+        return False
+    number = float(value)
+    try:
+        return math.isinf(number) or Decimal(value) != Decimal(repr(number))
+    except InvalidOperation:  # an exponent of more digits than a Decimal takes
+        return True
