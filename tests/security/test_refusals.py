@@ -10,7 +10,6 @@ import base64
 import contextlib
 import hmac
 import json
-import re
 import ssl
 import struct
 from collections.abc import Callable, Iterator
@@ -557,14 +556,3 @@ def test_a_client_refuses_a_broker_of_another_name(world: World, listener: str) 
 
 
 # --- the count --------------------------------------------------------------------------------------------
-
-
-def test_the_documents_name_the_count(request: pytest.FixtureRequest) -> None:
-    module = request.node.parent
-    refusals = [
-        each for each in module.session.items if each.parent is module and "world" in each.fixturenames
-    ]
-    if len(refusals) < len(LOGINS):
-        pytest.skip("a part of the tests is run")
-    (count,) = re.findall(r"(\d+) ways not to come in", Path(ROOT, "docs", "security.md").read_text())
-    assert len(refusals) == int(count)
