@@ -25,6 +25,7 @@ _AGAIN = (
     "cannot reach a Kafka broker",  # a run begins only when it is there, and it is killed all the time
     "its pipeline is running already",
     "this driver was silent",
+    "another driver has written this batch",
 )
 
 

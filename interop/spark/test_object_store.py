@@ -1,8 +1,9 @@
 """Tables in S3: two drivers at once, kills, and a driver that stands still.
 
 No row is missing, and none is there twice, in the eyes of readers that are not ours. KAFKAPY_STORE_KILLS says
-how many drivers are killed (1), KAFKAPY_SEED what follows from chance. Many kills take longer than a test may
-(`-o timeout=0 -o faulthandler_timeout=0`).
+how many drivers are killed; without it, nothing of this is run, since it takes some ten minutes. KAFKAPY_SEED
+says what follows from chance. Many kills take longer than a test may (`-o timeout=0
+-o faulthandler_timeout=0`).
 """
 
 from __future__ import annotations
@@ -31,8 +32,11 @@ from tests.ports import free_ports
 from tests.servers.kafkapy_process import KafkapyProcess
 
 pytest.importorskip("moto", reason="moto is not installed (pip install 'moto[server]')")
-pytestmark = pytest.mark.slow
-KILLS = int(os.environ.get("KAFKAPY_STORE_KILLS", "1"))
+KILLS = int(os.environ.get("KAFKAPY_STORE_KILLS", "0"))
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not KILLS, reason="KAFKAPY_STORE_KILLS does not say how many drivers to kill"),
+]
 SEED = int(os.environ.get("KAFKAPY_SEED", random.SystemRandom().randrange(10**6)))
 PIPELINES = {"delta": "events", "iceberg": "events", "parquet": "events", "delta-upsert": "accounts"}
 PARTITION = {"delta": "_partition", "iceberg": "_kafka_partition", "parquet": "_partition"}
@@ -185,7 +189,10 @@ def test_of_two_drivers_one_writes_and_the_other_succeeds_it(run: StoreRun) -> N
 
 
 def test_a_driver_that_stood_still_writes_no_more(run: StoreRun) -> None:
-    assert "this driver was silent for more than 60 seconds" in run.freeze_one()
+    told = run.freeze_one()
+    # What it was doing when it stopped decides which of the two it meets.
+    silent = "this driver was silent for more than 60 seconds" in told
+    assert silent or "another driver has written this batch meanwhile" in told
 
 
 @pytest.mark.parametrize("name", ["delta", "iceberg", "parquet"])

@@ -106,6 +106,12 @@ _KNOWN: Final = (
         passing=True,
     ),
     _Known(
+        # The checkpoint has the batch already: this driver stood still, and another one has taken over.
+        re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|Concurrent update to the log"),
+        "another driver has written this batch meanwhile ({line}); this one writes no more; start it again if "
+        "no other runs",
+    ),
+    _Known(
         re.compile(
             r"io\.delta\.exceptions\.Concurrent|org\.apache\.spark\.sql\.delta\.Concurrent"
             r"|CommitFailedException|iceberg\.exceptions\.ValidationException"

@@ -123,3 +123,11 @@ def test_spark_4_0_names_no_condition_of_partitions_that_were_added() -> None:
     failure = explained(("org.apache.spark.SparkException", text))
     assert failure.passing
     assert "the partitions of orders are not those that Spark planned with" in str(failure.error)
+
+
+@pytest.mark.parametrize("condition", ["[CONCURRENT_STREAM_LOG_UPDATE] ", ""])
+def test_a_driver_that_another_one_has_succeeded_writes_no_more(condition: str) -> None:
+    text = f"{condition}Concurrent update to the log. Multiple streaming jobs detected for 3."
+    failure = explained(("org.apache.spark.SparkException", text))
+    assert not failure.passing
+    assert "another driver has written this batch meanwhile" in str(failure.error)

@@ -138,6 +138,7 @@ class Batches:
         if batch_id != self.last:  # which Spark may run again, if it could not commit it
             self._dead_letters += bad
         written = WrittenBatch(batch_id, rows, bad, time.monotonic() - started, self._reasons)
+        self._state.check_lock()
         self._remember(written)
         self.written.append(written)
         self.last = batch_id
