@@ -108,8 +108,8 @@ _KNOWN: Final = (
     _Known(
         # The checkpoint has the batch already: this driver stood still, and another one has taken over.
         re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|Concurrent update to the log"),
-        "another driver has written this batch meanwhile ({line}); this one writes no more; start it again if "
-        "no other runs",
+        "another driver has written this batch meanwhile ({line}); this one writes no more; start it again "
+        "if no other runs",
     ),
     _Known(
         re.compile(
