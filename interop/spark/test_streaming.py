@@ -98,6 +98,22 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Streaming, Any
     return made, batches, notes, stopping
 
 
+def test_a_lost_lease_explains_every_other_failure(
+    run: tuple[Streaming, Any, Notes, Stopping], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream, _, _, _ = run
+
+    def lost() -> None:
+        raise PipelineError("this driver was silent for more than 60 seconds")
+
+    def begin(write: Any) -> Any:
+        raise Py4JError(AWAY)
+
+    monkeypatch.setattr(cast("Any", stream)._state, "check_lock", lost)
+    with pytest.raises(PipelineError, match="this driver was silent"):
+        stream.run(begin)
+
+
 def test_what_may_pass_is_tried_again_until_patience_ends(
     run: tuple[Streaming, Any, Notes, Stopping], monkeypatch: pytest.MonkeyPatch
 ) -> None:

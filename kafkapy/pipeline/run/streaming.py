@@ -109,9 +109,21 @@ class Streaming:
         except LimitError:
             raise
         except (UserError, PySparkException, Py4JError, OSError) as error:
-            return explain(self._batches.failure or error, self._definition)
+            return self._successor() or explain(self._batches.failure or error, self._definition)
         finally:
             self._tell(last=self._batches.last)
+        return None
+
+    def _successor(self) -> Failure | None:
+        """Why another driver may have taken over, which then explains every other failure."""
+        from py4j.protocol import Py4JError
+
+        try:
+            self._state.check_lock()
+        except PipelineError as error:
+            return Failure(error)
+        except (Py4JError, OSError):  # the JVM has ended, or the store does not answer
+            pass
         return None
 
     def _stop(self, query: StreamingQuery) -> None:
