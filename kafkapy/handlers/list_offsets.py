@@ -37,6 +37,7 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from kafkapy.fetch.read import READ_COMMITTED
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.per_partition import answer_partitions, visit_partitions
 from kafkapy.loop.turns import Steps
@@ -64,7 +65,6 @@ from kafkapy.storage.log.timestamp_search import LogChangedError, TimestampSearc
 LAST_SPECIAL = EARLIEST_PENDING_UPLOAD
 FIRST_VERSION_BY_RECORDS = 1
 FIRST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
-READ_COMMITTED = 1
 CONSUMER = -1
 """The replica id of consumers; all others may see uncommitted records."""
 DEBUGGING_REPLICA = -2

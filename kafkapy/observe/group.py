@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from kafkapy.observe.asking import ask
 from kafkapy.observe.offsets import offsets
 from kafkapy.observe.topic import has_records
 from kafkapy.observe.waiting import NotYet, until
@@ -20,7 +21,6 @@ from kafkapy.protocol.special_timestamps import EARLIEST, LATEST
 if TYPE_CHECKING:
     from kafkapy.broker.core import BrokerCore
 
-_ANSWER_SECONDS: Final = 30.0
 _STABLE: Final = "Stable"
 
 _DESCRIBE: Final[dict[str, Callable[[str], TopMessage]]] = {
@@ -59,11 +59,11 @@ async def wait_until_stable(core: BrokerCore, name: str, members: int | None, se
 
 async def _described(core: BrokerCore, name: str) -> tuple[str, list[Member]] | None:
     """The state and the members of a group; None if there is none."""
-    listed = await core.loopback.ask(ListGroupsRequest(), seconds=_ANSWER_SECONDS)
+    listed = await ask(core, ListGroupsRequest())
     kind = next((each.group_type for each in listed.groups if each.group_id == name), None)
     if kind is None:
         return None
-    answer = await core.loopback.ask(_DESCRIBE[kind.lower()](name), seconds=_ANSWER_SECONDS)
+    answer = await ask(core, _DESCRIBE[kind.lower()](name))
     group = answer.groups[0]
     if group.error_code:  # it has gone since, or has become one of another type
         return None
@@ -128,7 +128,7 @@ async def _positions(core: BrokerCore, name: str) -> dict[tuple[str, int], tuple
 
 async def _committed(core: BrokerCore, name: str) -> dict[tuple[str, int], int]:
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=name, topics=None)])
-    answer = await core.loopback.ask(request, seconds=_ANSWER_SECONDS)
+    answer = await ask(core, request)
     names = core.metadata.image.topic_name
     return {
         (names(topic.topic_id) or topic.name, each.partition_index): each.committed_offset

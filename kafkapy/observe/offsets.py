@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from kafkapy.fetch.read import READ_COMMITTED
+from kafkapy.observe.asking import ask
 from kafkapy.observe.waiting import NotLedError
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -12,8 +14,6 @@ from kafkapy.protocol.messages.list_offsets import ListOffsetsPartition, ListOff
 if TYPE_CHECKING:
     from kafkapy.broker.core import BrokerCore
 
-_ANSWER_SECONDS: Final = 30.0
-_READ_COMMITTED: Final = 1
 _CLIENT: Final = -1
 """The replica id of those that are no replicas."""
 
@@ -36,8 +36,8 @@ async def offsets(core: BrokerCore, topics: Iterable[str], timestamp: int) -> di
         for name in topics
         if name in image.topics
     ]
-    request = ListOffsetsRequest(replica_id=_CLIENT, isolation_level=_READ_COMMITTED, topics=asked)
-    answer: Any = await core.loopback.ask(request, seconds=_ANSWER_SECONDS)
+    request = ListOffsetsRequest(replica_id=_CLIENT, isolation_level=READ_COMMITTED, topics=asked)
+    answer: Any = await ask(core, request)
     for topic in answer.topics:
         for each in topic.partitions:
             if each.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:

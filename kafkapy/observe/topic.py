@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from kafkapy.fetch.read import READ_COMMITTED
 from kafkapy.loop.turns import Steps
+from kafkapy.observe.asking import ANSWER_SECONDS, ask
 from kafkapy.observe.murmur2 import partition_for
 from kafkapy.observe.offsets import offsets
 from kafkapy.observe.record import Record, encoded, encoded_headers, table
@@ -26,11 +28,9 @@ if TYPE_CHECKING:
     from kafkapy.broker.core import BrokerCore
     from kafkapy.metadata.image import Topic
 
-_ANSWER_SECONDS: Final = 30.0
 _FETCH_BYTES: Final = 1 << 20
 _LOOK_BYTES: Final = 1 << 14
 """What is read to see whether there is a record; at least a batch is."""
-_READ_COMMITTED: Final = 1
 _GONE: Final = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.UNKNOWN_TOPIC_ID,
@@ -179,8 +179,8 @@ def _decoded(topic: str, index: int, batches: bytes, data: PartitionData, at: in
 async def _fetch(core: BrokerCore, topic: Topic, index: int, at: int, nbytes: int) -> PartitionData:
     wanted = FetchPartition(partition=index, fetch_offset=at, partition_max_bytes=nbytes)
     asked = FetchTopic(topic=topic.name, topic_id=topic.id, partitions=[wanted])
-    request = FetchRequest(isolation_level=_READ_COMMITTED, topics=[asked], max_bytes=nbytes)
-    answer = await core.loopback.ask(request, seconds=_ANSWER_SECONDS)
+    request = FetchRequest(isolation_level=READ_COMMITTED, topics=[asked], max_bytes=nbytes)
+    answer = await ask(core, request)
     data: PartitionData = answer.responses[0].partitions[0]
     if data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
         raise NotLedError(topic.name, index)
@@ -220,10 +220,10 @@ async def produce(
     data = PartitionProduceData(index=partition, records=memoryview(batch))
     request = ProduceRequest(
         acks=-1,
-        timeout_ms=int(_ANSWER_SECONDS * 1000),
+        timeout_ms=int(ANSWER_SECONDS * 1000),
         topic_data=[TopicProduceData(name=name, topic_id=topic.id, partition_data=[data])],
     )
-    answer = await core.loopback.ask(request, seconds=_ANSWER_SECONDS)
+    answer = await ask(core, request)
     written = answer.responses[0].partition_responses[0]
     if written.error_code:
         error = ErrorCode(written.error_code).name
@@ -237,7 +237,7 @@ async def _existing(core: BrokerCore, name: str) -> Topic:
     if (topic := core.metadata.image.topics.get(name)) is not None:
         return topic
     request = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
-    answer = await core.loopback.ask(request, seconds=_ANSWER_SECONDS)
+    answer = await ask(core, request)
     topic = core.metadata.image.topics.get(name)
     if topic is None:
         raise ValueError(f"topic {name}: {ErrorCode(answer.topics[0].error_code).name}")

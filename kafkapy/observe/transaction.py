@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from kafkapy.observe.asking import ask
 from kafkapy.observe.waiting import NotYet, until
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.describe_transactions import DescribeTransactionsRequest, TransactionState
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 COMMITTED: Final = "CompleteCommit"
 ABORTED: Final = "CompleteAbort"
 
-_ANSWER_SECONDS: Final = 30.0
 _WORDS: Final = {
     "Empty": "it has had no transaction",
     "Ongoing": "its transaction is open",
@@ -47,6 +47,6 @@ async def wait_until_ended(core: BrokerCore, name: str, state: str, seconds: flo
 
 async def _state(core: BrokerCore, name: str) -> TransactionState | None:
     request = DescribeTransactionsRequest(transactional_ids=[name])
-    answer = await core.loopback.ask(request, seconds=_ANSWER_SECONDS)
+    answer = await ask(core, request)
     state: TransactionState = answer.transaction_states[0]
     return state if state.error_code == ErrorCode.NONE else None
