@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import threading
 import urllib.request
-from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +13,7 @@ import pytest
 from pyarrow.parquet import read_table
 
 from interop.conftest import MakeTopic
+from interop.spark.following import following
 from interop.spark.test_runs import group_offsets, numbered, produce
 from interop.support.waiting import wait_until
 from kafkapy.pipeline.pipeline_error import LimitError
@@ -36,25 +35,11 @@ def rows(folder: Path) -> int:
     return sum(read_table(file, columns=["_offset"]).num_rows for file in folder.glob("batch=*/*.parquet"))
 
 
-@contextmanager
-def following(file: PipelinesFile, spark: SparkSession, **how: Any) -> Iterator[Future[list[Outcome]]]:
-    """A run in a thread, asked to stop at the end."""
-    stop, done = threading.Event(), Future[list[Outcome]]()
-
-    def follow() -> None:
-        try:
-            done.set_result(run_many(file, every="200ms", spark=spark, stop=stop, **how))
-        except BaseException as error:
-            done.set_exception(error)
-
-    thread = threading.Thread(target=follow)
-    thread.start()
-    try:
-        yield done
-    finally:
-        stop.set()
-        thread.join(120)
-        assert not thread.is_alive()
+def follow(
+    file: PipelinesFile, spark: SparkSession, **how: Any
+) -> contextlib.AbstractContextManager[Future[list[Outcome]]]:
+    """A run of many in a thread, asked to stop at the end."""
+    return following(lambda stop: run_many(file, every="200ms", spark=spark, stop=stop, **how))
 
 
 def test_each_pipeline_writes_its_table_and_one_that_fails_stops_no_other(
@@ -114,7 +99,7 @@ def test_a_new_topic_becomes_a_table_without_a_restart(
     values = {"bootstrap": bootstrap_servers, "topics": f"{name}.*", "table": "parquet:{topic}"}
     file = PipelinesFile.parse(json.dumps(values), source="lake.yaml", folder=tmp_path)
     (port,) = free_ports(1)
-    with following(file, spark, metrics=str(port)) as done:
+    with follow(file, spark, metrics=str(port)) as done:
         wait_until(lambda: rows(tmp_path / first) == 3 or done.done(), timeout=120)
         second = f"{first}.new"
         assert Topics(bootstrap_servers).create(second)

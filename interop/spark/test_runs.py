@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 from interop.conftest import MakeTopic
 from interop.java_tools.test_administration import table
 from interop.java_tools.tools import tool
+from interop.spark.following import following
 from interop.support.waiting import wait_until
 from kafkapy.pipeline import Pipeline, PipelineDefinition, PipelineError, checkpoint
 from kafkapy.pipeline.audit.audit import audit
@@ -69,25 +69,11 @@ class Told(Progress):
         self.batches.append(report)
 
 
-@contextlib.contextmanager
-def following(definition: PipelineDefinition, spark: SparkSession, **how: Any) -> Iterator[Future[RunResult]]:
+def follow(
+    definition: PipelineDefinition, spark: SparkSession, **how: Any
+) -> contextlib.AbstractContextManager[Future[RunResult]]:
     """A run in a thread, asked to stop at the end."""
-    stop, done = threading.Event(), Future[RunResult]()
-
-    def follow() -> None:
-        try:
-            done.set_result(run(definition, every="200ms", spark=spark, stop=stop, **how))
-        except BaseException as error:
-            done.set_exception(error)
-
-    thread = threading.Thread(target=follow)
-    thread.start()
-    try:
-        yield done
-    finally:
-        stop.set()
-        thread.join(120)
-        assert not thread.is_alive()
+    return following(lambda stop: run(definition, every="200ms", spark=spark, stop=stop, **how))
 
 
 def forget_last_commit(definition: PipelineDefinition) -> None:
@@ -355,7 +341,7 @@ def test_a_run_that_follows_writes_what_comes_and_ends_when_it_is_asked_to(
     def written() -> int:
         return state.progress.total_rows if state.progress else 0
 
-    with following(definition, spark) as done:
+    with follow(definition, spark) as done:
         wait_until(lambda: written() == 10 or done.done(), timeout=120)
         with pytest.raises(PipelineError, match="its pipeline is running already"):
             run(definition, once=True, spark=spark)
@@ -400,7 +386,7 @@ def test_a_run_that_follows_stops_when_its_topic_is_another_one(
         Pipeline(topic, bootstrap=bootstrap_servers).json(SCHEMA).to_delta(tmp_path / "table").definition
     )
     state = State(definition.table.location)
-    with following(definition, spark) as done:
+    with follow(definition, spark) as done:
         wait_until(lambda: state.progress is not None or done.done(), timeout=120)
         written = state.read_json("incarnation.json")
         state.write_json("incarnation.json", {**written, "topic_id": "of the former topic"})
@@ -451,7 +437,7 @@ def test_a_run_outlasts_a_broker_that_is_away_for_longer_than_its_clients_wait(
         pipeline = pipeline.kafka(default_api_timeout_ms="1000", request_timeout_ms="500")
         definition = pipeline.to_parquet(tmp_path / "table").definition
         told = Told()
-        with following(definition, spark, progress=told) as done:
+        with follow(definition, spark, progress=told) as done:
             wait_until(lambda: told.batches or done.done(), timeout=120)
             broker.stop()
             wait_until(lambda: any("trying again" in note for note in told.notes) or done.done(), timeout=120)
@@ -471,7 +457,7 @@ def test_a_topic_that_is_deleted_under_a_run_ends_it_in_one_line(
         Pipeline(topic, bootstrap=bootstrap_servers).json(SCHEMA).to_parquet(tmp_path / "table").definition
     )
     told = Told()
-    with following(definition, spark, progress=told) as done:
+    with follow(definition, spark, progress=told) as done:
         wait_until(lambda: told.batches or done.done(), timeout=120)
         admin = AdminClient({"bootstrap.servers": bootstrap_servers})
         admin.delete_topics([topic])[topic].result(30)
