@@ -127,6 +127,28 @@ class Driver:
                 child.kill()
 
 
+def write_definition(
+    folder: Path, name: str, topic: str, bootstrap_servers: str, *, place: str, most: int, **more: object
+) -> Path:
+    """Write the file of a pipeline named FORMAT or FORMAT-MODE, with its table in `place`.
+
+    `most` are the offsets of a batch.
+    """
+    file = folder / f"{name}.yaml"
+    definition = {
+        "name": name,
+        "bootstrap": bootstrap_servers,
+        "topic": topic,
+        "table": f"{name.partition('-')[0]}:{place}/{name}",
+        "format": {"kind": "json", "schema": "id BIGINT, text STRING"},
+        "dead_letter": f"{name}.dlq",
+        "max_offsets_per_trigger": most,
+        **more,
+    }
+    file.write_text(yaml.safe_dump(definition))
+    return file
+
+
 class KillRun:
     """The pipelines in `folder`; counts what was killed when."""
 
@@ -140,18 +162,8 @@ class KillRun:
         self.files = [self._write(name, topic) for name, topic in PIPELINES.items()]
 
     def _write(self, name: str, topic: str) -> Path:
-        file = self.folder / f"{name}.yaml"
-        definition = {
-            "name": name,
-            "bootstrap": self.broker.bootstrap_servers,
-            "topic": topic,
-            "table": f"{name.partition('-')[0]}:tables/{name}",
-            "format": {"kind": "json", "schema": "id BIGINT, text STRING"},
-            "dead_letter": f"{name}.dlq",
-            "max_offsets_per_trigger": 1_500,
-        }
-        file.write_text(yaml.safe_dump(definition))
-        return file
+        servers = self.broker.bootstrap_servers
+        return write_definition(self.folder, name, topic, servers, place="tables", most=1_500)
 
     def _driver(self, how: str) -> Driver:
         """A driver that is ready to go."""

@@ -24,7 +24,7 @@ import yaml
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from interop.spark.kill_load import Expected, Load, Place
-from interop.spark.kill_run import Driver
+from interop.spark.kill_run import Driver, write_definition
 from interop.spark.s3_server import S3Server
 from interop.support.waiting import wait_until
 from kafkapy.pipeline.stores.lease import DURATION
@@ -76,19 +76,10 @@ class StoreRun:
         self.drivers: list[Driver] = []
 
     def _write(self, name: str, topic: str) -> Path:
-        file = self.folder / f"{name}.yaml"
-        definition = {
-            "name": name,
-            "bootstrap": self.broker.bootstrap_servers,
-            "topic": topic,
-            "table": f"{name.partition('-')[0]}:s3a://lake/{name}",
-            "format": {"kind": "json", "schema": "id BIGINT, text STRING"},
-            "dead_letter": f"{name}.dlq",
-            "max_offsets_per_trigger": 500,
-            "spark": self.s3.spark_options,
-        }
-        file.write_text(yaml.safe_dump(definition))
-        return file
+        servers, options = self.broker.bootstrap_servers, self.s3.spark_options
+        return write_definition(
+            self.folder, name, topic, servers, place="s3a://lake", most=500, spark=options
+        )
 
     def driver(self, how: str = "follow") -> Driver:
         started = Driver(self.folder, how, self.files)
