@@ -17,7 +17,7 @@ from kafkapy.configs.keys import ConfigError
 from kafkapy.configs.quotas import CONNECTION_RATE, OF_USERS_AND_CLIENTS, limit_of
 from kafkapy.loop.turns import Steps, take_turn
 from kafkapy.metadata.image import MetadataImage, Topic
-from kafkapy.metadata.quotas import IP, ClientQuotas
+from kafkapy.metadata.quotas import IP, ClientQuotas, QuotaEntity
 from kafkapy.network.server import Server
 from kafkapy.operator_class import UnusableClassError, find_class, one_line
 
@@ -42,8 +42,12 @@ class BrokerQuotas:
         self._limits = server.limits
         self._callback = callback
         self._loop = asyncio.get_running_loop()
-        self._wanted = self._applied = ClientQuotas()
-        """The quotas of the metadata, and those that the managers have."""
+        self._wanted = self._noted = self._applied = ClientQuotas()
+        """The quotas of the metadata, those that the next two are of, and those that the managers have."""
+        self._limited: set[QuotaEntity] = set()
+        """The users and clients with quotas."""
+        self._rates: dict[str | None, float] = {}
+        """The connections that may be made in a second, by address; None: by all others."""
         self._taking: Steps[None] | None = None
         """The work that waits for its next turn."""
         self._topics: Mapping[str, Topic] | None = None
@@ -53,7 +57,6 @@ class BrokerQuotas:
         """Take the quotas of a new image."""
         if new.client_quotas is not self._wanted:
             self._wanted = new.client_quotas
-            self._limits.set_rates(_connection_rates(self._wanted))
             if self._taking is None:
                 self._take_some(self._take())
         if self._callback is not None and new.topics is not self._topics:
@@ -71,7 +74,8 @@ class BrokerQuotas:
         shared = self._shared
         while self._applied is not self._wanted:
             quotas = self._wanted
-            if self._callback is not None or _has_quotas(quotas):
+            yield from self._note(quotas)
+            if self._callback is not None or self._limited:
                 if shared.quotas is None:
                     from kafkapy.quotas.managers import QuotaManagers, Windows
 
@@ -81,6 +85,28 @@ class BrokerQuotas:
             else:
                 shared.quotas = None
             self._applied = quotas
+
+    def _note(self, quotas: ClientQuotas) -> Steps[None]:
+        """Note which entities have quotas, an entity in each step, and limit connections."""
+        rates = dict(self._rates)
+        for entity in quotas.changed_since(self._noted):
+            yield
+            configs = quotas.configs.get(entity, {})
+            kind, name = entity[0]
+            if kind == IP:
+                rate = limit_of(configs.get(CONNECTION_RATE))
+                if rate is None:
+                    rates.pop(name, None)
+                else:
+                    rates[name] = rate
+            elif OF_USERS_AND_CLIENTS.keys().isdisjoint(configs):
+                self._limited.discard(entity)
+            else:
+                self._limited.add(entity)
+        if rates != self._rates:
+            self._rates = rates
+            self._limits.set_rates(rates)
+        self._noted = quotas
 
     def close(self) -> None:
         """Close the operator's callback."""
@@ -112,24 +138,6 @@ class _Leaders(Mapping[str, Mapping[int, int]]):
 
     def __len__(self) -> int:
         return len(self._topics)
-
-
-def _has_quotas(quotas: ClientQuotas) -> bool:
-    return any(
-        name in configs
-        for entity, configs in quotas.configs.items()
-        if configs and entity[0][0] != IP
-        for name in OF_USERS_AND_CLIENTS
-    )
-
-
-def _connection_rates(quotas: ClientQuotas) -> Mapping[str | None, float]:
-    """The connections that may be made in a second, by address; None: by all others."""
-    return {
-        entity[0][1]: rate
-        for entity, configs in quotas.configs.items()
-        if entity[0][0] == IP and (rate := limit_of(configs.get(CONNECTION_RATE))) is not None
-    }
 
 
 def load_callback(config: BrokerConfig) -> ClientQuotaCallback | None:

@@ -58,14 +58,16 @@ class ClientQuotas:
         for entity, content in changes.items():
             if len(entity) > 1:
                 user = user_above(entity)
-                clients[user] = clients.get(user, 0) + (content is not None) - (entity in configs)
+                count = clients.pop(user, 0) + (content is not None) - (entity in configs)
+                if count:
+                    clients[user] = count
             if content is None:
                 configs.pop(entity, None)
             else:
                 configs[entity] = content
         return ClientQuotas(
             configs,
-            {user: count for user, count in clients.items() if count},
+            clients,
             _history=(*self._history[1 - _CHANGES_KEPT :], (self._identity, tuple(changes))),
         )
 

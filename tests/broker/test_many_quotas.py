@@ -71,6 +71,26 @@ def test_taking_many_quotas_does_not_hold_the_event_loop(harness: Harness) -> No
     assert rounds > 1
 
 
+def test_a_change_among_many_users_without_quotas_does_not_hold_the_event_loop(harness: Harness) -> None:
+    users = {quota_entity({"user": f"u{number}"}): {"SCRAM-SHA-256": "x"} for number in range(10 * MANY)}
+
+    async def take() -> float:
+        quotas = BrokerQuotas(harness.config, harness.server, None, 1)
+        first = MetadataImage(client_quotas=ClientQuotas(users))
+        quotas.follow(MetadataImage(), first)
+        address = quota_entity({"ip": "127.0.0.1"})
+        changes = {address: {"connection_creation_rate": "1"}}
+        started = time.thread_time()
+        quotas.follow(first, MetadataImage(client_quotas=first.client_quotas.with_changes(changes)))
+        seconds = time.thread_time() - started
+        limits, now = harness.server.limits, time.monotonic()
+        await rounds_until(lambda: limits.seconds_to_hold("PLAINTEXT", "127.0.0.1", now) > 0)
+        assert harness.server.shared.quotas is None
+        return seconds
+
+    assert harness.run(take()) < LIMIT
+
+
 def test_quotas_that_change_while_others_are_taken_count_in_the_end(harness: Harness) -> None:
     async def take() -> None:
         quotas = BrokerQuotas(harness.config, harness.server, None, 1)
@@ -88,7 +108,7 @@ def test_the_last_quotas_may_go_while_they_are_taken(harness: Harness) -> None:
         quotas = BrokerQuotas(harness.config, harness.server, None, 1)
         first = image(10)
         quotas.follow(MetadataImage(), first)
-        assert harness.server.shared.quotas is not None
+        await rounds_until(lambda: harness.server.shared.quotas is not None)
         quotas.follow(first, MetadataImage())
         await rounds_until(lambda: harness.server.shared.quotas is None)
 
