@@ -4,7 +4,7 @@ Commands, and their answers on standard output, are lines of JSON. All brokers r
 of `kafkapy cluster` do: a test gets new ones in some hundredths of a second. It ends when its input does.
 
     {"command": "start", "directory": D, "number": 0, "clustered": false, "settings": {…},
-     "principals": {"LISTENER": "User:a"}, "users": […]}                         {"ports": {"LISTENER": 9092}}
+     "principals": {"LISTENER": "User:a"}, "users": […], "kerberos": ""}         {"ports": {"LISTENER": 9092}}
     {"command": "stop", "directory": D, "number": 0}                                          {}
     {"command": "cluster_id", "directory": D}                                             {"cluster_id": "…"}
     {"command": "topics", "directory": D, "number": 0}                                        {"t": {…}}
@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import sys
 import threading
 import traceback
@@ -159,6 +160,7 @@ class Brokers:
         settings: Mapping[str, str],
         principals: Mapping[str, str],
         users: Sequence[Sequence[Any]],
+        kerberos: str,
     ) -> dict[str, object]:
         """Start a broker.
 
@@ -166,7 +168,9 @@ class Brokers:
             principals: those of the clients of some listeners.
             users: the users of SCRAM that exist before the first start, each with its name, the number of the
                 mechanism, salt, stored key and server key in base 64, and iterations.
+            kerberos: the settings of the test's Kerberos server, if it has one.
         """
+        os.environ["KRB5_CONFIG"] = kerberos
         folder = Path(directory)
         metadata = folder / _METADATA if clustered else None
         if settings.get("metric.reporters"):

@@ -272,7 +272,8 @@ final class BrokerOutside {
         texts.computeIfPresent("listeners", (name, value) -> sameListeners(value));
         JsonNode answer = KafkapyBrokers.ask(
             "start", "directory", cluster, "number", id, "clustered", clustered, "settings", texts,
-            "principals", security.principals(), "users", users.stream().map(UsersOutside::fields).toList());
+            "principals", security.principals(), "users", users.stream().map(UsersOutside::fields).toList(),
+            "kerberos", System.getProperty("java.security.krb5.conf", ""));
         answer.get("ports").fields().forEachRemaining(each -> ports.put(each.getKey(), each.getValue().asInt()));
         running = true;
     }
