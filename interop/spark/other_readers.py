@@ -44,7 +44,7 @@ def contents(target: TableTarget) -> Iterator[tuple[str, pa.Table]]:
 
         yield "deltalake", deltalake.DeltaTable(target.location).to_pyarrow_table()
     if target.format == "iceberg":
-        yield "pyiceberg", _by_iceberg(target).scan().to_arrow()
+        yield "pyiceberg", by_iceberg(target).scan().to_arrow()
 
 
 def merged_rows(target: TableTarget) -> Iterator[tuple[str, dict[int, str]]]:
@@ -59,7 +59,7 @@ def merged_rows(target: TableTarget) -> Iterator[tuple[str, dict[int, str]]]:
         yield "deltalake", _texts(pa.table(query.execute("SELECT id, text FROM t").read_all()))
         scanned = polars.scan_delta(target.location)
     else:
-        table = _by_iceberg(target)
+        table = by_iceberg(target)
         yield "pyiceberg", _texts(table.scan(selected_fields=("id", "text")).to_arrow())
         scanned = polars.scan_iceberg(table)
     yield "Polars", _texts(scanned.select("id", "text").collect().to_arrow())
@@ -77,7 +77,7 @@ def of_changed_types(target: TableTarget) -> pa.Table:
     deltalake 1.6 reads no table whose types have become wider; DuckDB reads its files.
     """
     if target.format == "iceberg":
-        return _by_iceberg(target).scan().to_arrow()
+        return by_iceberg(target).scan().to_arrow()
     import duckdb
 
     files = [str(path) for path in live_files(target)]
@@ -111,10 +111,10 @@ def by_deltalake(target: TableTarget, column: str) -> dict[int, int]:
 
 
 def by_pyiceberg(target: TableTarget, column: str) -> dict[int, int]:
-    return _instants(_by_iceberg(target).scan(selected_fields=("id", column)).to_arrow(), column)
+    return _instants(by_iceberg(target).scan(selected_fields=("id", column)).to_arrow(), column)
 
 
-def _by_iceberg(target: TableTarget) -> StaticTable:
+def by_iceberg(target: TableTarget) -> StaticTable:
     from pyiceberg.table import StaticTable
 
     (_, newest) = max(
@@ -126,7 +126,7 @@ def _by_iceberg(target: TableTarget) -> StaticTable:
 
 def iceberg_snapshots(target: TableTarget) -> list[int]:
     """The ids of the snapshots, oldest first, as pyiceberg reads them."""
-    return [snapshot.snapshot_id for snapshot in _by_iceberg(target).snapshots()]
+    return [snapshot.snapshot_id for snapshot in by_iceberg(target).snapshots()]
 
 
 def live_files(target: TableTarget) -> list[Path]:

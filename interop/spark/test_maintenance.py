@@ -7,29 +7,63 @@ import json
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
 
+from interop.conftest import MakeTopic
+from interop.spark.other_readers import by_iceberg, contents, live_files, merged_rows
 from interop.spark.table_batches import (
+    RECORD,
+    data_frame,
     files_below,
     ids,
     nth,
     numbered,
+    record,
+    rows,
 )
+from interop.spark.test_runs import Told, forget_last_commit, produce
+from interop.spark.test_runs import numbered as records
+from kafkapy.pipeline import Pipeline, PipelineDefinition
+from kafkapy.pipeline.audit.audit import audit
 from kafkapy.pipeline.commands.maintain import maintain
+from kafkapy.pipeline.lineage.lineage import lineage
+from kafkapy.pipeline.run.run import run
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.table_target import TableTarget
 
 pytest.importorskip("pyspark", reason="pyspark is not installed (pip install pyspark==4.0.0)")
 
 from kafkapy.pipeline.tables import open_table
+from kafkapy.pipeline.tables.small_files import MANY, TIERS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def merged_target(request: pytest.FixtureRequest, tmp_path: Path) -> TableTarget:
+    """A table of each format whose files can be merged."""
+    return TableTarget(format=request.param, location=str(tmp_path / "or ders.v1"))
+
+
+def files_of(target: TableTarget) -> list[tuple[str, int]]:
+    """The partition and the size of each data file that the last version has."""
+    if target.format == "delta":
+        return [(path.parent.name, path.stat().st_size) for path in live_files(target)]
+    inspected = by_iceberg(target).inspect.files()
+    wanted = ("content", "partition", "file_size_in_bytes")
+    columns = zip(*(inspected.column(name).to_pylist() for name in wanted), strict=True)
+    return [(str(partition), size) for content, partition, size in columns if content == 0]
+
+
+def marks_of(target: TableTarget) -> int:
+    """The files of marks that an Iceberg table has."""
+    return sum(content != 0 for content in by_iceberg(target).inspect.files().column("content").to_pylist())
 
 
 def test_maintenance_merges_small_files_and_leaves_the_memory_of_the_pipeline(
@@ -101,3 +135,141 @@ def test_the_command_says_what_it_did(spark: SparkSession, tmp_path: Path) -> No
         "deleted 0 files that no snapshot of the last 36 hours needs (expire_snapshots)",
         "deleted 0 files that no snapshot contains (remove_orphan_files)",
     ]
+
+
+def test_small_files_are_merged_between_batches(spark: SparkSession, merged_target: TableTarget) -> None:
+    table = open_table(spark, merged_target)
+    batches = MANY + 3
+    look_after, merged = 1, 0
+    for number in range(batches):
+        table.append(numbered(spark, (0, number)), nth(number))
+        look_after -= 1
+        if look_after == 0:
+            found = table.merge_small_files(spark)
+            look_after, merged = found.look_after, merged + found.files
+    assert merged == MANY
+    assert len(files_of(merged_target)) == 1 + batches - MANY
+    for reader, content in contents(merged_target):
+        if reader in ("deltalake", "pyiceberg"):  # the others list Iceberg's files of all versions
+            assert sorted(content.column("id").to_pylist()) == list(range(batches)), reader
+    open_table(spark, merged_target).append(numbered(spark, (0, MANY - 1)), nth(MANY - 1))  # known still
+    assert ids(table) == list(range(batches))
+
+
+def test_the_marks_of_upserts_are_merged_too(spark: SparkSession, merged_target: TableTarget) -> None:
+    table = open_table(spark, merged_target)
+    table.set_merge_mode("merge-on-read")
+    columns = f"id BIGINT, text STRING, {RECORD}, _deleted BOOLEAN"
+    expected: dict[int, str] = {}
+    for number in range(MANY + 1):
+        changed = [(key, number == key + 5) for key in range(number % 4, 30, 4)]
+        batch = []
+        for key, deleted in changed:
+            data = (None, None) if deleted else (key, f"{number}-{key}")
+            batch.append((*data, *record(0, 100 * number + key, f"k{key}"), deleted))
+            expected.pop(key, None)
+            if not deleted:
+                expected[key] = f"{number}-{key}"
+        table.upsert(data_frame(spark, columns, batch), ())
+        table.merge_small_files(spark)
+    assert len(files_of(merged_target)) < MANY
+    if merged_target.format == "iceberg":
+        assert marks_of(merged_target) < MANY
+    for reader, found in merged_rows(merged_target):
+        assert found == expected, reader
+
+
+def test_only_partitions_with_many_files_are_merged(spark: SparkSession, merged_target: TableTarget) -> None:
+    table = open_table(spark, merged_target, partition_by=["country", "day(_timestamp)"])
+    countries = [None, "C\u00f4te d'Ivoire \\ %"]
+    number = 0
+    for number in range(MANY):
+        few = [("A", *record(0, 3 * number + 2))] if number % 4 == 0 else []
+        many = [(name, *record(0, 3 * number + place)) for place, name in enumerate(countries)]
+        table.append(rows(spark, "country STRING", [*many, *few]), nth(number))
+    assert len(files_of(merged_target)) == 2 * MANY + MANY // 4
+    before = {path for path in files_below(merged_target.location) if "country=A" in str(path)}
+    assert table.merge_small_files(spark).files == 2 * MANY
+    assert len(files_of(merged_target)) == 2 + MANY // 4
+    assert {path for path in files_below(merged_target.location) if "country=A" in str(path)} == before
+    found = table.read().groupBy("country").count().collect()
+    assert {row.country: row["count"] for row in found} == {countries[0]: 16, countries[1]: 16, "A": 4}
+
+
+def test_large_files_are_left_alone(
+    spark: SparkSession, merged_target: TableTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = open_table(spark, merged_target)
+    monkeypatch.setattr("kafkapy.pipeline.tables.small_files.TIERS", (TIERS[0],))
+    values = [(index, os.urandom(30_000).hex(), *record(0, index)) for index in range(4)]
+    table.append(rows(spark, "id BIGINT, text STRING", values), nth(0))
+    (large,) = files_of(merged_target)
+    assert large[1] > TIERS[0]
+    for number in range(1, MANY + 1):
+        table.append(rows(spark, "id BIGINT, text STRING", [(0, "", *record(1, number))]), nth(number))
+    assert table.merge_small_files(spark).files == MANY
+    assert large in files_of(merged_target)
+    assert len(files_of(merged_target)) == 2
+
+
+def of_small_batches(
+    merged_target: TableTarget, bootstrap_servers: str, topic: str, **more: Any
+) -> PipelineDefinition:
+    """A pipeline with a batch for each record of a topic of one partition."""
+    pipeline = Pipeline(topic, bootstrap=bootstrap_servers).json("id BIGINT, name STRING")
+    pipeline = pipeline.max_offsets_per_trigger(1).maintenance(**more)
+    made: Pipeline = getattr(pipeline, f"to_{merged_target.format}")(merged_target.location)
+    return made.definition
+
+
+def test_a_run_maintains_its_table(
+    spark: SparkSession,
+    merged_target: TableTarget,
+    bootstrap_servers: str,
+    make_topic: MakeTopic,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    topic, told, few = make_topic(partitions=1), Told(), 4
+    for module in ("small_files", "table"):
+        monkeypatch.setattr(f"kafkapy.pipeline.tables.{module}.MANY", few)
+    monkeypatch.setattr("kafkapy.pipeline.tables.iceberg.MANY", few, raising=False)
+    produce(bootstrap_servers, topic, records(range(2 * few)), partition=0)
+    definition = of_small_batches(merged_target, bootstrap_servers, topic, retain="1s")
+    state = State(merged_target.location)
+    run(definition, once=True, spark=spark, progress=told)
+    done = [report.maintained for report in told.batches if report.maintained.done]
+    assert done[0].done == (f"merged {few} small files",)
+    assert 0 < done[0].seconds < 600
+    on_disk = len(files_below(merged_target.location))
+    assert on_disk > len(files_of(merged_target))
+
+    state.expired = old = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=1)
+    time.sleep(1.5)  # until all former versions are older than `retain`
+    produce(bootstrap_servers, topic, records(range(2 * few, 2 * few + 1)), partition=0)
+    run(definition, once=True, spark=spark, progress=told)
+    assert told.batches[-1].maintained.done[-1].startswith("deleted ")
+    assert len(files_below(merged_target.location)) < on_disk
+    assert (state.expired or old) > datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=10)
+
+    # Nothing is lost or doubled, and the history of rows is known as far as the table knows it.
+    forget_last_commit(definition)
+    assert run(definition, once=True, spark=spark).batches == 1
+    assert audit(definition, spark=spark).ok
+    assert ids(open_table(spark, merged_target)) == list(range(2 * few + 1))
+    (row,) = lineage(definition, source=f"{topic}-0-0", spark=spark).rows
+    assert row.operation in ("OPTIMIZE", "replace")
+
+
+def test_a_run_leaves_the_table_alone_if_the_definition_says_so(
+    spark: SparkSession,
+    merged_target: TableTarget,
+    bootstrap_servers: str,
+    make_topic: MakeTopic,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    topic = make_topic(partitions=1)
+    monkeypatch.setattr("kafkapy.pipeline.tables.small_files.MANY", 2)
+    produce(bootstrap_servers, topic, records(range(4)), partition=0)
+    run(of_small_batches(merged_target, bootstrap_servers, topic, within_run=False), once=True, spark=spark)
+    assert len(files_of(merged_target)) == 4
+    assert State(merged_target.location).expired is None

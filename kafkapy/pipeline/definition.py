@@ -24,6 +24,8 @@ In YAML, only `topic` and `table` are required:
     every: 30s                          # how often to look for records and write a batch; default: 1s
     group: orders-table                 # commit the position to this group, for lag tools
     max_offsets_per_trigger: 1000000
+    maintain: false                     # the run merges no small files, deletes no old ones; default: true
+    retain: 12h                         # how long versions of the table stay readable; default: 7d
     max_lag: 5000000                    # end the run if it falls so many offsets behind
     max_batch_time: 10m                 # end the run if a batch takes longer
     on_limit: notify --team data        # call this command at a limit, and go on
@@ -44,6 +46,7 @@ import dataclasses
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -74,6 +77,8 @@ MODES: Final = ("append", "upsert")
 MERGE_MODES: Final = ("copy-on-write", "merge-on-read")
 STARTS: Final = ("earliest", "latest")
 
+DEFAULT_RETAIN: Final = "7d"
+_FLAGS: Final = {"widen_types": False, "maintain": True}  # with their defaults
 _KEPT: Final = "pipeline.yaml"
 _ADDRESSES = re.compile(r"[^\s,:/]+:\d+|\[[^\s\]]+\]:\d+")
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
@@ -187,6 +192,8 @@ class PipelineDefinition:
     every: str | None = None
     group: str | None = None
     max_offsets_per_trigger: int | None = None
+    maintain: bool = True
+    retain: str | None = None
     max_lag: int | None = None
     max_batch_time: str | None = None
     on_limit: str | None = None
@@ -212,6 +219,8 @@ class PipelineDefinition:
             within("start", timestamp_ms, self.start)
         if self.every is not None:
             within("every", seconds, self.every)
+        if self.retain is not None:
+            within("retain", seconds, self.retain)
         if self.max_batch_time is not None:
             within("max_batch_time", seconds, self.max_batch_time)
         if self.on_limit is not None:
@@ -327,6 +336,11 @@ class PipelineDefinition:
         return None if self.every is None else seconds(self.every)
 
     @property
+    def retained(self) -> timedelta:
+        """How long versions of the table stay readable."""
+        return timedelta(seconds=seconds(self.retain or DEFAULT_RETAIN))
+
+    @property
     def max_batch_seconds(self) -> float | None:
         return None if self.max_batch_time is None else seconds(self.max_batch_time)
 
@@ -434,6 +448,8 @@ class PipelineDefinition:
             every=fields.text("every"),
             group=fields.text("group"),
             max_offsets_per_trigger=fields.positive("max_offsets_per_trigger"),
+            maintain=fields.flag("maintain", default=True),
+            retain=fields.text("retain"),
             max_lag=fields.positive("max_lag"),
             max_batch_time=fields.text("max_batch_time"),
             on_limit=fields.text("on_limit"),
@@ -448,7 +464,7 @@ class PipelineDefinition:
         values |= {"table": str(self.table), "format": self.format.value()}
         for one in dataclasses.fields(self):
             value = getattr(self, one.name)
-            if one.name not in values and value is not False and value not in (None, (), {}):
+            if one.name not in values and value not in (None, (), {}) and value is not _FLAGS.get(one.name):
                 values[one.name] = _plain(value)
         return values
 

@@ -80,11 +80,11 @@ class Fields:
             raise self.error(key, f"expected a whole number above 0, not {shown(value)}")
         return value
 
-    def flag(self, key: str) -> bool:
+    def flag(self, key: str, *, default: bool = False) -> bool:
         value = self._given(key)
         if value is not None and not isinstance(value, bool):
             raise self.error(key, f"expected true or false, not {shown(value)}")
-        return bool(value)
+        return default if value is None else value
 
     def options(self, key: str) -> dict[str, str]:
         """Options with their values as text, in the form of Java properties."""

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def maintain(
-    definition: PipelineDefinition, *, retain: timedelta, spark: SparkSession | None = None
+    definition: PipelineDefinition, *, retain: timedelta | None = None, spark: SparkSession | None = None
 ) -> list[str]:
     """Merges small files, deletes old ones, and returns lines that say what was done.
 
     Raises PipelineError while the pipeline runs, since its batches would conflict. Versions of the table
-    that are younger than `retain` remain readable.
+    that are younger than `retain` remain readable, which is the definition's if it is None.
     """
     state = State.of(definition)
     check_location(definition.table, state.store)
@@ -44,4 +44,4 @@ def maintain(
             raise PipelineError(f"{definition.table}: there is no table yet; kafkapy pipeline run writes it")
         if (former := state.definition) is not None and former.mode == "upsert":
             state.forget_audits()  # nothing else would tell that older rows are still the same
-        return table.maintain(retain)
+        return table.maintain(retain or definition.retained)

@@ -154,6 +154,13 @@ class Pipeline:
     def max_offsets_per_trigger(self, offsets: int) -> Pipeline:
         return self._with(max_offsets_per_trigger=offsets)
 
+    def maintenance(self, *, within_run: bool = True, retain: str | None = None) -> Pipeline:
+        """Sets whether a run merges small files and deletes old ones, which it does by default.
+
+        `retain` is how long versions of the table stay readable, such as "12h".
+        """
+        return self._with(maintain=within_run, retain=retain)
+
     def limit(
         self,
         *,

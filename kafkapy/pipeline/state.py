@@ -8,6 +8,7 @@
     progress.json      the last batch and the counts
     dead_letters.json  [[topic, pipeline's name], ...] under which dead letters were written
     audited.json       up to where the rows were found right (audit/audited.py)
+    expired.json       when a run deleted files of old versions last (run/maintenance.py)
     dlq.json           the dead letters that were replayed (dead_letters/replay.py)
     tombstones/        the tombstones of an upsert table (tables/tombstones.py)
     lock, jvm.lock     locked by the driver and its JVM while they run, on a local disk (`driver_lock.py`)
@@ -32,6 +33,7 @@ import dataclasses
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from kafkapy.pipeline.definition import PipelineDefinition
@@ -251,6 +253,16 @@ class State(StateFolder):
         """Lets the next incremental audit compare everything."""
         if self.audited:
             self.audited = {}
+
+    @property
+    def expired(self) -> datetime | None:
+        """When a run deleted files of old versions last; None before the first run that may."""
+        value = self._known("expired.json")
+        return None if value is None else datetime.fromisoformat(value)
+
+    @expired.setter
+    def expired(self, moment: datetime) -> None:
+        self.write_json("expired.json", moment.isoformat(timespec="seconds"))
 
     def _known(self, name: str) -> Any:
         """The JSON of a file; None if there is none, or if it is damaged."""

@@ -35,6 +35,8 @@ max_dead_letters: 1%
 every: 30s
 group: orders-table
 max_offsets_per_trigger: 1000
+maintain: false
+retain: 12h
 max_lag: 50000
 max_batch_time: 10m
 on_limit: notify "the team"
@@ -188,6 +190,8 @@ def test_a_wrong_file_is_one_line_that_names_file_key_and_remedy(text: str, mess
         ({"table": "parquet:x", "key": "id"}, "table: Parquet files cannot be upserted into"),
         ({"key": [1]}, "key: expected a name or a list of names, not [1]"),
         ({"start": "yesterday"}, "start: expected a time like 2025-01-31T12:00:00Z"),
+        ({"maintain": "never"}, "maintain: expected true or false, not 'never'"),
+        ({"retain": "a week"}, "retain: expected a time like 30s, 5m or 1h, not 'a week'"),
         ({"widen_types": "yes"}, "widen_types: expected true or false, not 'yes'"),
         ({"table": "parquet:x", "widen_types": True}, "widen_types: the files of a Parquet table keep their"),
         (
@@ -315,6 +319,7 @@ def test_a_pipeline_says_the_same_as_its_file(tmp_path: Path, monkeypatch: pytes
         .max_dead_letters("1%")
         .group("orders-table")
         .max_offsets_per_trigger(1000)
+        .maintenance(within_run=False, retain="12h")
         .limit(max_lag=50000, max_batch_time="10m", on_limit='notify "the team"')
         .kafka(security_protocol="SSL")
         .kafka(request_timeout_ms="1000")

@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.run.maintenance import Maintained
 from kafkapy.pipeline.run.metrics import Measured, serving
 from kafkapy.pipeline.run.progress import BatchReport, Progress
 from tests.ports import free_ports
@@ -58,7 +59,14 @@ def test_what_a_run_writes_is_counted_and_passed_on(definition: PipelineDefiniti
             for batch in (7, 8):
                 progress.batch(
                     BatchReport(
-                        batch=batch, rows=10, dead_letters=3, seconds=0.4, read=13, lag=5, reasons=reasons
+                        batch=batch,
+                        rows=10,
+                        dead_letters=3,
+                        seconds=0.4,
+                        read=13,
+                        lag=5,
+                        reasons=reasons,
+                        maintained=Maintained(("merged 16 small files",), 1.5),
                     )
                 )
             progress.lag({0: 3, 1: 2})
@@ -67,6 +75,7 @@ def test_what_a_run_writes_is_counted_and_passed_on(definition: PipelineDefiniti
             assert found["dead_letters_total", (("reason", "is not valid JSON"),)] == 4
             assert found["dead_letters_total", (("reason", "other"),)] == 2
             assert found["batch_seconds_count", ()] == 2
+            assert found["maintenance_seconds_total", ()] == 3
             assert found["batch_seconds_bucket", (("le", "0.25"),)] == 0
             assert found["batch_seconds_bucket", (("le", "0.5"),)] == 2
             assert (found["lag", (("partition", "0"),)], found["lag", (("partition", "1"),)]) == (3, 2)

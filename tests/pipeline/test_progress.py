@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from kafkapy.pipeline.run.maintenance import Maintained
 from kafkapy.pipeline.run.progress import BatchReport, Shown
 
 BATCH = BatchReport(batch=3, rows=1_500, dead_letters=2, seconds=0.5, read=4_502, lag=1_000)
@@ -13,6 +16,11 @@ def test_a_line_for_each_batch(capsys: pytest.CaptureFixture[str]) -> None:
     with Shown("orders") as progress:
         progress.batch(BATCH)
     assert capsys.readouterr().err == "batch 3: 1,500 rows in 0.5 s (3,000/s), 2 dead letters, lag 1,000\n"
+
+
+def test_a_line_tells_of_the_maintenance_after_its_batch() -> None:
+    done = Maintained(("merged 16 small files",), 1.23)
+    assert replace(BATCH, maintained=done).to_line().endswith(", lag 1,000; merged 16 small files, in 1.2 s")
 
 
 def test_a_bar_shows_what_was_read_of_what_there_is(

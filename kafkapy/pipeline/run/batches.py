@@ -9,6 +9,7 @@
 2. The records with errors are sent to the dead-letter topic, unless they are too many.
 3. The rows are written to the table, in one commit. The batch takes effect here.
 4. progress.json is written.
+5. The table is maintained, if that is due (`maintenance.py`).
 
 If the driver is killed before step 3, Spark runs the batch again with the same records. Dead letters may be
 duplicated; the table has no rows of the batch. If it is killed after step 3, Spark runs the batch again too.
@@ -39,6 +40,7 @@ from kafkapy.pipeline.dead_letters.dead_letters import write_dead_letters
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.pipeline_error import LimitError, PipelineError
 from kafkapy.pipeline.positions import created_anew
+from kafkapy.pipeline.run.maintenance import Maintained, Maintenance
 from kafkapy.pipeline.run.reasons import by_reason
 from kafkapy.pipeline.state import Progress, State
 from kafkapy.pipeline.stream_failures import causes
@@ -63,6 +65,7 @@ class WrittenBatch:
     dead_letters: int
     seconds: float
     reasons: Mapping[str, int] = field(default_factory=dict)
+    maintained: Maintained = field(default_factory=Maintained)
 
 
 class Batches:
@@ -79,9 +82,10 @@ class Batches:
         topics: Topics,
         parser: Format,
         table: Table,
+        maintenance: Maintenance,
     ) -> None:
         self._definition, self._mode, self._state, self._topics = definition, mode, state, topics
-        self._format, self._table = parser, table
+        self._format, self._table, self._maintenance = parser, table, maintenance
         # Not the pipeline's name: it may change between a kill and the next start.
         self._app_id = state.app_id(definition.topic)
         self._errors_expected = False
@@ -137,11 +141,15 @@ class Batches:
         self._errors_expected = bad > 0
         if batch_id != self.last:  # which Spark may run again, if it could not commit it
             self._dead_letters += bad
-        written = WrittenBatch(batch_id, rows, bad, time.monotonic() - started, self._reasons)
+        seconds = time.monotonic() - started
         self._state.check_lock()
-        self._remember(written)
-        self.written.append(written)
+        self._remember(batch_id, rows, bad, seconds)
         self.last = batch_id
+        self._present = None
+        maintained = Maintained()
+        if not self._closed.is_set():
+            maintained = self._maintenance.after_batch(records.sparkSession)
+        self.written.append(WrittenBatch(batch_id, rows, bad, seconds, self._reasons, maintained))
 
     def _parsed_and_written(self, records: DataFrame, batch_id: int) -> tuple[int, int] | None:
         """The numbers of rows and errors; None if the batch has to begin again."""
@@ -256,18 +264,18 @@ class Batches:
             f"send them to a topic: dead_letter: {self._definition.topic}.dlq"
         )
 
-    def _remember(self, written: WrittenBatch) -> None:
+    def _remember(self, batch_id: int, rows: int, dead_letters: int, seconds: float) -> None:
         before, incarnation = self._state.progress, self._state.begin().id
-        if before is not None and (before.incarnation, before.batch) == (incarnation, written.id):
+        if before is not None and (before.incarnation, before.batch) == (incarnation, batch_id):
             return  # a driver that was killed before Spark's commit has counted this batch already
         self._state.progress = Progress(
             incarnation=incarnation,
-            batch=written.id,
+            batch=batch_id,
             finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
-            rows=written.rows,
-            seconds=round(written.seconds, 3),
-            total_rows=written.rows + (before.total_rows if before else 0),
-            dead_letters=written.dead_letters + (before.dead_letters if before else 0),
+            rows=rows,
+            seconds=round(seconds, 3),
+            total_rows=rows + (before.total_rows if before else 0),
+            dead_letters=dead_letters + (before.dead_letters if before else 0),
         )
 
 

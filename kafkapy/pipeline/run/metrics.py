@@ -4,6 +4,7 @@
     kafkapy_pipeline_rows_total                    rows that the run has written
     kafkapy_pipeline_dead_letters_total            dead letters, by `reason` (`reasons.py`)
     kafkapy_pipeline_batch_seconds                 a histogram of the time that batches took
+    kafkapy_pipeline_maintenance_seconds_total     time that batches waited for the table's maintenance
     kafkapy_pipeline_last_batch                    the number of the last batch
     kafkapy_pipeline_last_batch_timestamp_seconds  when it was written
     kafkapy_pipeline_lag                           offsets left to read, by `partition`
@@ -44,6 +45,9 @@ class Metrics:
         self.rows = made(Counter, "rows", "Rows that the run has written.")
         self.dead_letters = made(Counter, "dead_letters", "Dead letters of the run.", "reason")
         self.seconds = made(Histogram, "batch_seconds", "The time that batches took.", buckets=_SECONDS)
+        self.maintenance = made(
+            Counter, "maintenance_seconds", "Time that batches waited for the table's maintenance."
+        )
         self.last = made(Gauge, "last_batch", "The number of the last batch.")
         self.written = made(Gauge, "last_batch_timestamp_seconds", "When the last batch was written.")
         self.lag = made(Gauge, "lag", "Offsets left to read.", "partition")
@@ -92,7 +96,7 @@ class Measured(Progress):
 
     def __enter__(self) -> Self:
         self._progress.__enter__()
-        for one in (self._metrics.rows, self._metrics.seconds):
+        for one in (self._metrics.rows, self._metrics.seconds, self._metrics.maintenance):
             one.labels(*self._labels)  # 0 is there before the first batch
         self._metrics.up.labels(*self._labels).set(1)
         return self
@@ -107,6 +111,7 @@ class Measured(Progress):
         for reason, count in report.reasons.items():
             metrics.dead_letters.labels(*labels, reason).inc(count)
         metrics.seconds.labels(*labels).observe(report.seconds)
+        metrics.maintenance.labels(*labels).inc(report.maintained.seconds)
         metrics.last.labels(*labels).set(report.batch)
         metrics.written.labels(*labels).set_to_current_time()
 

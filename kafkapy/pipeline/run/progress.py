@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
+from kafkapy.pipeline.run.maintenance import Maintained
 from kafkapy.terminal.progress_bar import ProgressBar
 
 
@@ -25,6 +26,7 @@ class BatchReport:
     read: int
     lag: int
     reasons: Mapping[str, int] = field(default_factory=dict)
+    maintained: Maintained = field(default_factory=Maintained)
 
     @property
     def rows_per_second(self) -> float:
@@ -32,9 +34,10 @@ class BatchReport:
 
     def to_line(self) -> str:
         dead = f", {self.dead_letters:,} dead letters" if self.dead_letters else ""
+        done = f"; {self.maintained}" if self.maintained.done else ""
         return (
             f"batch {self.batch}: {self.rows:,} rows in {self.seconds:.1f} s "
-            f"({self.rows_per_second:,.0f}/s){dead}, lag {self.lag:,}"
+            f"({self.rows_per_second:,.0f}/s){dead}, lag {self.lag:,}{done}"
         )
 
 

@@ -30,6 +30,7 @@ from kafkapy.pipeline.former import check_former
 from kafkapy.pipeline.pipeline_error import PipelineError, did_you_mean
 from kafkapy.pipeline.positions import expired, planned_without
 from kafkapy.pipeline.reset import finish_reset
+from kafkapy.pipeline.run.maintenance import Maintenance
 from kafkapy.pipeline.run.metrics import Measured, serving
 from kafkapy.pipeline.run.progress import Progress
 from kafkapy.pipeline.run.stopping import Stopping
@@ -155,6 +156,7 @@ class Job:
         self.definition, self.topics, self._once = definition, topics, once
         self._every = seconds(every) if every else definition.every_seconds or DEFAULT_EVERY
         self.state = State.of(definition)
+        self._note = note
         self._format = open_format(definition, self.state, note)
         self._mode = ""
 
@@ -232,7 +234,8 @@ class Job:
             if one is not None and one.dead_letter is not None:
                 state.note_dead_letters(one.dead_letter, one.name)
         state.definition = dataclasses.replace(definition, mode=self._mode)
-        return Batches(definition, self._mode, state, self.topics, self._format, table)
+        maintenance = Maintenance(definition, state, table, self._note)
+        return Batches(definition, self._mode, state, self.topics, self._format, table, maintenance)
 
     def begin(self, spark: SparkSession, write: Callable[[DataFrame, int], None]) -> StreamingQuery:
         """Starts the query.

@@ -217,6 +217,7 @@ class Streaming:
                     read=self.rows + self.dead_letters,
                     lag=self._lag,
                     reasons=written.reasons,
+                    maintained=written.maintained,
                 )
             )
 

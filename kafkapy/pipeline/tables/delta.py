@@ -14,6 +14,7 @@ Column names are limited to those that Delta allows without column mapping, whic
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -32,7 +33,8 @@ from kafkapy.pipeline.tables.commit import Commit
 from kafkapy.pipeline.tables.delta_log import DeltaLog, version_of
 from kafkapy.pipeline.tables.evolution import ChangedColumn
 from kafkapy.pipeline.tables.replacing import replace_rows
-from kafkapy.pipeline.tables.sql import ddl, dotted, quoted, settings
+from kafkapy.pipeline.tables.small_files import Merge, TierCount, tier_of
+from kafkapy.pipeline.tables.sql import ddl, dotted, quoted, settings, text
 from kafkapy.pipeline.tables.table import Table, spoken
 from kafkapy.pipeline.tables.trimming import at_or_after
 from kafkapy.pipeline.tables.upserts import Upsert
@@ -76,13 +78,38 @@ class DeltaTable(Table):
         if condition := at_or_after(positions):
             self.spark.sql(f"DELETE FROM {self._sql} WHERE {condition}")
 
-    def _maintain(self, retain: timedelta) -> list[str]:
+    def _merge(self) -> list[str]:
         rewritten = self._rewrite_timestamps()
         if "deletionVectors" in self._detail().tableFeatures:
             purged = self.spark.sql(f"REORG TABLE {self._sql} APPLY (PURGE)").head().metrics
             files = purged.numFilesRemoved
             rewritten.append(f"wrote {files} files again without the rows that were marked (REORG)")
         optimized = self.spark.sql(f"OPTIMIZE {self._sql}").head().metrics
+        merged = f"merged {optimized.numFilesRemoved} files into {optimized.numFilesAdded} (OPTIMIZE)"
+        return [*rewritten, merged]
+
+    def _small_files(self, session: SparkSession) -> list[TierCount]:
+        log = java_class(session, "org.apache.spark.sql.delta.DeltaLog")
+        opened = log.forTable(session._jsparkSession, self.location)
+        given = [getattr(opened, f"update$default${number}")() for number in (1, 2, 3)]
+        files = DataFrame(opened.update(*given).allFiles().toDF(), session)
+        partition = f.to_json(f.array_sort(f.map_entries("partitionValues"))).alias("partition")
+        tiers = files.groupBy(partition, f.expr(tier_of("size")).alias("tier"))
+        found = tiers.agg(f.count(f.lit(1)), f.sum("size")).where("tier IS NOT NULL")
+        return [TierCount(*row) for row in found.collect()]
+
+    def _merge_small(self, session: SparkSession, merge: Merge) -> int:
+        of = " OR ".join(filter(None, map(_is_partition, merge.partitions)))
+        options = {
+            "spark.databricks.delta.optimize.minFileSize": str(merge.below),
+            # Otherwise a large file would be written again if some of its rows are marked.
+            "spark.databricks.delta.optimize.maxDeletedRowsRatio": "1.0",
+        }
+        with settings(session, options):
+            done = session.sql(f"OPTIMIZE {self._sql} {of and f'WHERE {of}'}").head()
+        return int(done.metrics.numFilesRemoved)
+
+    def _expire(self, session: SparkSession, retain: timedelta) -> list[str]:
         hours = retain / timedelta(hours=1)
         options = {
             # Delta requires at least a week, to protect concurrent writers. This table has none.
@@ -91,18 +118,14 @@ class DeltaTable(Table):
             # The number of tasks that list folders for VACUUM. With the default of 10,000 it takes 77 s for
             # five files on two cores, and 10 s with this value.
             "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(
-                2 * self.spark.sparkContext.defaultParallelism
+                2 * session.sparkContext.defaultParallelism
             ),
         }
-        with settings(self.spark, options):
-            self.spark.sql(f"VACUUM {self._sql} RETAIN {hours:g} HOURS").collect()
-        ended = self.spark.sql(f"DESCRIBE HISTORY {self._sql} LIMIT 1").head()
+        with settings(session, options):
+            session.sql(f"VACUUM {self._sql} RETAIN {hours:g} HOURS").collect()
+        ended = session.sql(f"DESCRIBE HISTORY {self._sql} LIMIT 1").head()
         deleted = ended.operationMetrics["numDeletedFiles"]
-        return [
-            *rewritten,
-            f"merged {optimized.numFilesRemoved} files into {optimized.numFilesAdded} (OPTIMIZE)",
-            f"deleted {deleted} files that no version of the last {spoken(retain)} needs (VACUUM)",
-        ]
+        return [f"deleted {deleted} files that no version of the last {spoken(retain)} needs (VACUUM)"]
 
     def _rewrite_timestamps(self) -> list[str]:
         """Rewrites the table, in one commit, if some of its files have timestamps of the old type."""
@@ -181,6 +204,15 @@ class DeltaTable(Table):
                     "give the format a schema with other names, or write iceberg:PATH"
                 )
         return None
+
+
+def _is_partition(values: str) -> str:
+    """The SQL condition for a partition, from the JSON of its [{"key": column, "value": ...}, ...]."""
+    fields = json.loads(values)
+    return " AND ".join(
+        f"{quoted(one['key'])} <=> {text(one['value']) if one.get('value') is not None else 'NULL'}"
+        for one in fields
+    )
 
 
 def _marks(mode: str) -> str:

@@ -43,11 +43,13 @@ from kafkapy.pipeline.tables.evolution import ChangedColumn
 from kafkapy.pipeline.tables.partitioning import PartitionField
 from kafkapy.pipeline.tables.replacing import replace_rows
 from kafkapy.pipeline.tables.reserved_names import ICEBERGS_PARTITION, RESERVED
+from kafkapy.pipeline.tables.small_files import MANY, Merge, TierCount, tier_of
 from kafkapy.pipeline.tables.sql import ddl, dotted, quoted, text
 from kafkapy.pipeline.tables.table import Table, spoken
 from kafkapy.pipeline.tables.trimming import at_or_after
 from kafkapy.pipeline.tables.upserts import Upsert
 
+_MARKS: Final = "marks"  # no partition: those are written as JSON, or empty
 _APP_ID: Final = "kafkapy.app-id"
 _BATCH_ID: Final = "kafkapy.batch-id"
 _MERGE_MODE: Final = "write.merge.mode"
@@ -86,40 +88,73 @@ class IcebergTable(Table):
         if condition := at_or_after(positions, ICEBERGS_PARTITION):
             self.spark.sql(f"DELETE FROM {self._in_catalog(self.spark)} WHERE {condition}")
 
-    def _maintain(self, retain: timedelta) -> list[str]:
-        table = self._in_catalog(self.spark)
-        catalog = table.partition(".")[0]
-        now = datetime.now(UTC)
+    def _merge(self) -> list[str]:
         # A file is rewritten for a single mark in it, too.
-        rewritten = self._call(
-            f"{catalog}.system.rewrite_data_files(table => {text(table)}, "
-            "options => map('delete-file-threshold', '1'))"
-        )
-        # Marks in files that are no more, which would stay until the next commit.
-        self._call(
-            f"{catalog}.system.rewrite_position_delete_files(table => {text(table)}, "
-            "options => map('rewrite-all', 'true'))"
-        )
-        self._remember_last_batch()
-        oldest = _timestamp(now - retain)
-        expired = self._call(
-            f"{catalog}.system.expire_snapshots("
-            f"table => {text(table)}, older_than => {oldest}, retain_last => 1)"
-        )
-        deleted = sum(value for name, value in expired.items() if name.startswith("deleted_") and value)
-        oldest = _timestamp(now - max(retain, _ORPHAN_AGE))
-        orphans = self.spark.sql(
-            f"CALL {catalog}.system.remove_orphan_files(table => {text(table)}, older_than => {oldest})"
-        )
+        rewritten = self._call(self.spark, "rewrite_data_files", {"delete-file-threshold": "1"})
+        self._merge_marks(self.spark)
         return [
             f"merged {rewritten['rewritten_data_files_count']} files into "
-            f"{rewritten['added_data_files_count']} (rewrite_data_files)",
-            f"deleted {deleted} files that no snapshot of the last {spoken(retain)} needs (expire_snapshots)",
-            f"deleted {orphans.count()} files that no snapshot contains (remove_orphan_files)",
+            f"{rewritten['added_data_files_count']} (rewrite_data_files)"
         ]
 
-    def _call(self, procedure: str) -> dict[str, Any]:
-        return dict(self.spark.sql(f"CALL {procedure}").head().asDict())
+    def _merge_marks(self, session: SparkSession) -> int:
+        """Merges the files of marks, drops marks in files that are no more, and returns how many files."""
+        merged = self._call(session, "rewrite_position_delete_files", {"rewrite-all": "true"})
+        return int(merged["rewritten_delete_files_count"])
+
+    def _small_files(self, session: SparkSession) -> list[TierCount]:
+        """The small files; those of marks count as a partition of their own (`_MARKS`).
+
+        Each data file with marks keeps one file of them when they are merged, so these are left out.
+        """
+        files = session.table(f"{self._in_catalog(session)}.files")
+        partition = "to_json(partition)" if self.partitioning.fields else "''"
+        tiers = files.where("content = 0").groupBy(
+            f.expr(partition).alias("partition"), f.expr(tier_of("file_size_in_bytes")).alias("tier")
+        )
+        found = tiers.agg(f.count(f.lit(1)), f.sum("file_size_in_bytes")).where("tier IS NOT NULL")
+        summary = self._loaded(session).currentSnapshot().summary()
+        data, marks = (int(summary.get(f"total-{kind}-files")) for kind in ("data", "delete"))
+        return [*(TierCount(*row) for row in found.collect()), TierCount(_MARKS, 0, max(marks - data, 0), 0)]
+
+    def _merge_small(self, session: SparkSession, merge: Merge) -> int:
+        if merge.partitions == (_MARKS,):
+            return self._merge_marks(session)
+        options = {
+            "min-file-size-bytes": str(merge.below),
+            "min-input-files": str(MANY),
+            # A large file is not written again, however many of its rows are marked.
+            "delete-ratio-threshold": "1.0",
+        }
+        return int(self._call(session, "rewrite_data_files", options)["rewritten_data_files_count"])
+
+    def _expire(self, session: SparkSession, retain: timedelta) -> list[str]:
+        self._remember_last_batch(session)
+        oldest = _timestamp(datetime.now(UTC) - retain)
+        expired = self._call(session, "expire_snapshots", more=f", older_than => {oldest}, retain_last => 1")
+        deleted = sum(value for name, value in expired.items() if name.startswith("deleted_") and value)
+        return [
+            f"deleted {deleted} files that no snapshot of the last {spoken(retain)} needs (expire_snapshots)"
+        ]
+
+    def _clean(self, retain: timedelta) -> list[str]:
+        table = self._in_catalog(self.spark)
+        oldest = _timestamp(datetime.now(UTC) - max(retain, _ORPHAN_AGE))
+        orphans = self.spark.sql(
+            f"CALL {table.partition('.')[0]}.system.remove_orphan_files("
+            f"table => {text(table)}, older_than => {oldest})"
+        )
+        return [f"deleted {orphans.count()} files that no snapshot contains (remove_orphan_files)"]
+
+    def _call(
+        self, session: SparkSession, procedure: str, options: Mapping[str, str] | None = None, more: str = ""
+    ) -> dict[str, Any]:
+        table = self._in_catalog(session)
+        if options is not None:
+            listed = ", ".join(text(one) for pair in options.items() for one in pair)
+            more = f", options => map({listed})"
+        called = f"CALL {table.partition('.')[0]}.system.{procedure}(table => {text(table)}{more})"
+        return dict(session.sql(called).head().asDict())
 
     # -- the catalog
 
@@ -163,8 +198,8 @@ class IcebergTable(Table):
                 yield _batch(table.properties())
             yield None
 
-    def _remember_last_batch(self) -> None:
-        last = next(self._batches(self.spark), None)
+    def _remember_last_batch(self, session: SparkSession) -> None:
+        last = next(self._batches(session), None)
         if last is not None:
             self._set_properties(_properties(last))
 

@@ -45,6 +45,7 @@ from kafkapy.pipeline.tables.batch import Batch
 from kafkapy.pipeline.tables.commit import Commit
 from kafkapy.pipeline.tables.evolution import ChangedColumn
 from kafkapy.pipeline.tables.reserved_names import BATCH
+from kafkapy.pipeline.tables.small_files import Merge, TierCount
 from kafkapy.pipeline.tables.table import Table
 from kafkapy.pipeline.tables.trimming import at_or_after
 
@@ -106,7 +107,7 @@ class ParquetTable(Table):
             elif after:
                 self._rewrite(folder, f"NOT ({condition})")
 
-    def _maintain(self, retain: timedelta) -> list[str]:
+    def _merge(self) -> list[str]:
         leftovers = self._files.names(_STAGING)
         self._files.delete(_STAGING)
         self._restore_replaced()
@@ -119,6 +120,15 @@ class ParquetTable(Table):
             f"kept {len(self._folders())} batches as they are: merging Parquet files would show readers "
             "rows twice or not at all; Delta and Iceberg tables can be merged",
         ]
+
+    def _small_files(self, session: SparkSession) -> list[TierCount]:
+        return []  # none that could be merged
+
+    def _merge_small(self, session: SparkSession, merge: Merge) -> int:
+        return 0
+
+    def _expire(self, session: SparkSession, retain: timedelta) -> list[str]:
+        return []  # there is one version
 
     # -- batches
 

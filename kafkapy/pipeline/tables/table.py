@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import ClassVar, Final
@@ -48,6 +48,7 @@ from kafkapy.pipeline.tables.commit import Commit
 from kafkapy.pipeline.tables.evolution import ChangedColumn, Evolution, fitted
 from kafkapy.pipeline.tables.old_timestamps import MICROS, files_with_int96
 from kafkapy.pipeline.tables.partitioning import PartitionField, Partitioning
+from kafkapy.pipeline.tables.small_files import MANY, Merge, TierCount, batches_until_due, due_merge
 from kafkapy.pipeline.tables.sql import ddl, quoted, settings
 from kafkapy.pipeline.tables.tombstones import Tombstones
 from kafkapy.pipeline.tables.widening import Widening
@@ -63,6 +64,14 @@ RECORD_COLUMNS: Final = StructType(
         StructField("_headers", ArrayType(_HEADER)),
     ]
 )
+
+
+@dataclass(frozen=True)
+class Merged:
+    """How many small files were merged, and after how many batches to look again."""
+
+    files: int
+    look_after: int
 
 
 class Table(ABC):
@@ -195,8 +204,29 @@ class Table(ABC):
         written meanwhile.
         """
         with settings(self.spark, self.session_settings):
-            self._tombstones.drop(self.spark, datetime.now(UTC) - retain)
-            return self._maintain(retain)
+            merged = self._merge()
+        return [*merged, *self.expire(self.spark, retain), *self._clean(retain)]
+
+    def merge_small_files(self, session: SparkSession) -> Merged:
+        """Merges the files of a tier if there are many of them (`small_files.py`).
+
+        It is meant for the time between two batches: it takes seconds, and reads no large file. Rows that are
+        marked as deleted are left out of the new files.
+        """
+        with settings(session, self.session_settings):
+            counts = self._small_files(session)
+            if (due := due_merge(counts)) is None:
+                return Merged(0, batches_until_due(counts))
+            return Merged(self._merge_small(session, due), MANY // 2)
+
+    def expire(self, session: SparkSession, retain: timedelta) -> list[str]:
+        """Deletes files that no version of the table needs that is younger than `retain`.
+
+        Returns lines that say what was done.
+        """
+        with settings(session, self.session_settings):
+            self._tombstones.drop(session, datetime.now(UTC) - retain)
+            return self._expire(session, retain)
 
     def files_to_rewrite(self) -> list[str]:
         """The files whose timestamps many readers misread, until `maintain` rewrites them."""
@@ -235,7 +265,23 @@ class Table(ABC):
     def _trim(self, positions: Mapping[int, int]) -> None: ...
 
     @abstractmethod
-    def _maintain(self, retain: timedelta) -> list[str]: ...
+    def _merge(self) -> list[str]:
+        """Merges all small files, and returns lines that say what was done."""
+
+    @abstractmethod
+    def _small_files(self, session: SparkSession) -> list[TierCount]:
+        """The small files of the last version, by partition and tier."""
+
+    @abstractmethod
+    def _merge_small(self, session: SparkSession, merge: Merge) -> int:
+        """Merges some of the small files, and returns how many."""
+
+    @abstractmethod
+    def _expire(self, session: SparkSession, retain: timedelta) -> list[str]: ...
+
+    def _clean(self, retain: timedelta) -> list[str]:
+        """Deletes what is in no version of the table, and returns lines that say what was done."""
+        return []
 
     @abstractmethod
     def _read(self, session: SparkSession) -> DataFrame: ...
