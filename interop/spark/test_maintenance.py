@@ -48,7 +48,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(params=["delta", "iceberg"])
 def merged_target(request: pytest.FixtureRequest, tmp_path: Path) -> TableTarget:
     """A table of each format whose files can be merged."""
-    return TableTarget(format=request.param, location=str(tmp_path / "or ders.v1"))
+    return TableTarget(format=request.param, location=str(tmp_path / "orders"))
 
 
 def files_of(target: TableTarget) -> list[tuple[str, int]]:

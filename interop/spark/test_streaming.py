@@ -22,6 +22,7 @@ from kafkapy.pipeline.run import streaming
 from kafkapy.pipeline.run.batches import WrittenBatch
 from kafkapy.pipeline.run.limits import Limits
 from kafkapy.pipeline.run.progress import BatchReport, Progress
+from kafkapy.pipeline.run.reasons import OTHER, Counts
 from kafkapy.pipeline.run.stopping import Stopping
 from kafkapy.pipeline.run.streaming import Streaming
 from kafkapy.pipeline.state import State
@@ -70,7 +71,7 @@ class Query:
         self._looks += 1
         if self._looks == 3:
             self._batches.last = 0
-            self._batches.written.append(WrittenBatch(0, self._rows, 0, 0.1))
+            self._batches.written.append(WrittenBatch(0, Counts(self._rows), 0.1))
         return self._looks == 8
 
     def lastProgress(self) -> Any:  # noqa: N802
@@ -139,7 +140,7 @@ def test_a_batch_that_was_written_renews_patience(
 
     def begin(write: Any) -> Any:
         batches.last += 1
-        batches.written.append(WrittenBatch(batches.last, 5, 1, 0.1))
+        batches.written.append(WrittenBatch(batches.last, Counts(5, {OTHER: 1}), 0.1))
         if batches.last == 50:
             stopping.asked.set()
         raise Py4JError(AWAY)

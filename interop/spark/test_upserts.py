@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,12 +28,22 @@ from kafkapy.pipeline.tables import open_table, tombstones
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from kafkapy.pipeline.tables import Table
+
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(params=["delta", "iceberg"])
-def upsert_target(request: pytest.FixtureRequest, tmp_path: Path) -> TableTarget:
-    return TableTarget(format=request.param, location=str(tmp_path / "orders"))
+@pytest.fixture(params=[("delta", None), ("delta", "merge-on-read"), ("iceberg", None)], ids=str)
+def opened(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Callable[..., Table]:
+    """Opens a new table that can be upserted into."""
+    kind, mode = request.param
+
+    def of(**how: Any) -> Table:
+        table = open_table(spark, TableTarget(format=kind, location=str(tmp_path / "orders")), **how)
+        table.set_merge_mode(mode)
+        return table
+
+    return of
 
 
 class Model:
@@ -56,12 +67,12 @@ class Model:
 
 @pytest.mark.parametrize("keys", [(), ("Id",)], ids=["record-key", "columns"])
 def test_an_upsert_equals_one_record_after_the_other(
-    spark: SparkSession, upsert_target: TableTarget, keys: tuple[str, ...]
+    spark: SparkSession, opened: Callable[..., Table], keys: tuple[str, ...]
 ) -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     dice = random.Random(seed)
-    table = open_table(spark, upsert_target, partition_by=["bucket(2, _key)"])
+    table = opened(partition_by=["bucket(2, _key)"])
     model = Model(bool(keys))
     offsets = [0, 0]
     columns = f"id BIGINT, text STRING, {RECORD}, _deleted BOOLEAN"
@@ -88,8 +99,8 @@ def test_an_upsert_equals_one_record_after_the_other(
         )
 
 
-def test_an_older_record_changes_nothing(spark: SparkSession, upsert_target: TableTarget) -> None:
-    table = open_table(spark, upsert_target)
+def test_an_older_record_changes_nothing(spark: SparkSession, opened: Callable[..., Table]) -> None:
+    table = opened()
     columns = f"text STRING, {RECORD}, _deleted BOOLEAN"
 
     def upsert(*values: tuple[Any, ...]) -> dict[bytes, str]:
@@ -117,7 +128,7 @@ def test_an_older_record_changes_nothing(spark: SparkSession, upsert_target: Tab
 
 @pytest.mark.parametrize("keys", [(), ("Id",)], ids=["record-key", "columns"])
 def test_the_later_record_of_a_key_in_several_partitions_wins_in_any_order(
-    spark: SparkSession, upsert_target: TableTarget, keys: tuple[str, ...]
+    spark: SparkSession, opened: Callable[..., Table], keys: tuple[str, ...]
 ) -> None:
     """Each batch is read from the partitions at random, and some batches are read again."""
     seed = random.randrange(2**32)
@@ -136,7 +147,7 @@ def test_the_later_record_of_a_key_in_several_partitions_wins_in_any_order(
     expected = {}
     for row in sorted((row for records in partitions for row in records), key=lambda row: row[5]):
         expected[row[6]] = None if row[-1] else row[1]
-    table = open_table(spark, upsert_target)
+    table = opened()
     read = [0, 0, 0]
     while any(at < len(records) for at, records in zip(read, partitions, strict=True)):
         before = list(read)
@@ -151,9 +162,9 @@ def test_the_later_record_of_a_key_in_several_partitions_wins_in_any_order(
 
 
 def test_a_tombstone_is_not_undone_by_an_older_record_of_another_partition(
-    spark: SparkSession, upsert_target: TableTarget
+    spark: SparkSession, opened: Callable[..., Table]
 ) -> None:
-    table = open_table(spark, upsert_target)
+    table = opened()
     columns = f"text STRING, {RECORD}, _deleted BOOLEAN"
     later = NOON + datetime.timedelta(seconds=1)
     table.upsert(data_frame(spark, columns, [(None, *record(1, 0, "x", later), True)]), ())
@@ -169,24 +180,39 @@ def test_a_tombstone_is_not_undone_by_an_older_record_of_another_partition(
 
 
 def test_an_upsert_by_columns_puts_tombstones_together_after_it_has_read_them(
-    spark: SparkSession, upsert_target: TableTarget, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, opened: Callable[..., Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tombstones, "_MANY_FILES", 1)
-    table = open_table(spark, upsert_target)
+    table = opened()
     columns = f"id INT, {RECORD}, _deleted BOOLEAN"
     for offset in (0, 2, 4):
         dead, alive = (None, *record(0, offset, "x"), True), (offset, *record(0, offset + 1, "y"), False)
         table.upsert(data_frame(spark, columns, [dead, alive]), ("id",))
     assert ids(table) == [0, 2, 4]
-    assert len(list(Path(upsert_target.location, "_kafkapy/tombstones").glob("*.parquet"))) == 2
+    assert len(list(Path(table.location, "_kafkapy/tombstones").glob("*.parquet"))) == 2
 
 
-def test_columns_of_the_data_may_have_any_name(spark: SparkSession, upsert_target: TableTarget) -> None:
-    table = open_table(spark, upsert_target)
-    columns = f"_rank INT, deaths INT, rank INT, d INT, {RECORD}, _deleted BOOLEAN"
-    table.upsert(data_frame(spark, columns, [(None, None, None, None, *record(0, 0, "x"), True)]), ())
-    table.upsert(data_frame(spark, columns, [(1, 2, 3, 4, *record(0, 1, "y"), False)]), ())
-    assert [(row["_rank"], row.deaths, row.rank, row.d) for row in table.read().collect()] == [(1, 2, 3, 4)]
+def test_a_row_at_the_offset_of_another_one_stays(spark: SparkSession, opened: Callable[..., Table]) -> None:
+    """In a topic that was recreated, offsets begin anew."""
+    table = opened()
+    columns = f"text STRING, {RECORD}, _deleted BOOLEAN"
+    later = NOON + datetime.timedelta(seconds=1)
+    for row in (("x", *record(0, 5, "x")), ("y", *record(0, 5, "y", later)), ("new", *record(0, 6, "x"))):
+        table.upsert(data_frame(spark, columns, [(*row, False)]), ())
+    assert sorted(row.text for row in table.read().collect()) == ["new", "y"]
+
+
+@pytest.mark.parametrize("keys", [(), ("identity",)], ids=["record-key", "columns"])
+def test_columns_of_the_data_may_have_any_name(
+    spark: SparkSession, opened: Callable[..., Table], keys: tuple[str, ...]
+) -> None:
+    table = opened()
+    columns = f"_rank INT, deaths INT, rank INT, d INT, identity INT, {RECORD}, _deleted BOOLEAN"
+    table.upsert(data_frame(spark, columns, [(*[None] * 5, *record(0, 0, "x"), True)]), keys)
+    for offset in (1, 2):
+        table.upsert(data_frame(spark, columns, [(1, 2, 3, 4, 5, *record(0, offset, "y"), False)]), keys)
+    names = ("_rank", "deaths", "rank", "d", "identity")
+    assert [tuple(row) for row in table.read().select(*names).collect()] == [(1, 2, 3, 4, 5)]
 
 
 def test_an_upsert_by_columns_that_are_missing_is_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -28,7 +28,6 @@ import json
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -41,7 +40,7 @@ from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.pipeline_error import LimitError, PipelineError
 from kafkapy.pipeline.positions import created_anew
 from kafkapy.pipeline.run.maintenance import Maintained, Maintenance
-from kafkapy.pipeline.run.reasons import by_reason
+from kafkapy.pipeline.run.reasons import Counts
 from kafkapy.pipeline.state import Progress, State
 from kafkapy.pipeline.stream_failures import causes
 from kafkapy.pipeline.tables.batch import Batch
@@ -61,10 +60,8 @@ class WrittenBatch:
     """The rows that a batch wrote to the table, now or before its driver was killed."""
 
     id: int
-    rows: int
-    dead_letters: int
+    counts: Counts
     seconds: float
-    reasons: Mapping[str, int] = field(default_factory=dict)
     maintained: Maintained = field(default_factory=Maintained)
 
 
@@ -96,7 +93,6 @@ class Batches:
         self.failure: BaseException | None = None
         self.written: deque[WrittenBatch] = deque()
         self.last = -1
-        self._reasons: dict[str, int] = {}
         self._present: tuple[int, float] | None = None
 
     @property
@@ -134,25 +130,23 @@ class Batches:
         started = time.monotonic()
         self._state.check_lock()
         self._check_topic()
-        self._reasons = {}
         while (counts := self._parsed_and_written(records, batch_id)) is None:
             pass
-        rows, bad = counts
-        self._errors_expected = bad > 0
+        self._errors_expected = counts.dead_letters > 0
         if batch_id != self.last:  # which Spark may run again, if it could not commit it
-            self._dead_letters += bad
+            self._dead_letters += counts.dead_letters
         seconds = time.monotonic() - started
         self._state.check_lock()
-        self._remember(batch_id, rows, bad, seconds)
+        self._remember(batch_id, counts, seconds)
         self.last = batch_id
         self._present = None
         maintained = Maintained()
         if not self._closed.is_set():
             maintained = self._maintenance.after_batch(records.sparkSession)
-        self.written.append(WrittenBatch(batch_id, rows, bad, seconds, self._reasons, maintained))
+        self.written.append(WrittenBatch(batch_id, counts, seconds, maintained))
 
-    def _parsed_and_written(self, records: DataFrame, batch_id: int) -> tuple[int, int] | None:
-        """The numbers of rows and errors; None if the batch has to begin again."""
+    def _parsed_and_written(self, records: DataFrame, batch_id: int) -> Counts | None:
+        """What was written; None if the batch has to begin again."""
         parsed = self._with_key_errors(self._format.parse(records))
         if not self._errors_expected:
             try:
@@ -197,7 +191,7 @@ class Batches:
                     f"it has {', '.join(present[:20])}"
                 )
 
-    def _strictly(self, parsed: DataFrame, batch_id: int) -> tuple[int, int]:
+    def _strictly(self, parsed: DataFrame, batch_id: int) -> Counts:
         """Writes the batch if no record has an error; otherwise raises the first error."""
         place = [f.col(name) for name in ("topic", "partition", "offset")]
         told = f.to_json(f.struct(*place, f.col("_error").alias("error")))
@@ -209,35 +203,34 @@ class Batches:
         counted = _Counted(self._rows(checked))
         self._store(counted.rows, batch_id)
         rows = counted.get()
-        return _rows_and_errors(parsed) if rows is None else (rows, 0)
+        return Counts.of(parsed) if rows is None else Counts(rows)
 
-    def _sorting_out(self, parsed: DataFrame, batch_id: int) -> tuple[int, int] | None:
+    def _sorting_out(self, parsed: DataFrame, batch_id: int) -> Counts | None:
         """Writes the dead letters, then the rows; None if the batch has to begin again."""
         # Not with cache(): Delta refuses a MERGE from a cached source.
         kept = parsed.localCheckpoint(eager=False)
         try:
             if self._format.learn(kept):
                 return None
-            counts = _rows_and_errors(kept)
+            counts = Counts.of(kept)
             bad = kept.filter(f.col("_error").isNotNull())
             self._check_limit(bad, counts, batch_id)
             write_dead_letters(bad, self._definition, self._state.begin())
             self._store(self._rows(kept.filter(f.col("_error").isNull())), batch_id)
-            self._reasons = by_reason(bad)
             return counts
         finally:
             kept._jdf.queryExecution().logical().rdd().unpersist(False)
 
-    def _check_limit(self, bad: DataFrame, counts: tuple[int, int], batch_id: int) -> None:
-        limit, before, (_, letters) = self._limit, self._dead_letters, counts
-        if limit is None or batch_id == self.last or not limit.exceeded(letters, sum(counts), before):
+    def _check_limit(self, bad: DataFrame, counts: Counts, batch_id: int) -> None:
+        limit, before, letters = self._limit, self._dead_letters, counts.dead_letters
+        if limit is None or batch_id == self.last or not limit.exceeded(letters, counts.records, before):
             return
         place = f.concat_ws("-", "topic", "partition", "offset")
         first = bad.select(f.concat_ws(" ", place, f.left("_error", f.lit(200)))).limit(_REASONS).collect()
         reasons = "; ".join([one for (one,) in first] + ["..."] * (letters > _REASONS))
         raise LimitError(
-            f"{self._definition.name}: {letters:,} of the {sum(counts):,} records of batch {batch_id} cannot "
-            f"become rows ({reasons}), and "
+            f"{self._definition.name}: {letters:,} of the {counts.records:,} records of batch {batch_id} "
+            f"cannot become rows ({reasons}), and "
             f"max_dead_letters allows {limit.told(before)}; neither they nor the batch were written; correct "
             "what writes them, or the schema (format:), or allow more of them"
         )
@@ -264,7 +257,7 @@ class Batches:
             f"send them to a topic: dead_letter: {self._definition.topic}.dlq"
         )
 
-    def _remember(self, batch_id: int, rows: int, dead_letters: int, seconds: float) -> None:
+    def _remember(self, batch_id: int, counts: Counts, seconds: float) -> None:
         before, incarnation = self._state.progress, self._state.begin().id
         if before is not None and (before.incarnation, before.batch) == (incarnation, batch_id):
             return  # a driver that was killed before Spark's commit has counted this batch already
@@ -272,10 +265,10 @@ class Batches:
             incarnation=incarnation,
             batch=batch_id,
             finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
-            rows=rows,
+            rows=counts.rows,
             seconds=round(seconds, 3),
-            total_rows=rows + (before.total_rows if before else 0),
-            dead_letters=dead_letters + (before.dead_letters if before else 0),
+            total_rows=counts.rows + (before.total_rows if before else 0),
+            dead_letters=counts.dead_letters + (before.dead_letters if before else 0),
         )
 
 
@@ -303,11 +296,6 @@ class _Counted:
                 return None
             time.sleep(0.005)
         return int(self._observation.get["rows"])
-
-
-def _rows_and_errors(parsed: DataFrame) -> tuple[int, int]:
-    records, errors = parsed.agg(f.count(f.lit(1)), f.count("_error")).first()
-    return records - errors, errors
 
 
 def _first_bad_record(error: Exception) -> dict[str, object] | None:

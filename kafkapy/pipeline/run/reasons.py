@@ -7,6 +7,8 @@ error is counted by how it begins.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
@@ -37,11 +39,30 @@ REASONS: Final = (
 )
 
 
-def by_reason(bad: DataFrame) -> dict[str, int]:
-    """The number of records of each reason; all of them have an `_error`."""
-    error = f.col("_error")
-    reason = f.when(f.lit(False), OTHER)
-    for beginning in REASONS:
-        reason = reason.when(f.startswith(error, f.lit(beginning)), beginning)
-    found = bad.groupBy(reason.otherwise(OTHER).alias("reason")).count().collect()
-    return {row["reason"]: row["count"] for row in found}
+@dataclass(frozen=True)
+class Counts:
+    """The rows of a batch, and its dead letters by reason."""
+
+    rows: int
+    reasons: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, parsed: DataFrame) -> Counts:
+        """Counts records, some of which have an `_error`."""
+        error = f.col("_error")
+        reason = f.when(error.isNull(), f.lit(None))
+        for beginning in REASONS:
+            reason = reason.when(f.startswith(error, f.lit(beginning)), beginning)
+        # Not by groups: their shuffle would be more work than the counting.
+        told = parsed.select(reason.otherwise(OTHER).alias("reason"))
+        counted = [f.count_if(f.col("reason") == one).alias(one) for one in (*REASONS, OTHER)]
+        rows, *found = told.agg(f.count_if(f.col("reason").isNull()), *counted).first()
+        return cls(rows, {one: count for one, count in zip((*REASONS, OTHER), found, strict=True) if count})
+
+    @property
+    def dead_letters(self) -> int:
+        return sum(self.reasons.values())
+
+    @property
+    def records(self) -> int:
+        return self.rows + self.dead_letters

@@ -206,17 +206,17 @@ class Streaming:
         while self._batches.written and self._batches.written[0].id <= last:
             written = self._batches.written.popleft()
             self.batches += 1
-            self.rows += written.rows
-            self.dead_letters += written.dead_letters
+            self.rows += written.counts.rows
+            self.dead_letters += written.counts.dead_letters
             self._progress.batch(
                 BatchReport(
                     batch=written.id,
-                    rows=written.rows,
-                    dead_letters=written.dead_letters,
+                    rows=written.counts.rows,
+                    dead_letters=written.counts.dead_letters,
                     seconds=written.seconds,
                     read=self.rows + self.dead_letters,
                     lag=self._lag,
-                    reasons=written.reasons,
+                    reasons=written.counts.reasons,
                     maintained=written.maintained,
                 )
             )

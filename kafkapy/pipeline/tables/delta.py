@@ -32,6 +32,7 @@ from kafkapy.pipeline.tables.batch import Batch
 from kafkapy.pipeline.tables.commit import Commit
 from kafkapy.pipeline.tables.delta_log import DeltaLog, version_of
 from kafkapy.pipeline.tables.evolution import ChangedColumn
+from kafkapy.pipeline.tables.few_changes import NOTHING
 from kafkapy.pipeline.tables.replacing import replace_rows
 from kafkapy.pipeline.tables.small_files import Merge, TierCount, tier_of
 from kafkapy.pipeline.tables.sql import ddl, dotted, quoted, settings, text
@@ -39,6 +40,7 @@ from kafkapy.pipeline.tables.table import Table, spoken
 from kafkapy.pipeline.tables.trimming import at_or_after
 from kafkapy.pipeline.tables.upserts import Upsert
 
+_DELTA: Final = "spark.databricks.delta"
 _MARKS: Final = "delta.enableDeletionVectors"
 _REFUSED: Final = re.compile(r"[ ,;{}()\n\t=]")
 
@@ -48,7 +50,7 @@ class DeltaTable(Table):
     # The source of a MERGE is stored already (`upserts.py`).
     session_settings: ClassVar = {
         **Table.session_settings,
-        "spark.databricks.delta.merge.materializeSource": "none",
+        f"{_DELTA}.merge.materializeSource": "none",
     }
 
     @property
@@ -60,13 +62,30 @@ class DeltaTable(Table):
         return bool(tables.isDeltaTable(self.spark._jsparkSession, self.location))
 
     def _upsert(self, rows: DataFrame, keys: Sequence[str]) -> None:
-        Upsert(self._sql, keys, self._tombstones).run(self._prepare(rows, marked=True))
+        prepared = self._prepare(rows, marked=True)
+        replace = self._replace_marked if self._marks_rows else None
+        Upsert(self._sql, keys, self._tombstones, replace=replace).run(prepared)
+
+    @cached_property
+    def _marks_rows(self) -> bool:
+        return bool(self._detail().properties.get(_MARKS, "false") == "true")
+
+    def _replace_marked(self, condition: str, rows: DataFrame) -> None:
+        """Marks the rows of the condition as deleted, and writes `rows`, in one commit."""
+        writer = rows.coalesce(1).write.format("delta")
+        if condition == NOTHING:
+            writer.mode("append").save(self.location)
+            return
+        # The condition is not of the new rows: these are at other offsets than those that they replace.
+        with settings(rows.sparkSession, {f"{_DELTA}.replaceWhere.constraintCheck.enabled": "false"}):
+            writer.mode("overwrite").option("replaceWhere", condition).save(self.location)
 
     def _keep_merge_mode(self, mode: str) -> None:
         value = _marks(mode)
         present = self._detail().properties.get(_MARKS, "false")
         if present != value:
             self.spark.sql(f"ALTER TABLE {self._sql} SET TBLPROPERTIES ('{_MARKS}' = '{value}')")
+            self.__dict__.pop("_marks_rows", None)
 
     def check_replaceable(self) -> None:
         """Does nothing: a MERGE replaces rows in one commit."""
@@ -101,9 +120,9 @@ class DeltaTable(Table):
     def _merge_small(self, session: SparkSession, merge: Merge) -> int:
         of = " OR ".join(filter(None, map(_is_partition, merge.partitions)))
         options = {
-            "spark.databricks.delta.optimize.minFileSize": str(merge.below),
+            f"{_DELTA}.optimize.minFileSize": str(merge.below),
             # Otherwise a large file would be written again if some of its rows are marked.
-            "spark.databricks.delta.optimize.maxDeletedRowsRatio": "1.0",
+            f"{_DELTA}.optimize.maxDeletedRowsRatio": "1.0",
         }
         with settings(session, options):
             done = session.sql(f"OPTIMIZE {self._sql} {of and f'WHERE {of}'}").head()
@@ -113,8 +132,8 @@ class DeltaTable(Table):
         hours = retain / timedelta(hours=1)
         options = {
             # Delta requires at least a week, to protect concurrent writers. This table has none.
-            "spark.databricks.delta.retentionDurationCheck.enabled": "false",
-            "spark.databricks.delta.vacuum.logging.enabled": "true",
+            f"{_DELTA}.retentionDurationCheck.enabled": "false",
+            f"{_DELTA}.vacuum.logging.enabled": "true",
             # The number of tasks that list folders for VACUUM. With the default of 10,000 it takes 77 s for
             # five files on two cores, and 10 s with this value.
             "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(

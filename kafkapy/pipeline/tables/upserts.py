@@ -13,6 +13,9 @@ tombstones. If the driver is killed between the two, the batch runs again and do
 tombstone of the same batch deletes is not inserted by the first MERGE, which deletes an older row of the same
 key.
 
+**Few rows** are changed without a MERGE if the format has a way that reads less (`few_changes.py`). The rows
+that it changes are the same.
+
 A key is never null here: such records are dead letters (`batches.py`).
 """
 
@@ -20,7 +23,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,8 +31,11 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
 from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.tables.few_changes import FEW, FewChanges
 from kafkapy.pipeline.tables.sql import quoted
 from kafkapy.pipeline.tables.tombstones import DEATHS, Place, Places, Tombstones
+
+Replace = Callable[[str, DataFrame], None]
 
 DELETED: Final = "_deleted"
 RECORD_KEY: Final = "_key"
@@ -40,16 +46,23 @@ class Upsert:
     """Updates a table to the last record of each key.
 
     `table` is its name in SQL. Without `keys`, rows are matched by the record's key. `partition` is the
-    column with the record's partition.
+    column with the record's partition. `replace` deletes the rows of a condition and inserts others, in one
+    commit: it is taken for few rows, if the format does that with less work than a MERGE.
     """
 
     def __init__(
-        self, table: str, keys: Sequence[str], tombstones: Tombstones, partition: str = "_partition"
+        self,
+        table: str,
+        keys: Sequence[str],
+        tombstones: Tombstones,
+        partition: str = "_partition",
+        replace: Replace | None = None,
     ) -> None:
         self._table = table
         self._tombstones = tombstones
         self._keys = tuple(keys) or (RECORD_KEY,)
         self._partition = partition
+        self._replace = replace
 
     def run(self, rows: DataFrame) -> None:
         """Merges `rows`, which have the columns of the table and `_deleted`."""
@@ -65,7 +78,7 @@ class Upsert:
                 with contextlib.nullcontext(last) if alive is last else stored(alive) as source:
                     if newest := spans.newest_tombstones:
                         self._tombstones.add(last.where(DELETED), self._partition, newest)
-                    self._merge(source)
+                    self._change(source, spans.rows)
         else:
             with stored(rows) as batch:
                 self._by_columns(batch)
@@ -77,13 +90,13 @@ class Upsert:
         source = self._alive(self._last_of_each(batch.where(~f.col(DELETED)), self._keys), spans)
         if not spans.newest_tombstones:
             with stored(source) as rows:
-                self._merge(rows)
+                self._change(rows, spans.rows)
             return
         with stored(self._last_of_each(tombstones, (RECORD_KEY,))) as last_tombstones:
             with stored(self._marked_deleted(source, last_tombstones)) as rows:
                 # Not before: `source` reads files that this may put together, and delete.
                 self._tombstones.add(last_tombstones, self._partition, spans.newest_tombstones)
-                self._merge(rows)
+                self._change(rows, spans.rows)
             self._delete(last_tombstones)
 
     def _later(self, one: str, other: str) -> str:
@@ -132,6 +145,15 @@ class Upsert:
         dead = f.col(f"s.{DELETED}") | f.col("d._offset").isNotNull()
         return joined.select(*columns, dead.alias(DELETED))
 
+    def _change(self, source: DataFrame, rows: int) -> None:
+        """Changes the table; `source` has at most so many rows."""
+        if self._replace is None or rows > FEW:
+            self._merge(source)
+            return
+        changes = FewChanges.of(self._table, source, self._keys, self._partition, self._later("s", "t"))
+        new = source.where(f"NOT {DELETED} AND NOT ({changes.outdated})").drop(DELETED)
+        self._replace(changes.replaced, new)
+
     def _merge(self, source: DataFrame) -> None:
         names = [quoted(name) for name in source.columns if name != DELETED]
         same = " AND ".join(f"t.{quoted(key)} = s.{quoted(key)}" for key in self._keys)
@@ -155,10 +177,11 @@ class Upsert:
 
 @dataclass(frozen=True)
 class Spans:
-    """Where the values of a batch begin, and where its tombstones end, in each partition."""
+    """Where the values of a batch begin, and where its tombstones end, in each partition; its rows."""
 
     oldest_values: Places
     newest_tombstones: Places
+    rows: int
 
     @classmethod
     def of(cls, rows: DataFrame, partition: str) -> Spans:
@@ -166,11 +189,13 @@ class Spans:
         found = rows.groupBy(f.col(partition).alias("partition"), f.col(DELETED).alias("deleted")).agg(
             f.struct(f.min("_offset"), f.min(time)).alias("oldest"),
             f.struct(f.max("_offset"), f.max(time)).alias("newest"),
+            f.count(f.lit(1)).alias("rows"),
         )
         listed = found.collect()
         return cls(
             {row.partition: Place(*row.oldest) for row in listed if not row.deleted},
             {row.partition: Place(*row.newest) for row in listed if row.deleted},
+            sum(row.rows for row in listed),
         )
 
 
