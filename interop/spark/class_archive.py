@@ -14,15 +14,15 @@ from pathlib import Path
 
 from interop.support.class_archive import ClassArchive
 from interop.support.maven import CACHE
+from kafkapy.spark.installation import find_spark
+from kafkapy.spark.unpacked_home import unpacked_home
 from tests.servers.kafkapy_process import KafkapyProcess
 
 
 def shared_classes() -> str:
     """The flags of a Java that uses the archive, which the first call makes."""
-    import pyspark
-
-    spark, made_by = Path(pyspark.__file__).parent, Path(__file__).read_text()
-    archive = ClassArchive(CACHE / "spark", spark, pyspark.__version__, made_by)
+    spark, made_by = find_spark(), Path(__file__).read_text()
+    archive = ClassArchive(CACHE / "spark", unpacked_home(spark), spark, made_by)
     archive.make(_run)
     return " ".join(archive.flags())
 

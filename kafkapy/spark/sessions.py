@@ -37,6 +37,7 @@ from kafkapy.spark.jars import IVY_SETTINGS, default_cache, find_jars
 from kafkapy.spark.log_source import register
 from kafkapy.spark.secret_names import SECRET_NAMES, is_secret
 from kafkapy.spark.setup_error import SparkSetupError
+from kafkapy.spark.unpacked_home import from_unpacked_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -144,7 +145,9 @@ def _start(
         settings |= _jars(spark, lakes, stores, folder, settings)
     try:
         if not submitted():
-            _launch(settings)
+            workers_python = settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON")
+            with from_unpacked_home(spark, workers_python if master.startswith("local") else None):
+                _launch(settings)
             SparkContext(conf=SparkConf().setAll(list(settings.items())))
         started: SparkSession = SparkSession.builder.config(map=settings).getOrCreate()
     except (Py4JError, PySparkException) as error:
