@@ -22,6 +22,8 @@ def plan_batch(files: ReadOnlyFiles, options: ReadOptions) -> list[OffsetRange]:
     """
     ranges: list[OffsetRange] = []
     for directory in find(files, options):
+        if not options.only.has_partition(directory.topic_partition):
+            continue
         ranges += read_log(files, directory, lambda log: _plan(log, options))
     return ranges
 
@@ -55,6 +57,10 @@ def _plan(log: OfflineLog, options: ReadOptions) -> list[OffsetRange]:
     limit = readable_end(log, tracker, options)
     start = resolve(options.starting, log, limit)
     end = resolve(options.ending, log, limit)
+    start, end = options.only.offsets.clip(start, end)
+    oldest = options.only.timestamps.first
+    if oldest is not None and start < end:
+        start = max(start, log.offset_for_timestamp(oldest))
     return ranges_between(log, tracker, start, end, options)
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 from kafkapy.log.arrow_columns import record_batch
 from kafkapy.log.bounds import require_kept
 from kafkapy.log.record_columns import decode_columns
+from kafkapy.log.record_filter import ALL_RECORDS, RecordFilter
 from kafkapy.log.splits import OffsetRange
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.records import BatchHeader
@@ -34,14 +35,19 @@ _COMPRESSED_BYTES = 1 << 20
 
 
 def read_range(
-    files: ReadOnlyFiles, wanted: OffsetRange, *, headers: bool, fail_on_data_loss: bool = True
+    files: ReadOnlyFiles,
+    wanted: OffsetRange,
+    *,
+    headers: bool,
+    fail_on_data_loss: bool = True,
+    only: RecordFilter = ALL_RECORDS,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the records of `wanted` in log order; no record batch is empty.
+    """Yield the records of `wanted` in log order, and `only` those of a filter; no record batch is empty.
 
     Raises:
         LogSourceError: a file is damaged or cannot be read, or records are gone.
     """
-    reader = _RangeReader(files, wanted, headers, fail_on_data_loss)
+    reader = _RangeReader(files, wanted, headers, fail_on_data_loss, only)
     try:
         yield from reader.read()
     except OSError as error:
@@ -53,11 +59,19 @@ def read_range(
 class _RangeReader:
     """Reads the segments of one range; `_next` is the next offset to read."""
 
-    def __init__(self, files: ReadOnlyFiles, wanted: OffsetRange, headers: bool, fail: bool) -> None:
+    def __init__(
+        self,
+        files: ReadOnlyFiles,
+        wanted: OffsetRange,
+        headers: bool,
+        fail: bool,
+        only: RecordFilter,
+    ) -> None:
         self._files = files
         self._wanted = wanted
         self._headers = headers
         self._fail = fail
+        self._only = only
         self._next = wanted.start
         self._aborted: dict[int, list[AbortedTxn]] = {}
         for txn in wanted.aborted:
@@ -133,6 +147,8 @@ class _RangeReader:
     def _is_wanted(self, header: BatchHeader) -> bool:
         if header.is_control or not header.record_count or header.last_offset < self._wanted.start:
             return False
+        if not self._only.may_have(header):
+            return False
         if not header.is_transactional:
             return True
         aborted = self._aborted.get(header.producer_id, ())
@@ -144,6 +160,7 @@ class _RangeReader:
         wanted = self._wanted
         try:
             columns = decode_columns(chunk.data, batches).between(wanted.start, wanted.end)
+            columns = columns.as_wanted(self._only)
             if len(columns):
                 yield record_batch(wanted.topic_partition, columns, headers=self._headers)
         except DecodeError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kafkapy.log.record_filter import ALL_RECORDS, RecordFilter
 from kafkapy.protocol.special_timestamps import EARLIEST, LATEST
 from kafkapy.protocol.types import TopicPartition
 
@@ -34,6 +35,8 @@ class ReadOptions:
     """The partitions of the topics; None: all."""
     starting: Bound = Bound("startingOffsets", EARLIEST)
     ending: Bound = Bound("endingOffsets", LATEST)
+    only: RecordFilter = ALL_RECORDS
+    """The records that are wanted of all these."""
     read_committed: bool = True
     include_headers: bool = True
     fail_on_data_loss: bool = True

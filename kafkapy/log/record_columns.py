@@ -13,13 +13,14 @@ to be UTF-8 later (arrow_columns.py).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from kafkapy.log import record_starts
+from kafkapy.log.record_filter import RecordFilter
 from kafkapy.log.varints import Bytes, Integers, OddRecordsError, read_varints
 from kafkapy.protocol.compression import Buffer, decompress
 from kafkapy.protocol.errors import DecodeError
@@ -47,6 +48,17 @@ class Fields:
     at: Integers
     lengths: Integers
 
+    def equal_to_any(self, data: Buffer, contents: Iterable[bytes]) -> npt.NDArray[np.bool_]:
+        """Return which of the fields are one of the contents."""
+        octets = np.frombuffer(data, np.uint8)
+        found = np.zeros(len(self.at), np.bool_)
+        for content in contents:
+            same = np.flatnonzero(self.lengths == len(content))
+            for index in reversed(range(len(content))):  # the ends of keys differ most often
+                same = same[octets[self.at[same] + index] == content[index]]
+            found[same] = True
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class RecordColumns:
@@ -67,7 +79,21 @@ class RecordColumns:
 
     def between(self, start: int, end: int) -> RecordColumns:
         """Return the records with offsets from `start` to `end`, exclusive."""
-        wanted = (self.offsets >= start) & (self.offsets < end)
+        return self.where((self.offsets >= start) & (self.offsets < end))
+
+    def as_wanted(self, only: RecordFilter) -> RecordColumns:
+        """Return the records that a filter wants, apart from their offsets."""
+        wanted = np.ones(len(self), np.bool_)
+        if only.timestamps.first is not None:
+            wanted &= self.timestamps >= only.timestamps.first
+        if only.timestamps.last is not None:
+            wanted &= self.timestamps <= only.timestamps.last
+        if only.keys is not None:
+            wanted &= self.keys.equal_to_any(self.data, only.keys)
+        return self.where(wanted)
+
+    def where(self, wanted: npt.NDArray[np.bool_]) -> RecordColumns:
+        """Return the records that are `wanted`."""
         if wanted.all():
             return self
         headers = np.repeat(wanted, self.header_counts)

@@ -16,7 +16,6 @@ from itertools import islice
 from typing import Final, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kafkapy.errors import UserError
 from kafkapy.log.arrow_columns import schema
@@ -24,6 +23,7 @@ from kafkapy.log.plan import plan_batch
 from kafkapy.log.position import Position, milliseconds
 from kafkapy.log.range_reader import read_range
 from kafkapy.log.read_options import Bound, ReadOptions
+from kafkapy.log.record_filter import ALL_RECORDS
 from kafkapy.log.splits import RANGE_BYTES, OffsetRange
 from kafkapy.protocol.special_timestamps import EARLIEST, LATEST
 from kafkapy.protocol.types import TopicPartition
@@ -80,12 +80,13 @@ def scan(
         ending=_bound("ending", topic, ending, LATEST),
         read_committed=isolation == "read_committed",
         include_headers=headers,
+        only=ALL_RECORDS if key is None else ALL_RECORDS.with_keys([key]),
         partitions=None
         if partitions is None
         else frozenset(TopicPartition(topic, each) for each in partitions),
     )
     ranges = plan_batch(ReadOnlyFiles(), options)
-    return pa.RecordBatchReader.from_batches(schema(headers=headers), _batches(ranges, headers, key))
+    return pa.RecordBatchReader.from_batches(schema(headers=headers), _batches(ranges, options))
 
 
 def _bound(name: str, topic: str, position: Position, default: int) -> Bound:
@@ -97,7 +98,7 @@ def _bound(name: str, topic: str, position: Position, default: int) -> Bound:
     return Bound(name, default, timestamp=milliseconds(name, position))
 
 
-def _batches(ranges: Sequence[OffsetRange], headers: bool, key: bytes | None) -> Iterator[pa.RecordBatch]:
+def _batches(ranges: Sequence[OffsetRange], options: ReadOptions) -> Iterator[pa.RecordBatch]:
     """Read the ranges in order, and some ahead."""
     cores, rest = os.cpu_count() or 1, iter(ranges)
     with ThreadPoolExecutor(cores, "kafkapy-scan") as pool:
@@ -106,9 +107,9 @@ def _batches(ranges: Sequence[OffsetRange], headers: bool, key: bytes | None) ->
         def begin(count: int) -> None:
             for wanted in islice(rest, count):
                 if wanted.nbytes > _LONG:
-                    jobs.append(_read(wanted, headers, key))
+                    jobs.append(_read(wanted, options))
                 else:
-                    jobs.append(pool.submit(lambda wanted: list(_read(wanted, headers, key)), wanted))
+                    jobs.append(pool.submit(lambda wanted: list(_read(wanted, options)), wanted))
 
         try:
             begin(cores * _AHEAD)
@@ -122,8 +123,5 @@ def _batches(ranges: Sequence[OffsetRange], headers: bool, key: bytes | None) ->
                     job.cancel()
 
 
-def _read(wanted: OffsetRange, headers: bool, key: bytes | None) -> Iterator[pa.RecordBatch]:
-    for batch in read_range(ReadOnlyFiles(), wanted, headers=headers):
-        found = batch if key is None else batch.filter(pc.equal(batch.column("key"), pa.scalar(key)))
-        if found.num_rows:
-            yield found
+def _read(wanted: OffsetRange, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    return read_range(ReadOnlyFiles(), wanted, headers=options.include_headers, only=options.only)

@@ -1,11 +1,11 @@
 """A Spark home without pyspark's archive, from which workers start three times as quickly.
 
-The JVM puts `$SPARK_HOME/python/lib/pyspark.zip` before all other folders of a Python worker. It has no compiled
-modules, so each new worker compiles pyspark, and a forked one reads the archive's directory again. A folder of
-links to all of pyspark but that archive makes workers import the pyspark that is installed.
+The JVM puts `$SPARK_HOME/python/lib/pyspark.zip` before all other folders of a Python worker. It has no
+compiled modules, so each new worker compiles pyspark, and a forked one reads the archive's directory again. A
+folder of links to all of pyspark but that archive makes workers import the pyspark that is installed.
 
-The folder is in `$XDG_CACHE_HOME/kafkapy/spark`, and depends on where pyspark is. It is made beside its place and
-then renamed, so that it is complete or not there.
+The folder is in `$XDG_CACHE_HOME/kafkapy/spark`, and depends on where pyspark is. It is made beside its place
+and then renamed, so that it is complete or not there.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CONF: Final = "conf"
 def from_unpacked_home(spark: Spark, workers_python: str | None) -> Iterator[None]:
     """Let a JVM that is started now have this home, if it may.
 
-    It may not if SPARK_HOME names another Spark, or if a worker's Python would not find this pyspark by itself.
+    It may not if SPARK_HOME names another Spark, or if a worker's Python would not find this pyspark itself.
     """
     home = None
     if "SPARK_HOME" not in os.environ and workers_python == sys.executable and _is_found(spark.home.parent):

@@ -13,8 +13,10 @@ there.
 
 A stream's offsets are kept in the form of the Kafka source, {"topic": {"0": 17}}: the next offset of each
 partition. New partitions are read from their start. `maxOffsetsPerTrigger` limits how many offsets a
-micro-batch spans. Spark 4.0 asks a Python source only once for the end of an `availableNow` or `once` run, so
-a run with that limit ends after one micro-batch; do not set it there.
+micro-batch spans. Spark 4.2 asks a Python source for the end of each micro-batch of an `availableNow` run.
+Before 4.2 it asks only once, so a run with that limit ends after one micro-batch; do not set it there.
+
+Spark 4.1 pushes filters down if `spark.sql.python.filterPushdown.enabled` is set, as `register` does.
 
 Crash story: the readers keep nothing but a cache. A micro-batch that runs again is planned again from its
 offsets, and has the same rows as long as its records are in the log.
@@ -22,7 +24,8 @@ offsets, and has the same rows as long as its records are in the log.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
@@ -31,12 +34,26 @@ from kafkapy.log.plan import plan_batch
 from kafkapy.log.range_reader import read_range
 from kafkapy.log.read_options import ReadOptions
 from kafkapy.log.splits import OffsetRange, group
+from kafkapy.spark.log_source.pushed_filters import narrowed
 from kafkapy.spark.log_source.spark_options import parse_options
-from kafkapy.spark.log_source.stream_plan import StreamPlanner
+from kafkapy.spark.log_source.stream_plan import Offsets, StreamPlanner
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxRows,
+        SupportsTriggerAvailableNow,
+    )
+except ImportError:  # before Spark 4.2, which does not ask for limits
+
+    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
+        """Nothing that this Spark would call."""
+
 
 _COLUMNS = (
     "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
@@ -84,6 +101,7 @@ class _RangeReading:
                 wanted,
                 headers=options.include_headers,
                 fail_on_data_loss=options.fail_on_data_loss,
+                only=options.only,
             )
 
 
@@ -93,6 +111,11 @@ class LogBatchReader(_RangeReading, DataSourceReader):  # type: ignore[misc]
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
 
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802
+        """Read less than all, and leave it to Spark to apply the filters."""
+        self._options = replace(self._options, only=narrowed(self._options.only, filters))
+        return filters
+
     def partitions(self) -> list[Split]:
         options = self._options
         return [
@@ -101,7 +124,7 @@ class LogBatchReader(_RangeReading, DataSourceReader):  # type: ignore[misc]
         ]
 
 
-class LogStreamReader(_RangeReading, DataSourceStreamReader):  # type: ignore[misc]
+class LogStreamReader(_RangeReading, DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """Follows the logs; Spark plans with one in a process of its own, and reads with copies."""
 
     def __init__(self, options: ReadOptions) -> None:
@@ -114,12 +137,20 @@ class LogStreamReader(_RangeReading, DataSourceStreamReader):  # type: ignore[mi
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         LogStreamReader.__init__(self, state["options"])
 
-    def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802
+    def initialOffset(self) -> Offsets:  # noqa: N802
         return self._planner.initial_offsets()
 
-    def latestOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802
-        return self._planner.latest_offsets()
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        bound = self._options.max_offsets_per_trigger
+        return ReadAllAvailable() if bound is None else ReadMaxRows(bound)
 
-    def partitions(self, start: dict[str, dict[str, int]], end: dict[str, dict[str, int]]) -> list[Split]:
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._planner.end_here()
+
+    def latestOffset(self, start: Offsets | None = None, limit: ReadLimit | None = None) -> Offsets:  # noqa: N802
+        """Return where a micro-batch ends; before Spark 4.2 there are no arguments."""
+        return self._planner.latest_offsets(start, bounded=limit is None or isinstance(limit, ReadMaxRows))
+
+    def partitions(self, start: Offsets, end: Offsets) -> list[Split]:
         found = self._planner.ranges(start, end)
         return [Split(ranges) for ranges in group(found, at_least=self._options.min_splits)]

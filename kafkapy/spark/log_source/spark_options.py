@@ -10,6 +10,7 @@
     startingTimestamp     milliseconds since 1970: from the first record that is at least as new, or from the
                           end of a partition that has none
     endingTimestamp       up to the first record that is at least as new, exclusive; only for batch queries
+    key                   only the records with this key, as UTF-8 text
     isolation             read_committed (default) or read_uncommitted
     includeHeaders        true (default) or false
     failOnDataLoss        true (default): an error if records that had to be read are gone; false: read on
@@ -30,6 +31,7 @@ from typing import Any, Final
 
 from kafkapy.log.offsets_json import parse_offsets
 from kafkapy.log.read_options import Bound, ReadOptions
+from kafkapy.log.record_filter import ALL_RECORDS
 from kafkapy.patterns import PatternError, compile_pattern
 from kafkapy.protocol.special_timestamps import EARLIEST, LATEST
 from kafkapy.protocol.types import TopicPartition
@@ -45,6 +47,7 @@ _NAMES: Final = (
     "endingOffsets",
     "startingTimestamp",
     "endingTimestamp",
+    "key",
     "isolation",
     "includeHeaders",
     "failOnDataLoss",
@@ -73,6 +76,7 @@ def parse_options(options: Mapping[str, str], *, stream: bool) -> ReadOptions:
         **_choice_of_topics(given),
         starting=_bound(given, "starting", EARLIEST),
         ending=_bound(given, "ending", LATEST),
+        only=ALL_RECORDS if "key" not in given else ALL_RECORDS.with_keys([given["key"].encode()]),
         read_committed=_choice(given, "isolation", ("read_committed", "read_uncommitted")),
         include_headers=_choice(given, "includeHeaders", ("true", "false")),
         fail_on_data_loss=_choice(given, "failOnDataLoss", ("true", "false")),

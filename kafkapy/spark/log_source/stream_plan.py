@@ -1,8 +1,8 @@
 """Plans a stream: the offsets that the next micro-batch reads.
 
-When Spark asks for the latest offsets, it does not tell the position of the query. It tells the position when
-it asks for the ranges of a micro-batch. After a restart from a checkpoint it asks for the empty ranges at the
-last known offsets. The planner remembers the position from these requests.
+Before Spark 4.2, Spark does not tell the position of the query when it asks for the latest offsets. It tells
+the position when it asks for the ranges of a micro-batch. After a restart from a checkpoint it asks for the
+empty ranges at the last known offsets. The planner remembers the position from these requests.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ class StreamPlanner:
         self._trackers: dict[TopicPartition, TransactionTracker] = {}
         self._initial: Offsets | None = None
         self._position: dict[TopicPartition, int] | None = None
+        self._last: dict[TopicPartition, int] | None = None
+        """Where the stream ends for good; None if it does not."""
 
     def initial_offsets(self) -> Offsets:
         """Return where a new query starts."""
@@ -47,28 +49,48 @@ class StreamPlanner:
             self._initial = offsets_to(found)
         return self._initial
 
-    def latest_offsets(self) -> Offsets:
-        """Return where the next micro-batch may end.
+    def end_here(self) -> None:
+        """Let the stream end at what there is now."""
+        self._last = {each: end for each, (_, end) in self._bounds().items()}
+
+    def latest_offsets(self, start: Offsets | None = None, *, bounded: bool = True) -> Offsets:
+        """Return where the next micro-batch after `start`, or after the known position, may end.
+
+        If it is not `bounded`, maxOffsetsPerTrigger does not count.
 
         Raises:
             LogSourceError: a partition is gone. It must not be missed later: if it is there again after a
                 moment, it would be read from its start.
         """
-        position = offsets_from(self.initial_offsets()) if self._position is None else self._position
-
-        def ends(log: OfflineLog) -> tuple[int, int]:
-            return log.log_start_offset, readable_end(log, self._tracker(log), self._options)
-
-        found = {each.topic_partition: read_log(self._files, each, ends) for each in self._partitions()}
+        if start is not None:
+            position = offsets_from(start)
+        else:
+            position = offsets_from(self.initial_offsets()) if self._position is None else self._position
+        found = self._bounds()
         if self._options.fail_on_data_loss:
             for topic_partition in sorted(position.keys() - found.keys()):
                 raise _gone(topic_partition)
+        if self._last is not None:
+            last = self._last
+            found = {
+                each: (first, min(end, last.get(each, 0)))
+                for each, (first, end) in found.items()
+                if each in last or each in position
+            }
         starts = {each: position.get(each, log_start) for each, (log_start, _) in found.items()}
         latest = {each: max(end, starts[each]) for each, (_, end) in found.items()}
         bound = self._options.max_offsets_per_trigger
-        if bound is not None:
+        if bounded and bound is not None:
             latest = share(starts, latest, bound)
         return offsets_to(latest.items())
+
+    def _bounds(self) -> dict[TopicPartition, tuple[int, int]]:
+        """Return the log start offset and the readable end of each partition."""
+
+        def bounds(log: OfflineLog) -> tuple[int, int]:
+            return log.log_start_offset, readable_end(log, self._tracker(log), self._options)
+
+        return {each.topic_partition: read_log(self._files, each, bounds) for each in self._partitions()}
 
     def ranges(self, start: Offsets, end: Offsets) -> list[OffsetRange]:
         """Return what a micro-batch between the offsets reads.

@@ -200,3 +200,20 @@ def test_a_bound_is_shared_and_leaves_nobody_waiting(amounts: dict[TopicPartitio
     assert sum(taken.values()) <= max(bound, busy) + busy
     if sum(amounts.values()) <= bound:
         assert shared == ends
+
+
+def test_a_stream_that_ends_here_ends_with_what_there_was(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    fill(logs.log, 10)
+    stream = planner(logs, maxOffsetsPerTrigger="4")
+    stream.end_here()
+    fill(logs.log, 5)
+    seen = []
+    position = stream.initial_offsets()
+    while (end := stream.latest_offsets(position)) != position:
+        seen.append(offsets(stream, position, end))
+        position = end
+    assert seen == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    assert stream.latest_offsets(at(2), bounded=False) == at(10)
+    assert stream.latest_offsets(at(12)) == at(12)  # an interrupted batch of an earlier run went further
+    assert planner(logs, maxOffsetsPerTrigger="4").latest_offsets(at(2), bounded=False) == at(15)
