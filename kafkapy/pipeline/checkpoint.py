@@ -112,6 +112,8 @@ def damage(state: State) -> PipelineError | None:
 
     Commits are looked at first: batches are planned and committed meanwhile, if the pipeline runs.
     """
+    if (moved := _moved(state)) is not None:
+        return moved
     try:
         _check(state)
     except PipelineError as error:
@@ -124,6 +126,22 @@ def damage(state: State) -> PipelineError | None:
             f"{reset_command(state.location, 'available')}"
         )
     return None
+
+
+def _moved(state: State) -> PipelineError | None:
+    """The error if the definition names another folder for the checkpoint than the one where it is.
+
+    A state that was opened by the table alone knows no definition.
+    """
+    present = state.incarnation
+    if present is None or state.checkpoints is None or state.checkpoints == present.checkpoint:
+        return None
+    there = "beside the table" if present.checkpoint is None else f"in {present.checkpoint}"
+    return PipelineError(
+        f"{state.location}: checkpoint: the pipeline's checkpoint is {there}, not in {state.checkpoints}; "
+        "correct the definition, or begin another checkpoint there at the same position, with its file and "
+        "not by the table: kafkapy pipeline reset FILE --to available"
+    )
 
 
 def lost(state: State) -> PipelineError | None:
@@ -166,14 +184,8 @@ def _check_commit(state: State, batch: int) -> None:
         raise _damaged(state, f"commits/{batch}", "is empty or damaged")
 
 
-def _path(state: State, name: str) -> str | None:
-    checkpoint = state.checkpoint_path
-    return None if checkpoint is None else f"{checkpoint}/{name}"
-
-
 def _batches(state: State, folder: str) -> list[int]:
-    path = _path(state, folder)
-    return [int(one.name) for one in state.entries(path) if one.name.isdecimal()] if path else []
+    return [int(one.name) for one in state.checkpoint_entries(folder) if one.name.isdecimal()]
 
 
 def _batch_offsets(state: State, batch: int | None) -> dict[int, int] | None:
@@ -188,12 +200,9 @@ def _batch_offsets(state: State, batch: int | None) -> dict[int, int] | None:
 
 def _text(state: State, name: str) -> str | None:
     """The text of a file of the checkpoint; None if it is not there."""
-    path = _path(state, name)
-    content = None if path is None else state.read_bytes(path)
-    if path is None or content is None:
+    content, sums = state.read_checkpoint(name)
+    if content is None:
         return None
-    folder, _, last = path.rpartition("/")
-    sums = state.read_bytes(f"{folder}/.{last}.crc")
     if sums is not None and sums != _checksums(content, int.from_bytes(sums[4:8])):
         raise _damaged(state, name, "is not what was written: its checksum differs")
     return content.decode(errors="replace")

@@ -6,6 +6,7 @@ In YAML, only `topic` and `table` are required:
     bootstrap: 127.0.0.1:9092
     topic: orders
     table: delta:lake/orders            # delta | iceberg | parquet, then a path or URI
+    checkpoint: checkpoints             # folder or URI for Spark's checkpoint; default: beside the table
     format:                             # or one word: raw | json | avro | protobuf; default: raw
       kind: avro
       schema: order.avsc                # a file, or the schema itself
@@ -180,6 +181,7 @@ class PipelineDefinition:
     table: TableTarget
     name: str = ""
     bootstrap: str = DEFAULT_BOOTSTRAP
+    checkpoint: str | None = None
     format: FormatDefinition = field(default_factory=FormatDefinition)
     mode: str | None = None
     key: tuple[str, ...] = ()
@@ -436,6 +438,7 @@ class PipelineDefinition:
             table=TableTarget.parse(fields.required("table", "delta:lake/orders"), folder),
             name=fields.text("name") or "",
             bootstrap=fields.text("bootstrap") or DEFAULT_BOOTSTRAP,
+            checkpoint=_folder(fields.text("checkpoint"), folder),
             format=FormatDefinition.from_value(mapping.get("format") or "raw", folder),
             mode=fields.text("mode"),
             key=fields.names("key"),
@@ -491,6 +494,10 @@ def _absolute_schema(schema: str | None, folder: Path | None) -> str | None:
     if schema is None or not is_schema_file(schema):
         return schema
     return absolute(schema, folder)
+
+
+def _folder(text: str | None, folder: Path | None) -> str | None:
+    return None if text is None else absolute(text.rstrip("/") or "/", folder)
 
 
 def _options(fields: Fields, key: str, folder: Path | None) -> dict[str, str]:

@@ -127,6 +127,10 @@ class Pipeline:
     def to_parquet(self, location: Pathlike) -> Pipeline:
         return self._with(table=f"parquet:{os.fspath(location)}")
 
+    def checkpoint(self, folder: Pathlike) -> Pipeline:
+        """Keeps Spark's checkpoint in this folder, and not beside the table."""
+        return self._with(checkpoint=os.fspath(folder))
+
     # -- how the topic is read
 
     def start(self, start: Any) -> Pipeline:

@@ -2,8 +2,9 @@
 
     pipeline.yaml      the definition of the last run, without secrets (`secret_options.py`)
     incarnation.json   {"id", "starting_offsets": {partition: offset} | null, "trim": bool, "topic_id" | null,
-                       "copied_from": [topic_id, ...], "table_id", "read": {partition: [[first, end], ...]}}
-    checkpoint/ID/     Spark's checkpoint of that incarnation
+                       "copied_from": [topic_id, ...], "table_id", "checkpoint": folder | null,
+                       "read": {partition: [[first, end], ...]}}
+    checkpoint/ID/     Spark's checkpoint of that incarnation, unless the definition names another folder
     schema.json        the schema that has been inferred so far, if the format infers one
     progress.json      the last batch and the counts
     dead_letters.json  [[topic, pipeline's name], ...] under which dead letters were written
@@ -25,11 +26,16 @@ cleared before anything is read (`reset.py`). `topic_id` identifies the topic of
 topic has other records. The exception is a copy with the same offsets, which a reset can accept; the former
 ids are then in `copied_from`. `table_id` is the id of the first incarnation, and stays the same in all.
 `read` is what the earlier incarnations have read (`read_ranges.py`).
+
+A checkpoint in a folder of the definition's own is in TABLE_ID/ID of it, so that pipelines may share the
+folder. The incarnation remembers the folder, for commands that are given the table only. The folder of a
+definition counts when an incarnation begins.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import os
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,7 +43,10 @@ from datetime import datetime
 from typing import Any
 
 from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.state_folder import DamagedFileError, StateFolder
+from kafkapy.pipeline.stores import Entry, Store, open_store
+from kafkapy.pipeline.table_target import local_path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +59,7 @@ class Incarnation:
     topic_id: str | None = None
     copied_from: tuple[str, ...] = ()
     table_id: str | None = None
+    checkpoint: str | None = None
     read: Mapping[int, tuple[tuple[int, int], ...]] = dataclasses.field(default_factory=dict)
 
     def of_former_topic(self, topic_id: str | None) -> bool:
@@ -85,11 +95,25 @@ class State(StateFolder):
     Files and folders are created on the first write.
     """
 
+    def __init__(
+        self,
+        location: str | os.PathLike[str],
+        spark_options: Mapping[str, str] | None = None,
+        checkpoints: str | None = None,
+    ) -> None:
+        """`checkpoints` is the folder of the definition for the checkpoint, if it names one."""
+        super().__init__(location, spark_options)
+        self.checkpoints = checkpoints
+        self._spark_options = spark_options
+
     @classmethod
     def of(cls, definition: PipelineDefinition) -> State:
         """The state of a definition's table, reached as the definition starts Spark."""
-        table = definition.table
-        return cls(table.location, None if table.local_path else definition.spark_options)
+        folders = [one for one in (definition.table.location, definition.checkpoint) if one is not None]
+        local = all(local_path(folder) is not None for folder in folders)
+        return cls(
+            definition.table.location, None if local else definition.spark_options, definition.checkpoint
+        )
 
     # -- the checkpoint and its incarnations
 
@@ -110,6 +134,7 @@ class State(StateFolder):
             topic_id=value.get("topic_id"),
             copied_from=tuple(value.get("copied_from", ())),
             table_id=value.get("table_id"),
+            checkpoint=value.get("checkpoint"),
             read={
                 int(partition): tuple((first, end) for first, end in ranges)
                 for partition, ranges in value.get("read", {}).items()
@@ -124,7 +149,7 @@ class State(StateFolder):
         if (present := self.incarnation) is not None:
             return present
         fresh = _fresh_id()
-        return self._switch(Incarnation(id=fresh, table_id=fresh))
+        return self._switch(Incarnation(id=fresh, table_id=fresh, checkpoint=self.checkpoints))
 
     def begin_anew(
         self,
@@ -145,6 +170,7 @@ class State(StateFolder):
                 topic_id=topic_id,
                 copied_from=copied_from,
                 table_id=former.table_id or former.id,
+                checkpoint=self.checkpoints,
                 read=dict(read or {}),
             )
         )
@@ -171,19 +197,56 @@ class State(StateFolder):
     @property
     def checkpoint(self) -> str:
         """The path or URI of Spark's checkpoint of the present incarnation."""
-        return f"{self.location}/{self.FOLDER}/checkpoint/{self.begin().id}"
+        present = self.begin()
+        folder = present.checkpoint
+        if folder is None:
+            return f"{self.location}/{self._checkpoint_of(present)}"
+        path = local_path(folder)  # Spark would take a bare path for one in Hadoop's default file system.
+        return f"{folder if path is None else f'file://{path}'}/{self._checkpoint_of(present)}"
 
-    @property
-    def checkpoint_path(self) -> str | None:
-        """The path of the checkpoint within this folder; None before the first run."""
-        present = self.incarnation
-        return None if present is None else f"checkpoint/{present.id}"
+    def read_checkpoint(self, name: str) -> tuple[bytes | None, bytes | None]:
+        """The content of a file of the checkpoint, and of that with its checksums; None if there is none."""
+        if (present := self.incarnation) is None:
+            return None, None
+        store = self._checkpoint_store(present)
+        folder, _, last = f"{self._checkpoint_of(present)}/{name}".rpartition("/")
+        try:
+            content = store.read(f"{folder}/{last}")
+            return content, None if content is None else store.read(f"{folder}/.{last}.crc")
+        except OSError as error:
+            raise PipelineError(f"{self.checkpoint}/{name}: cannot be read: {error}") from None
+
+    def checkpoint_entries(self, name: str) -> list[Entry]:
+        """What is in a folder of the checkpoint; nothing if there is none, or before the first run."""
+        if (present := self.incarnation) is None:
+            return []
+        path = f"{self._checkpoint_of(present)}/{name}"
+        try:
+            return self._checkpoint_store(present).entries(path)
+        except OSError as error:
+            raise PipelineError(f"{self.checkpoint}/{name}: cannot be read: {error}") from None
 
     def forget_old_checkpoints(self) -> None:
-        present = self.checkpoint_path
-        for entry in self.entries("checkpoint"):
-            if entry.is_folder and f"checkpoint/{entry.name}" != present:
-                self.delete_folder(f"checkpoint/{entry.name}")
+        if (present := self.incarnation) is None:
+            return
+        store = self._checkpoint_store(present)
+        folder, _, kept = self._checkpoint_of(present).rpartition("/")
+        try:
+            for entry in store.entries(folder):
+                if entry.is_folder and entry.name != kept:
+                    store.delete_folder(f"{folder}/{entry.name}")
+        except OSError as error:
+            raise PipelineError(f"{self.checkpoint}: old ones cannot be deleted: {error}") from None
+
+    def _checkpoint_store(self, present: Incarnation) -> Store:
+        folder = present.checkpoint
+        return self.store if folder is None else open_store(folder, self._spark_options)
+
+    def _checkpoint_of(self, present: Incarnation) -> str:
+        """The path of an incarnation's checkpoint within its store."""
+        if present.checkpoint is None:
+            return f"{self.FOLDER}/checkpoint/{present.id}"
+        return f"{present.table_id or present.id}/{present.id}"
 
     def app_id(self, name: str) -> str:
         """The writer's id in the table.

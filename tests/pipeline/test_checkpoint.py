@@ -112,6 +112,23 @@ def test_a_batch_whose_commit_is_damaged_is_read_again(tmp_path: Path, sums: boo
     assert checkpoint.position(state) == {0: 27}
 
 
+def test_a_checkpoint_is_not_begun_twice_because_its_folder_has_another_name(tmp_path: Path) -> None:
+    spark.commit(State(tmp_path), "orders", 0, {0: 9})
+    elsewhere = State(tmp_path, checkpoints="/checkpoints")
+    said = str(checkpoint.damage(elsewhere))
+    assert said.startswith(
+        f"{tmp_path}: checkpoint: the pipeline's checkpoint is beside the table, not in /checkpoints; correct"
+    )
+    assert said.endswith("kafkapy pipeline reset FILE --to available")
+    assert checkpoint.position(elsewhere) == {0: 9}
+    elsewhere.begin_anew({0: 9}, trim=False)
+    assert checkpoint.damage(elsewhere) is None
+    assert checkpoint.damage(State(tmp_path)) is None
+    assert "is in /checkpoints, not in /other" in str(
+        checkpoint.damage(State(tmp_path, checkpoints="/other"))
+    )
+
+
 def test_without_a_position_the_remedy_is_to_read_again(tmp_path: Path) -> None:
     state = State(tmp_path)
     spark.commit(state, "orders", 0, {0: 9})

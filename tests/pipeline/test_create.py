@@ -45,6 +45,7 @@ def test_every_option_is_a_key_of_the_file(make_topic: MakeTopic, here: Path, bo
     (here / "order.ddl").write_text("id INT, shop STRING, name STRING")
     options = {
         "to": "iceberg:lake/orders",
+        "checkpoint": "checkpoints",
         "format": "json",
         "schema": "order.ddl",
         "rescued": "_rescued",
@@ -69,6 +70,7 @@ def test_every_option_is_a_key_of_the_file(make_topic: MakeTopic, here: Path, bo
             "name": "orders",
             "bootstrap": bootstrap,
             "table": "iceberg:lake/orders",
+            "checkpoint": "checkpoints",
             "format": {"kind": "json", "schema": "order.ddl", "rescued": "_rescued"},
             "mode": "upsert",
             "merge_mode": "copy-on-write",

@@ -20,6 +20,7 @@ name: orders-table
 bootstrap: broker-1:9092,broker-2:9092
 topic: orders
 table: delta:lake/orders
+checkpoint: checkpoints
 format:
   kind: avro
   schema: order.avsc
@@ -84,6 +85,7 @@ def test_relative_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     path.write_text(FULL)
     definition = PipelineDefinition.load(path)
     assert definition.table.location == str(tmp_path / "lake/orders")
+    assert definition.checkpoint == str(tmp_path / "checkpoints")
     assert definition.format.schema == str(tmp_path / "order.avsc")
     assert definition.format.schemas == {7: str(tmp_path / "old.avsc")}
 
@@ -324,6 +326,7 @@ def test_a_pipeline_says_the_same_as_its_file(tmp_path: Path, monkeypatch: pytes
         .kafka(security_protocol="SSL")
         .kafka(request_timeout_ms="1000")
         .to_delta("lake/orders")
+        .checkpoint("checkpoints")
     )
     (tmp_path / "orders.yaml").write_text(FULL.replace("every: 30s\n", "").partition("spark:")[0])
     assert pipeline.definition == PipelineDefinition.load(tmp_path / "orders.yaml")

@@ -33,7 +33,7 @@ def test_looking_makes_nothing(tmp_path: Path) -> None:
     state = State(tmp_path / "orders")
     assert (state.definition, state.progress, state.schema, state.incarnation) == (None, None, None, None)
     assert state.running is None
-    assert state.checkpoint_path is None
+    assert state.checkpoint_entries("offsets") == []
     assert not (tmp_path / "orders").exists()
 
 
@@ -71,6 +71,28 @@ def test_beginning_anew_changes_checkpoint_and_writer_in_one_write(tmp_path: Pat
     Path(state.checkpoint).mkdir(parents=True)
     state.forget_old_checkpoints()
     assert [path.name for path in (tmp_path / "_kafkapy/checkpoint").iterdir()] == [fresh.id]
+
+
+def test_a_checkpoint_may_be_elsewhere(tmp_path: Path) -> None:
+    definition = PipelineDefinition.from_mapping(
+        {"topic": "orders", "table": "delta:orders", "checkpoint": "checkpoints/"}, folder=tmp_path
+    )
+    state = State.of(definition)
+    first = state.begin()
+    assert state.checkpoint == f"file://{tmp_path}/checkpoints/{first.id}/{first.id}"
+    offsets = tmp_path / "checkpoints" / first.id / first.id / "offsets"
+    offsets.mkdir(parents=True)
+    (offsets / "0").write_text("v1")
+    by_table = State(tmp_path / "orders")
+    assert [entry.name for entry in by_table.checkpoint_entries("offsets")] == ["0"]
+    assert by_table.read_checkpoint("offsets/0") == (b"v1", None)
+    assert by_table.checkpoint == state.checkpoint
+    (tmp_path / "checkpoints" / "of another table").mkdir()
+    second = state.begin_anew({0: 12}, trim=False)
+    Path(state.checkpoint.removeprefix("file://")).mkdir(parents=True)
+    state.forget_old_checkpoints()
+    assert [path.name for path in (tmp_path / "checkpoints" / first.id).iterdir()] == [second.id]
+    assert (tmp_path / "checkpoints" / "of another table").exists()
 
 
 def test_an_incarnation_keeps_the_id_of_its_topic(tmp_path: Path) -> None:

@@ -23,6 +23,9 @@ from kafkapy.pipeline.pipeline_error import PipelineError
 @click.command()
 @click.argument("topic")
 @click.option("--to", "table", metavar="FORMAT:PATH", required=True, help="delta:, iceberg: or parquet:PATH.")
+@click.option(
+    "--checkpoint", metavar="FOLDER", help="The folder of Spark's checkpoint; default: beside the table."
+)
 @click.option("--format", "kind", type=click.Choice(FORMAT_KINDS), default="raw", show_default=True)
 @click.option(
     "--schema",
