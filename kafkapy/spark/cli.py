@@ -1,4 +1,4 @@
-"""`kafkapy spark doctor` and `kafkapy spark jars`: neither starts Spark."""
+"""`kafkapy spark doctor`, `kafkapy spark jars` and `kafkapy spark pack`: none starts Spark."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import click
 from kafkapy.spark.checks import as_lakes, doctor
 from kafkapy.spark.installation import LAKES, STORES, find_spark
 from kafkapy.spark.jars import default_cache, fetch_to, size
+from kafkapy.spark.pack import pack, settings
 
 _lake = click.option(
     "--lake",
@@ -52,7 +53,7 @@ def notes(*packages: str) -> Iterator[None]:
 
 @click.group()
 def spark() -> None:
-    """Check whether Spark can run here, or fetch its jars."""
+    """Check whether Spark can run here, or bring jars and packages to where it runs."""
 
 
 @spark.command("doctor")
@@ -93,3 +94,23 @@ def jars_command(folder: Path, lakes: tuple[str, ...], stores: tuple[str, ...]) 
     with notes("kafkapy.spark"):
         copied = fetch_to(folder, find_spark(), as_lakes(lakes), default_cache(), stores)
     click.echo(f"{size(copied)}, in {folder}")
+
+
+@spark.command("pack")
+@click.option(
+    "--to",
+    "archive",
+    metavar="FILE",
+    default="kafkapy-packages.tar.gz",
+    show_default=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The archive to write.",
+)
+def pack_command(archive: Path) -> None:
+    """Pack kafkapy and its dependencies for the executors of a cluster.
+
+    They need a Python of the same minor version as this one, and no packages of their own.
+    """
+    click.echo(f"{pack(archive) / 1e6:.1f} MB, in {archive}; Spark's settings for it:")
+    for name, value in settings(archive).items():
+        click.echo(f"  {name}: {value}")
