@@ -9,16 +9,18 @@ if TYPE_CHECKING:
     from kafkapy.cluster import Cluster
     from kafkapy.configs.keys import ConfigError
     from kafkapy.inprocess import AsyncBroker, Broker
+    from kafkapy.registry.server import SchemaRegistry
 
     __version__: str
 
-__all__ = ["AsyncBroker", "Broker", "Cluster", "ConfigError", "StartError", "__version__"]
+__all__ = ["AsyncBroker", "Broker", "Cluster", "ConfigError", "SchemaRegistry", "StartError", "__version__"]
 
 _MODULES = {
     "AsyncBroker": "kafkapy.inprocess",
     "Broker": "kafkapy.inprocess",
     "Cluster": "kafkapy.cluster",
     "ConfigError": "kafkapy.configs.keys",
+    "SchemaRegistry": "kafkapy.registry.server",
     "StartError": "kafkapy.broker.core",
 }
 

@@ -72,6 +72,7 @@ _CLUSTER_COMMANDS = {
     "producers": "Show the producers that partitions know.",
     "quotas": "Show and change quotas of users, client ids and addresses.",
     "reassign": "Move partitions to other brokers.",
+    "registry": "Serve schemas that a topic of the cluster keeps.",
     "tail": "Show the last records of topics, and follow them.",
     "tokens": "Create, show, renew and expire delegation tokens.",
     "topics": "List, describe, create, change and delete topics.",

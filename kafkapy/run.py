@@ -1,9 +1,9 @@
 """`kafkapy run [OPTIONS] -- COMMAND…`: a command beside a broker of its own.
 
-    kafkapy run --topic orders:6 -- npm test
+    kafkapy run --topic orders:6 --registry -- npm test
 
 The broker listens on a free port of 127.0.0.1. The command finds its address in the variables of VARIABLES,
-and its data is deleted when the command has ended.
+that of a schema registry in REGISTRY_VARIABLE, and the data is deleted when the command has ended.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Final
 
 import click
@@ -29,6 +30,8 @@ VARIABLES: Final = (
 )
 """The variables that programs and frameworks commonly read the address from."""
 
+REGISTRY_VARIABLE: Final = "SCHEMA_REGISTRY_URL"
+
 _NOT_FOUND: Final = 127
 _NOT_EXECUTABLE: Final = 126
 _BY_SIGNAL: Final = 128
@@ -41,9 +44,16 @@ _BY_SIGNAL: Final = 128
     "--topic", "topics", metavar="NAME[:PARTITIONS]", multiple=True, help="Create this topic first."
 )
 @click.option("--env", "variables", metavar="NAME", multiple=True, help="Tell the address in NAME, too.")
+@click.option(
+    "--registry", is_flag=True, help="Run a schema registry, too: its URL is in SCHEMA_REGISTRY_URL."
+)
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Set one of Kafka's settings.")
 def run(
-    command: tuple[str, ...], topics: tuple[str, ...], variables: tuple[str, ...], settings: tuple[str, ...]
+    command: tuple[str, ...],
+    topics: tuple[str, ...],
+    variables: tuple[str, ...],
+    registry: bool,
+    settings: tuple[str, ...],
 ) -> int:
     """Run COMMAND beside a broker of its own, and exit as it does.
 
@@ -57,9 +67,14 @@ def run(
     wanted = dict(map(_topic, topics))
     errors = setup_logging("warning", "text")
     try:
-        with Broker(config=given_settings(settings)) as broker:
+        with Broker(config=given_settings(settings)) as broker, ExitStack() as stack:
             broker.create_topics(wanted)
             addresses = dict.fromkeys((*VARIABLES, *variables), broker.bootstrap_servers)
+            if registry:
+                from kafkapy.registry.server import SchemaRegistry
+
+                started = stack.enter_context(SchemaRegistry(broker.bootstrap_servers))
+                addresses[REGISTRY_VARIABLE] = started.url
             return _status(command, {**os.environ, **addresses})
     except ConfigError as error:
         raise click.UsageError(str(error)) from None

@@ -1,4 +1,4 @@
-"""The pytest plugin: the fixtures `kafka_broker` and `kafka_cluster` for tests.
+"""The pytest plugin: the fixtures `kafka_broker`, `kafka_cluster` and `schema_registry` for tests.
 
     @pytest.mark.kafka(topics={"orders": 6}, config={"message.max.bytes": 2_000_000})
     def test_orders(kafka_broker):
@@ -23,6 +23,7 @@ import pytest
 if TYPE_CHECKING:
     from kafkapy.cluster import Cluster
     from kafkapy.inprocess import AsyncBroker, Broker
+    from kafkapy.registry.server import SchemaRegistry
 
 Scope = Literal["session", "package", "module", "class", "function"]
 
@@ -150,3 +151,12 @@ def async_kafka_broker(kafka_broker: Broker) -> AsyncBroker:
     from kafkapy.inprocess import AsyncBroker
 
     return AsyncBroker.of(kafka_broker)
+
+
+@pytest.fixture(scope=_scope)
+def schema_registry(kafka_broker: Broker) -> Iterator[SchemaRegistry]:
+    """A running `kafkapy.SchemaRegistry`, whose schemas are in the topic `_schemas` of the `kafka_broker`."""
+    from kafkapy.registry.server import SchemaRegistry
+
+    with SchemaRegistry(kafka_broker.bootstrap_servers) as registry:
+        yield registry

@@ -1,0 +1,9 @@
+"""A schema registry: the REST interface of Confluent's, kept in the topic `_schemas` of any Kafka cluster.
+
+rest        HTTP: paths, bodies, error codes
+registry    what each request does, in what order it is checked
+formats     Avro, JSON Schema and Protobuf: what is valid, and what is compatible
+subjects    all that is registered, in memory, made of the topic's records
+topic       `_schemas`, by kafka-python
+entries     the topic's records: Confluent's format, which Karapace has too
+"""

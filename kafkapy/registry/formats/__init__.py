@@ -1,0 +1,51 @@
+"""What is a valid schema of each kind, and which of two can read what the other has written.
+
+The judges are libraries: Apache Avro's own, jsonschema, and protoc. None of those for JSON Schema and
+Protobuf judges compatibility, and a check that lets a breaking change pass is worse than none: so these kinds
+have the level NONE only.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib import import_module
+from typing import Final, Protocol, cast
+
+from kafkapy.registry.formats.parsed import Parsed
+from kafkapy.registry.schema import AVRO, JSON, PROTOBUF
+
+References = tuple[tuple[str, str], ...]
+"""The name and the text of each schema that is referred to, after those that it uses itself."""
+
+
+class _Format(Protocol):
+    """A module of this package."""
+
+    def parse(self, text: str, references: References) -> Parsed:
+        """Check a schema; raises ValueError, whose text says what is wrong."""
+
+
+_MODULES: Final = {AVRO: "avro_format", JSON: "json_format", PROTOBUF: "protobuf_format"}
+
+
+@lru_cache(maxsize=128)
+def parsed(kind: str, text: str, references: References) -> Parsed:
+    """Check a schema, or remember it; raises ValueError, whose text says what is wrong.
+
+    A format's library is imported at its first use.
+    """
+    return cast("_Format", import_module(f"{__name__}.{_MODULES[kind]}")).parse(text, references)
+
+
+def unreadable(kind: str, reader: Parsed, writer: Parsed) -> list[str] | None:
+    """Why a reader with one schema cannot read what a writer with the other may write.
+
+    None if that cannot be judged.
+    """
+    if reader.identity == writer.identity:
+        return []
+    if kind != AVRO:
+        return None
+    from kafkapy.registry.formats import avro_format
+
+    return avro_format.unreadable(reader.tree, writer.tree)

@@ -1,0 +1,95 @@
+"""Uvicorn in a thread of its own, which serves one application on one socket."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from concurrent.futures import Future
+from typing import Final
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from kafkapy.errors import UserError
+
+_BACKLOG: Final = 128
+_MOST_REQUESTS: Final = 256
+"""At once; a client beyond gets status 503."""
+_CLOSING_SECONDS: Final = 5
+
+
+class HttpServer:
+    """Listens from the start on; clients wait in the socket's queue until `serve`.
+
+    Raises:
+        UserError: the address cannot be used.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        self._socket = _bound(host, port)
+        bound_host, bound_port = self._socket.getsockname()[:2]
+        self.url: Final = f"http://{f'[{bound_host}]' if ':' in bound_host else bound_host}:{bound_port}"
+        self._running: tuple[threading.Thread, asyncio.AbstractEventLoop, asyncio.Event] | None = None
+
+    def serve(self, application: ASGIApp) -> None:
+        """Serve until `stop`."""
+        started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+        config = uvicorn.Config(
+            application,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            limit_concurrency=_MOST_REQUESTS,
+            timeout_graceful_shutdown=_CLOSING_SECONDS,
+        )
+
+        def run() -> None:
+            asyncio.run(_Server(config, started).serve(sockets=[self._socket]))
+
+        thread = threading.Thread(target=run, name="kafkapy-registry", daemon=True)
+        thread.start()
+        self._running = (thread, *started.result())
+
+    def stop(self) -> None:
+        """End what is under way, and close the socket."""
+        if self._running is not None:
+            thread, loop, stopping = self._running
+            loop.call_soon_threadsafe(stopping.set)
+            thread.join()
+            self._running = None
+        self._socket.close()
+
+
+class _Server(uvicorn.Server):
+    """Waits for its end, where uvicorn looks ten times a second whether it is to end."""
+
+    def __init__(
+        self, config: uvicorn.Config, started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]]
+    ) -> None:
+        super().__init__(config)
+        self._told = started
+
+    async def main_loop(self) -> None:
+        stopping = asyncio.Event()
+        self._told.set_result((asyncio.get_running_loop(), stopping))
+        await stopping.wait()
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        # With its protocol: asyncio sets TCP_NODELAY on no other connections, and answers would take 40 ms.
+        listening = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise UserError(f"cannot listen on {host}: {error.strerror or error}") from None
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(_BACKLOG)
+    except OSError as error:
+        listening.close()
+        raise UserError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
+    return listening
