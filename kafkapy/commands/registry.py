@@ -42,8 +42,8 @@ def registry(session: Session, listen: str, topic: str) -> None:
         signal.signal(number, lambda *_: ended.set())
     config = dict(session.config)
     servers = ",".join(config.pop("bootstrap_servers"))
-    address = {"host": host.strip("[]"), "port": int(port)}
-    with SchemaRegistry(servers, **address, topic=topic, client_config=config) as started:
+    served = SchemaRegistry(servers, host=host.strip("[]"), port=int(port), topic=topic, client_config=config)
+    with served as started:
         if session.output.format == "text":
             click.echo(f"Listening on {started.url}")
         else:

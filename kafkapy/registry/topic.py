@@ -21,6 +21,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # read_text, for which kafka-python has no other word
     from kafka import KafkaConsumer, KafkaProducer, TopicPartition, errors
     from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
+    from kafka.net.compat import KafkaNetClient
 
 logger = logging.getLogger(__name__)
 
@@ -127,7 +128,7 @@ class SchemasTopic:
                 raise timed_out()
 
     def _create(self, timeout: Mapping[str, Any]) -> None:
-        admin = KafkaAdminClient(**self._config, **timeout)
+        admin = _connected(self._config, timeout)
         try:
             brokers = len(admin.describe_cluster()["brokers"])
             wanted = NewTopic(
@@ -147,7 +148,8 @@ class SchemasTopic:
             raise UserError(
                 f"the topic {self._name} has {len(topic['partitions'])} partitions: schemas need one with 1"
             )
-        found = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, self._name)])
+        resource = ConfigResource(ConfigResourceType.TOPIC, self._name)
+        found = admin.describe_configs([resource], config_filter="all")
         policy = found["topic"][self._name]["cleanup.policy"]["value"]
         if policy != "compact":
             raise UserError(
@@ -184,6 +186,23 @@ class SchemasTopic:
                 self._position = records[-1].offset + 1
                 self._applied.notify_all()
         return len(records)
+
+
+def _connected(config: Mapping[str, Any], timeout: Mapping[str, Any]) -> Any:
+    """An admin client; kafka-python leaves the sockets and the thread of one that cannot be made."""
+    connections: list[Any] = []
+
+    def connect(**settings: Any) -> Any:
+        connections.append(KafkaNetClient(**settings))
+        return connections[0]
+
+    try:
+        return KafkaAdminClient(**config, **timeout, kafka_client=connect)
+    except BaseException:
+        for connection in connections:
+            connection.close()
+            connection._manager._net.stop()
+        raise
 
 
 def _one_line(error: BaseException) -> str:

@@ -20,8 +20,12 @@ from avro.schema import NamedSchema, Schema, make_avsc_object
 from kafkapy.registry.formats import json_text
 from kafkapy.registry.formats.parsed import Parsed
 
+_RECORDS: Final = ("record", "error")
 _MOST_LONG: Final = 2**63
 _MOST_INT: Final = 2**31
+
+_MOST_FIELDS: Final = 2000
+"""Of one record: the library compares each with all others."""
 
 _warnings = threading.Lock()
 """Warnings are ignored for the whole process, so by one thread at a time."""
@@ -57,26 +61,42 @@ def unreadable(reader: Any, writer: Any) -> list[str]:
 
 def _make(text: str, names: Names) -> Schema:
     content = json_text.loaded(text)
+    _check_counts(content)
     with _warnings, warnings.catch_warnings():
         warnings.simplefilter("ignore", IgnoredLogicalType)
-        return make_avsc_object(content, names)  # type: ignore[no-untyped-call]
+        return make_avsc_object(content, names)
+
+
+def _check_counts(content: Any) -> None:
+    """Raises ValueError for a record whose fields would take minutes to compare."""
+    if isinstance(content, dict):
+        fields = content.get("fields")
+        if isinstance(fields, list) and len(fields) > _MOST_FIELDS:
+            raise ValueError(f"a record has {len(fields)} fields; {_MOST_FIELDS} are allowed here")
+    if isinstance(content, dict | list):
+        for each in content.values() if isinstance(content, dict) else content:
+            _check_counts(each)
 
 
 def _all_types(schema: Schema, seen: set[int]) -> Iterator[Schema]:
     """A schema and those within it, each once."""
-    if id(schema) in seen:
-        return
-    seen.add(id(schema))
-    yield schema
-    inner = {
-        "record": lambda: [field.type for field in schema.fields],
-        "error": lambda: [field.type for field in schema.fields],
-        "union": lambda: schema.schemas,
-        "array": lambda: [schema.items],
-        "map": lambda: [schema.values],
-    }
-    for each in inner.get(str(schema.type), list)():
-        yield from _all_types(each, seen)
+    if id(schema) not in seen:
+        seen.add(id(schema))
+        yield schema
+        for each in _inner(schema):
+            yield from _all_types(each, seen)
+
+
+def _inner(schema: Schema) -> list[Schema]:
+    """The schemas that a schema is made of."""
+    kind = str(schema.type)
+    if kind in _RECORDS:
+        return [field.type for field in schema.fields]
+    if kind == "union":
+        return list(schema.schemas)
+    if kind in ("array", "map"):
+        return [schema.items if kind == "array" else schema.values]
+    return []
 
 
 def _qualify_aliases(schema: Schema) -> None:
@@ -88,7 +108,7 @@ def _qualify_aliases(schema: Schema) -> None:
 
 
 def _check_defaults(schema: Schema) -> None:
-    if schema.type not in ("record", "error"):
+    if schema.type not in _RECORDS:
         return
     for field in schema.fields:
         if field.has_default and not _fits(field.default, field.type):
@@ -103,7 +123,7 @@ def _fits(value: Any, schema: Schema) -> bool:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if kind == "union":
         return any(_fits(value, each) for each in schema.schemas[:1])
-    if kind in ("record", "error"):
+    if kind in _RECORDS:
         return isinstance(value, dict) and all(
             _fits(value[field.name], field.type) if field.name in value else field.has_default
             for field in schema.fields

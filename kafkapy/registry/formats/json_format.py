@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from jsonschema.exceptions import SchemaError
 from jsonschema.validators import Draft202012Validator, validator_for
-from referencing import Registry, Resource
+from jsonschema_specifications import REGISTRY as DRAFTS
+from referencing import Resource
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
@@ -30,7 +31,7 @@ _DRAFTS: Final = (
 
 def parse(text: str, references: Sequence[tuple[str, str]]) -> Parsed:
     content = json_text.loaded(text)
-    registry: Registry[Any] = Registry().with_resources(
+    registry = DRAFTS.with_resources(
         (name, _resource(json_text.loaded(referred))) for name, referred in references
     )
     try:

@@ -188,10 +188,12 @@ def _service(service: ServiceDescriptorProto) -> Iterator[str]:
     for method in service.method:
         taken = f"{'stream ' if method.client_streaming else ''}{method.input_type}"
         given = f"{'stream ' if method.server_streaming else ''}{method.output_type}"
-        yield f"  rpc {method.name}({taken}) returns ({given}) {{"
-        for option in _options(method.options):
+        options = list(_options(method.options))
+        yield f"  rpc {method.name}({taken}) returns ({given}){' {' if options else ';'}"
+        for option in options:
             yield f"    option {option};"
-        yield "  }"
+        if options:
+            yield "  }"
     yield "}"
 
 
@@ -218,7 +220,7 @@ def _bracketed(options: Iterable[str]) -> str:
 
 
 def _type(field: FieldDescriptorProto) -> str:
-    return field.type_name if field.type_name else _TYPES[field.type]
+    return field.type_name or _TYPES[field.type]
 
 
 def _range(first: int, last: int, most: int) -> str:

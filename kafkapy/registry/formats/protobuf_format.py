@@ -15,7 +15,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Final
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.message import DecodeError
@@ -54,9 +54,10 @@ def _descriptor_of_base64(text: str) -> FileDescriptorProto | None:
 
 
 def _bytes(descriptor: FileDescriptorProto) -> bytes:
-    """What two files have in common that define the same: all but their names and names that follow.
+    """What two files have in common that define the same.
 
-    protoc writes a field's JSON name, and the syntax of version 2 not; others do it the other way round.
+    They may have other names, write out the names of fields in JSON or the syntax of version 2 or not, have
+    options without any, and the messages of maps and groups before or after others.
     """
     bare = FileDescriptorProto()
     bare.CopyFrom(descriptor)
@@ -69,10 +70,20 @@ def _bytes(descriptor: FileDescriptorProto) -> bytes:
     while messages:
         message = messages.pop()
         fields += [*message.field, *message.extension]
+        own = {
+            field.type_name.rpartition(".")[2] for field in message.field if field.type == field.TYPE_GROUP
+        }
+        nested = sorted(message.nested_type, key=lambda each: each.options.map_entry or each.name in own)
+        del message.nested_type[:]
+        message.nested_type.extend(nested)
         messages += message.nested_type
     for field in fields:
         if not field.HasField("json_name"):
             field.json_name = json_name(field.name)
+    for service in bare.service:
+        for method in service.method:
+            if not method.options.ListFields():
+                method.ClearField("options")
     return bare.SerializeToString(deterministic=True)
 
 

@@ -1,0 +1,1 @@
+"""The schema registry: its REST interface, its formats, its topic."""
