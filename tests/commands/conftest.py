@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from kafkapy import Broker
 from kafkapy.cli import main
+from tests.refused_connections import refused_connections_closed
 
 Run = Callable[..., Result]
 RunJson = Callable[..., Any]
@@ -80,23 +80,7 @@ def _sockets_are_collected() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _refused_connections_are_closed() -> Iterator[None]:
-    """Close their sockets, which kafka-python leaves open.
-
-    Some are collected at the end of other tests only.
-    """
-    from kafka.net.inet import KafkaNetSocket
-
-    connect = KafkaNetSocket.sock_connect
-
-    async def connect_or_close(self: Any, net: Any, sock: socket.socket, *args: Any, **options: Any) -> Any:
-        try:
-            return await connect(self, net, sock, *args, **options)
-        except BaseException:
-            sock.close()
-            raise
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(KafkaNetSocket, "sock_connect", connect_or_close)
+    with refused_connections_closed():
         yield
 
 

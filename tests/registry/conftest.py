@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kafkapy import Broker, SchemaRegistry
+from tests.refused_connections import refused_connections_closed
 
 SCHEMA_TYPE = "application/vnd.schemaregistry.v1+json"
 
@@ -52,6 +53,12 @@ def asking(url: str) -> Ask:
             return Answer(answer.status, content, content_type)
 
     return ask
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _refused_connections_are_closed() -> Iterator[None]:
+    with refused_connections_closed():
+        yield
 
 
 @pytest.fixture(scope="module")
