@@ -127,7 +127,7 @@ def test_a_key_of_an_upsert_table_leads_to_its_record_or_to_what_replaced_it(
         return lineage(definition, source=f"{topic}-0-{offset}", spark=spark).reason
 
     assert why(1) == f"{topic}-0-4 is a later record of its key"
-    assert why(2) == f"{topic}-0-5 is the tombstone that deletes its key"
+    assert why(2) == f"{topic}-0-5 deletes its key"
     assert why(5) == "it is a tombstone, which deletes the row of its key"
     deleted = of(2)
     assert (deleted.source, deleted.rows) == (f"{topic}-0-5", ())

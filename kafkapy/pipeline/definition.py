@@ -14,6 +14,7 @@ In YAML, only `topic` and `table` are required:
       schemas: {7: order_v1.avsc}       # by id, instead of a registry
       message: shop.Order               # Protobuf: the message in the descriptor set `schema`
       rescued: _rescued                 # JSON: the column of what no other column can hold
+      changes: debezium                 # or maxwell: values are changes of rows, which have the schema
     mode: upsert                        # or append; default: by the topic's cleanup.policy
     key: id                             # columns to match by; default: the record key
     merge_mode: merge-on-read           # or copy-on-write, the default of Delta: how upserts change files
@@ -74,6 +75,7 @@ from kafkapy.protocol.topic_names import why_invalid
 DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
 BOOTSTRAP_VARIABLE: Final = "KAFKAPY_BOOTSTRAP"  # of the environment; a YAML file names its broker itself
 FORMAT_KINDS: Final = ("raw", "json", "avro", "protobuf")
+CHANGE_KINDS: Final = ("debezium", "maxwell")
 MODES: Final = ("append", "upsert")
 MERGE_MODES: Final = ("copy-on-write", "merge-on-read")
 STARTS: Final = ("earliest", "latest")
@@ -107,6 +109,7 @@ class FormatDefinition:
     registry: str | None = field(default=None, repr=False)
     schemas: Mapping[int, str] = field(default_factory=dict)
     rescued: str | None = None
+    changes: str | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in FORMAT_KINDS:
@@ -114,10 +117,13 @@ class FormatDefinition:
                 f"format: unknown kind {self.kind!r}{did_you_mean(self.kind, FORMAT_KINDS)}; "
                 f"expected {', '.join(FORMAT_KINDS)}"
             )
-        takes = {"raw": (), "json": ("schema", "rescued"), "avro": ("schema", "registry", "schemas")}.get(
-            self.kind, ("schema", "message")
-        )
-        for name in ("schema", "message", "registry", "schemas", "rescued"):
+        takes = {
+            "raw": (),
+            "json": ("schema", "rescued", "changes"),
+            "avro": ("schema", "registry", "schemas", "changes"),
+            "protobuf": ("schema", "message", "changes"),
+        }[self.kind]
+        for name in ("schema", "message", "registry", "schemas", "rescued", "changes"):
             if getattr(self, name) and name not in takes:
                 raise PipelineError(f"format.{name}: {self.kind} takes no {name}; leave it out")
         if self.kind == "avro" and not (self.schema or self.registry or self.schemas):
@@ -126,6 +132,16 @@ class FormatDefinition:
             raise PipelineError(
                 "format: protobuf needs a schema: the file of a descriptor set "
                 "(protoc --include_imports --descriptor_set_out=FILE)"
+            )
+        if self.changes is not None and self.changes not in CHANGE_KINDS:
+            raise PipelineError(
+                f"format.changes: unknown kind {self.changes!r}{did_you_mean(self.changes, CHANGE_KINDS)}; "
+                f"expected {' or '.join(CHANGE_KINDS)}"
+            )
+        if self.changes and self.rescued:
+            raise PipelineError(
+                "format.rescued: what surrounds the row of a change would be rescued from each record; "
+                "leave it out, or leave out format.changes"
             )
         if self.registry:
             check_references("format.registry", self.registry)
@@ -153,6 +169,7 @@ class FormatDefinition:
             registry=registry and with_absolute_files(registry, folder),
             schemas={number: _absolute_schema(path, folder) or "" for number, path in listed.items()},
             rescued=fields.text("rescued"),
+            changes=fields.text("changes"),
         )
 
     @property
@@ -262,6 +279,11 @@ class PipelineDefinition:
                 f"mode: unknown mode {self.mode!r}{did_you_mean(self.mode, MODES)}; "
                 f"expected {' or '.join(MODES)}"
             )
+        if self.mode == "append" and self.format.changes:
+            raise PipelineError(
+                "mode: changes of rows are upserted; leave it out, or leave out format.changes to append "
+                "each change as it was sent"
+            )
         if self.mode == "append" and self.key:
             raise PipelineError("key: has no effect with mode append; leave it out or use mode upsert")
         if self.merge_mode is not None and self.merge_mode not in MERGE_MODES:
@@ -271,7 +293,7 @@ class PipelineDefinition:
             )
         if self.merge_mode is not None and (self.mode == "append" or self.table.format == "parquet"):
             raise PipelineError("merge_mode: has no effect on appends; leave it out or use mode upsert")
-        if self.table.format == "parquet" and (self.mode == "upsert" or self.key):
+        if self.table.format == "parquet" and (self.mode == "upsert" or self.key or self.format.changes):
             raise PipelineError(
                 "table: Parquet files cannot be upserted into; use delta:PATH or iceberg:PATH, or mode append"
             )
@@ -296,11 +318,17 @@ class PipelineDefinition:
 
     def mode_for(self, cleanup_policy: Collection[str]) -> str:
         """The mode of the definition, or else the one that the topic's cleanup.policy implies."""
-        mode = self.mode or ("upsert" if self.key or "compact" in cleanup_policy else "append")
+        upserts = self.key or self.format.changes or "compact" in cleanup_policy
+        mode = self.mode or ("upsert" if upserts else "append")
         if mode == "upsert" and self.table.format == "parquet":
             raise PipelineError(
                 f"{self.name}: the topic {self.topic} is compacted, and Parquet files cannot be upserted "
                 "into; use delta:PATH or iceberg:PATH, or mode append"
+            )
+        if self.format.changes and self.key and "compact" in cleanup_policy:
+            raise PipelineError(
+                f"{self.name}: key: the topic {self.topic} is compacted, and what is left there of a deleted "
+                "row has the record's key alone; leave key out, and rows are matched by the record's key"
             )
         return mode
 

@@ -61,13 +61,20 @@ class Pipeline:
         """
         return self._with(format="raw")
 
-    def json(self, schema: Pathlike | None = None, *, rescued: str | None = None) -> Pipeline:
+    def json(
+        self,
+        schema: Pathlike | None = None,
+        *,
+        rescued: str | None = None,
+        changes: str | None = None,
+    ) -> Pipeline:
         """Reads values as JSON.
 
         `schema` is a DDL, a schema in Spark's JSON form, a JSON Schema, or a file with one of these. None
         infers the schema from the records. `rescued` is the column of what no other column can hold.
+        `changes` is "debezium" or "maxwell", if the values are changes of rows that have this schema.
         """
-        return self._format("json", schema=schema, rescued=rescued)
+        return self._format("json", schema=schema, rescued=rescued, changes=changes)
 
     def avro(
         self,
@@ -75,20 +82,24 @@ class Pipeline:
         *,
         registry: str | None = None,
         schemas: Mapping[int, Pathlike] | None = None,
+        changes: str | None = None,
     ) -> Pipeline:
         """Reads values as Avro.
 
         `schema` is the reader's schema. With a registry or with schemas by id, each value begins with the id
-        of its writer's schema.
+        of its writer's schema. `changes` is "debezium" or "maxwell", if the values are changes of rows.
         """
-        return self._format("avro", schema=schema, registry=registry, schemas=schemas)
+        return self._format("avro", schema=schema, registry=registry, schemas=schemas, changes=changes)
 
-    def protobuf(self, descriptor: Pathlike, message: str | None = None) -> Pipeline:
+    def protobuf(
+        self, descriptor: Pathlike, message: str | None = None, *, changes: str | None = None
+    ) -> Pipeline:
         """Reads values as Protobuf.
 
-        `descriptor` is a descriptor set's file, `message` a full name in it.
+        `descriptor` is a descriptor set's file, `message` a full name in it. `changes` is "debezium" or
+        "maxwell", if the values are changes of rows.
         """
-        return self._format("protobuf", schema=descriptor, message=message)
+        return self._format("protobuf", schema=descriptor, message=message, changes=changes)
 
     def _format(self, kind: str, **settings: Any) -> Pipeline:
         if isinstance(schemas := settings.get("schemas"), Mapping):

@@ -83,6 +83,7 @@ class Progress:
     seconds: float
     total_rows: int
     dead_letters: int
+    left_out: int = 0
 
     @property
     def rows_per_second(self) -> float:

@@ -70,6 +70,7 @@ class Status:
             },
             "rows_written": progress.total_rows if progress else 0,
             "dead_letters": progress.dead_letters if progress else 0,
+            "left_out": progress.left_out if progress else 0,
             "lag": self.lag,
             "expired": self.expired,
             "partitions": [
@@ -109,6 +110,8 @@ class Status:
                 ("rows written", f"{progress.total_rows:,}"),
                 ("dead letters", f"{progress.dead_letters:,}"),
             ]
+            if progress.left_out:
+                lines.append(("left out", f"{progress.left_out:,}"))
         return lines
 
 

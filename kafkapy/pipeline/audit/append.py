@@ -55,18 +55,24 @@ def judge_append(
 
     Its columns are verdict, topic, partition, offset and has_record.
 
-    `rows` has topic, partition and offset of every row of the table; `records` partition and offset of the
-    topic's records up to `planned`; `dead_letters` partition and offset.
+    `rows` has topic, partition and offset of every row of the table; `records` partition, offset and left_out
+    of the topic's records up to `planned`; `dead_letters` partition and offset.
     """
     offsets = rows.groupBy("topic", "partition", "offset").agg(f.count(f.lit(1)).alias("times"))
-    present = [f.lit(topic).alias("topic"), "partition", "offset", f.lit(True).alias("has_record")]
+    present = [
+        f.lit(topic).alias("topic"),
+        "partition",
+        "offset",
+        "left_out",
+        f.lit(True).alias("has_record"),
+    ]
     dead = dead_letters.select(f.lit(topic).alias("topic"), "partition", "offset", f.lit(True).alias("dead"))
     place = ["topic", "partition", "offset"]
     verdict = f"""
         CASE
         WHEN start IS NULL OR topic <> '{topic}' OR offset IS NULL OR offset < 0 THEN 'foreign'
         WHEN times IS NULL AND offset >= greatest(start, log_start) AND offset < committed AND NOT {SKIPPED}
-            THEN if(dead, 'dead_letters', 'missing')
+            THEN CASE WHEN dead THEN 'dead_letters' WHEN left_out THEN 'left_out' ELSE 'missing' END
         WHEN times IS NULL THEN NULL
         WHEN offset >= end OR offset >= planned THEN 'beyond_end'
         WHEN times > 1 THEN 'duplicated'

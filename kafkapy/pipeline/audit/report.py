@@ -29,6 +29,7 @@ NOTES = {
     "lost": "offsets that expired before the pipeline read them",
     "matching": "rows as the topic has them",
     "dead_letters": "records in the dead-letter topic",
+    "left_out": "records that `where` leaves out",
     "deleted": "keys deleted by their last record",
     "expired": "rows whose records have expired (below the log start offset)",
     "expired_offsets": "offsets that had expired before they could be compared",

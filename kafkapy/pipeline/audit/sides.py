@@ -3,12 +3,14 @@
 They have these columns:
 
     rows          topic, partition, offset; for upsert tables timestamp, key (of the record) and identity
-    records       partition, offset; for upsert tables timestamp, key, identity, deleted and unparsed
+    records       partition, offset; for append tables left_out; for upsert tables timestamp, key, identity,
+                  deleted, gone and unparsed
     dead letters  partition, offset
 
 `identity` is what the pipeline matches rows by: the record key, or a struct of columns of the value. A deep
 audit adds `digest`, a hash of the content, to rows and records. It parses values with the present schema, so
-older rows may differ after a change of the schema without being wrong.
+older rows may differ after a change of the schema without being wrong. `deleted` is a record that deletes the
+rows of its record key, `gone` one that deletes the row of its columns.
 """
 
 from __future__ import annotations
@@ -22,8 +24,7 @@ from kafkapy.pipeline.audit.report import Bounds
 from kafkapy.pipeline.dead_letters.dead_letters import PIPELINE, SOURCE, TABLE_ID, TOPIC_ID
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.formats import open_format
-from kafkapy.pipeline.formats.json_rescue import parsed_records
-from kafkapy.pipeline.formats.spark_types import struct_of
+from kafkapy.pipeline.formats.outcomes import is_deleting, is_ignored, is_left_out
 from kafkapy.pipeline.state import Incarnation, State
 from kafkapy.pipeline.tables import open_table
 from kafkapy.pipeline.tables.evolution import as_stored
@@ -97,22 +98,32 @@ class AuditSides:
         }
         records = self._read(self._definition.topic, starting=first, ending=last)
         by_columns = self._upsert and bool(self._definition.key)
-        if by_columns or self._deep:
-            records = self._parsed(records)
+        definition = self._definition
+        parsed = by_columns or self._deep or definition.format.changes is not None
+        if parsed:
+            # Not `parse`, which would infer more columns and store them in the state.
+            records = open_format(definition, State.of(definition)).reparse(records)
         columns: list[Column | str] = ["partition", "offset"]
+        if not self._upsert:
+            columns.append(is_left_out(records, upsert=False).alias("left_out"))
         if self._upsert:
-            unparsed = f.col("_error").isNotNull() if by_columns else f.lit(False)
+            records = records.where(~is_ignored(records, upsert=True))
+            unparsed = f.col("_error").isNotNull() if parsed else f.lit(False)
+            deleting, gone = is_deleting(records), f.lit(False)
+            if by_columns and "_deleted" in records.columns:
+                deleting, gone = f.col("value").isNull(), deleting & f.col("value").isNotNull()
             columns += [
                 "timestamp",
                 "key",
                 self._identity("key", "_data.{}").alias("identity"),
-                f.col("value").isNull().alias("deleted"),
+                deleting.alias("deleted"),
+                gone.alias("gone"),
                 unparsed.alias("unparsed"),
             ]
         if self._deep:
             columns.append(_digest("key", "timestamp", self._as_stored(records.schema["_data"].dataType)))
         found = records.select(*columns)
-        if self._definition.format.rescued is not None and (by_columns or self._deep):
+        if parsed and (definition.format.rescued or definition.format.changes):
             # Spark would copy what parses a value, twice, into each condition, and plan for many minutes.
             found = found.localCheckpoint(eager=False)
         return found
@@ -170,14 +181,6 @@ class AuditSides:
             ending=ending,
             options={f"kafka.{name}": value for name, value in self._definition.kafka_options.items()},
         )
-
-    def _parsed(self, records: DataFrame) -> DataFrame:
-        state = State.of(self._definition)
-        if self._definition.format.kind == "json" and self._definition.format.schema is None:
-            # The format itself would infer more columns and store them in the state.
-            kind, columns = self._definition.format, state.schema or struct_of([])
-            return parsed_records(records, columns, kind.rescued, self._definition.key)
-        return open_format(self._definition, state).parse(records)
 
     def _as_stored(self, parsed: StructType) -> dict[str, Column]:
         """The columns of a parsed value, with the names and the types that they have in the table."""

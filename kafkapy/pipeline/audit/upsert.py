@@ -6,7 +6,8 @@ any of them, or be absent if one of them deletes it. It must be absent if a tomb
 a later timestamp than all records of the row's own partition.
 
 A key is what the pipeline matches rows by: the record key, or columns of the value (`identity`). A tombstone
-has no columns: it deletes the rows that came from records with its record key.
+has no columns: it deletes the rows that came from records with its record key. A deletion that has the
+columns, as those of change streams have, is the last record of its key (`gone`).
 
 Skipped records decide nothing, but one of them may be the reason why another was compacted away.
 
@@ -41,9 +42,9 @@ def judge_upsert(
     Its columns are verdict, topic, partition, offset, key and expected.
 
     `rows` has topic, partition, offset, key (of the record) and identity of every row of the table; `records`
-    has partition, offset, timestamp, key, identity, deleted and unparsed of the topic's records, from the
-    first that can be compared to the end of the topic: a record that is not read yet may be the reason why
-    another was compacted away. Only values that parse need an identity. `dead_letters` has partition and
+    has partition, offset, timestamp, key, identity, deleted, gone and unparsed of the topic's records, from
+    the first that can be compared to the end of the topic: a record that is not read yet may be the reason
+    why another was compacted away. Only values that parse need an identity. `dead_letters` has partition and
     offset.
     """
     limits = bounds_frame(rows, bounds)
@@ -84,7 +85,8 @@ def judge_upsert(
         f.expr("coalesce(later, false) OR coalesce(tombstone_later, false)").alias("unsettled"),
     )
     of_others = "map_values(map_filter(times_of_death, (p, time) -> p <> partition))"
-    elsewhere = f"exists({of_others}, time -> time > own.newest_time)"
+    gone = "each.gone AND each.partition <> partition AND each.newest_time > own.newest_time"
+    elsewhere = f"(exists({of_others}, time -> time > own.newest_time) OR exists(lasts, each -> {gone}))"
     verdict = f"""
         CASE
         WHEN times IS NULL AND unsettled THEN 'later'
@@ -161,13 +163,14 @@ def _last_values(values: DataFrame, by_key: DataFrame) -> DataFrame:
     `dead` means that a later tombstone of the same partition deletes it, `elsewhere` that a tombstone of
     another partition may delete it. `newest_time` is the latest timestamp of the key in the partition.
     """
-    dead = "coalesce(tombstones[partition] > offset, false)"
+    dead = "(gone OR coalesce(tombstones[partition] > offset, false))"
     elsewhere = "coalesce(size(map_filter(tombstones, (p, o) -> p <> partition)) > 0, false)"
     return (
         values.groupBy("identity", "partition")
         .agg(
             f.expr("max(offset) FILTER (WHERE offset < committed)").alias("offset"),
             f.expr("max_by(key, offset) FILTER (WHERE offset < committed)").alias("key"),
+            f.expr("coalesce(max_by(gone, offset) FILTER (WHERE offset < committed), false)").alias("gone"),
             f.expr("max(timestamp) FILTER (WHERE offset < committed)").alias("newest_time"),
             f.expr("bool_or(offset >= committed)").alias("later"),
         )
@@ -176,7 +179,7 @@ def _last_values(values: DataFrame, by_key: DataFrame) -> DataFrame:
         .agg(
             f.expr(
                 "collect_list(struct("
-                f"partition, offset, newest_time, {dead} AS dead, {elsewhere} AS elsewhere))"
+                f"partition, offset, newest_time, gone, {dead} AS dead, {elsewhere} AS elsewhere))"
                 " FILTER (WHERE offset IS NOT NULL)"
             ).alias("lasts"),
             f.expr("bool_or(later OR coalesce(tombstone_later, false))").alias("later"),

@@ -107,6 +107,8 @@ def _status(outcomes: list[Outcome]) -> int:
 def _summary(definition: PipelineDefinition, result: RunResult, seconds: float) -> str:
     return (
         f"{definition.name}: {result.rows:,} rows in {result.batches:,} batches, "
-        f"{result.dead_letters:,} dead letters, {seconds:.1f} s; {definition.table}"
+        f"{result.dead_letters:,} dead letters, "
+        + (f"{result.left_out:,} left out, " if result.left_out else "")
+        + f"{seconds:.1f} s; {definition.table}"
         + (" (stopped)" if result.stopped else "")
     )

@@ -41,10 +41,15 @@ class DividedFormat(Format):
         return self._inner.learn(parsed)
 
     def parse(self, records: DataFrame) -> DataFrame:
+        return self._checked(self._inner.parse(records))
+
+    def reparse(self, records: DataFrame) -> DataFrame:
+        return self._checked(self._inner.reparse(records))
+
+    def _checked(self, parsed: DataFrame) -> DataFrame:
         from pyspark.sql import functions as f
         from pyspark.sql.types import StringType, StructType
 
-        parsed = self._inner.parse(records)
         data = parsed.schema["_data"].dataType
         assert isinstance(data, StructType)
         errors = [f.col("_error")]

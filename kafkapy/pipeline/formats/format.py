@@ -6,6 +6,11 @@
     _error      string; completes "the record ..." with what is wrong; null for a good one
     _schema_id  bigint; the id of the writer's schema where the value carries one
 
+Some formats add more, whose meaning `outcomes.py` knows:
+
+    _deleted    boolean; whether the record deletes the row of its key, though its value is not null
+    _left_out   string; why the record becomes neither a row nor an error (`changes`, `where`), or null
+
 Records do not affect one another: a value that cannot be read becomes an `_error` and never fails the batch.
 Only a failure that affects every record (a schema file, a registry that does not answer) raises
 PipelineError.
@@ -51,6 +56,13 @@ class Format(ABC):
         `records` first and stores the columns in the state before it returns, so that a batch that is run
         again gets the same columns.
         """
+
+    def reparse(self, records: DataFrame) -> DataFrame:
+        """Does what `parse` does with the columns known so far, and stores nothing.
+
+        It is for comparisons.
+        """
+        return self.parse(records)
 
     def learn(self, parsed: DataFrame) -> bool:
         """Adds columns that parsed records lack; whether to parse the records again.

@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
+from kafkapy.pipeline.formats.changes.envelope import Envelope
 from kafkapy.pipeline.formats.format import Format
 from kafkapy.pipeline.formats.json_columns import merged_columns
 from kafkapy.pipeline.formats.json_sample import Sample
@@ -65,12 +66,15 @@ class InferredJsonFormat(Format):
         keys: Sequence[str] = (),
         *,
         widen_types: bool = False,
+        envelope: Envelope | None = None,
     ) -> None:
         """`taken` are the names, in lower case, that the table has for itself.
 
         `note` is called with what was inferred, in a sentence. `rescued` is the column of rescued data, and
-        `keys` are the columns whose values are never rescued.
+        `keys` are the columns whose values are never rescued. The columns are those within `envelope`, and an
+        envelope around them.
         """
+        self._envelope = envelope
         self._rescued, self._keys, self._widen_types = rescued, tuple(keys), widen_types
         taken = {*taken, rescued.lower()} if rescued else taken
         self._state, self._taken, self._note = state, taken, note
@@ -100,8 +104,15 @@ class InferredJsonFormat(Format):
         if self._known is None:
             self._infer(json_text(records).where(looks_like_an_object(f.col("_text"))))
         columns = self._known or struct_of([])
-        unnamed = unnamed_field(columns, taken=self._taken, forbidden=self._forbidden)
+        unnamed = unnamed_field(
+            columns, taken=self._taken, forbidden=self._forbidden, envelope=self._envelope
+        )
         return parsed_records(records, columns, self._rescued, self._keys, unnamed)
+
+    def reparse(self, records: DataFrame) -> DataFrame:
+        from kafkapy.pipeline.formats.json_rescue import parsed_records
+
+        return parsed_records(records, self._known or struct_of([]), self._rescued, self._keys)
 
     def learn(self, parsed: DataFrame) -> bool:
         return self._learn_names(parsed) or (self._widen_types and self._learn_types(parsed))
@@ -145,8 +156,12 @@ class InferredJsonFormat(Format):
         """Adds columns for the fields of a sample of these; False if there are no new ones."""
         known = self._known or struct_of([])
         sample = Sample(_some(texts.select("_text")))
+        found = sample.found(known)
+        rows: tuple[str, ...] = ("",)
+        if self._envelope is not None:
+            found, rows = self._envelope.narrowed(found, known), self._envelope.row_paths
         columns, refused = merged_columns(
-            known, sample.found(known), taken=self._taken, forbidden=self._forbidden
+            known, found, taken=self._taken, forbidden=self._forbidden, rows=rows
         )
         if len(refused) > _MOST_REFUSED or sum(1 for _ in all_types(columns)) > _MOST_FIELDS:
             raise PipelineError(
@@ -159,9 +174,13 @@ class InferredJsonFormat(Format):
         of = " with new fields" if known["fields"] else ""
         self._note(
             f"Columns inferred from {len(sample):,} records{of}, of which {sample.fitting(columns):,} fit: "
-            f"{sql_name(columns).removeprefix('STRUCT<')[:-1]}"
+            f"{sql_name(self._within(columns)).removeprefix('STRUCT<')[:-1]}"
         )
         return True
+
+    def _within(self, columns: Struct) -> Struct:
+        """The columns of the rows."""
+        return (self._envelope and self._envelope.row_of(columns)) or columns
 
 
 def _some(texts: DataFrame) -> list[str]:

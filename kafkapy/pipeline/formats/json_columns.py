@@ -18,21 +18,26 @@ from kafkapy.pipeline.formats.spark_types import (
 
 
 def merged_columns(
-    known: Struct, found: Struct, *, taken: Collection[str] = OWN_COLUMNS, forbidden: str = ""
+    known: Struct,
+    found: Struct,
+    *,
+    taken: Collection[str] = OWN_COLUMNS,
+    forbidden: str = "",
+    rows: Collection[str] = ("",),
 ) -> tuple[Struct, list[str]]:
     """The known columns with the new ones of `found`, and the fields that cannot be columns.
 
     `taken` are the names, in lower case, that the table has for itself; `forbidden` are the characters that
-    a column name of the table may not have. It is idempotent: merged_columns(merged, found) returns `merged`.
-    Columns are never removed or changed.
+    a column name of the table may not have; `rows` are the paths at which the table's columns begin. It is
+    idempotent: merged_columns(merged, found) returns `merged`. Columns are never removed or changed.
     """
-    merging = _Merging(taken, forbidden)
+    merging = _Merging(taken, forbidden, rows)
     return merging.structs(known, found, ""), merging.refused
 
 
 class _Merging:
-    def __init__(self, taken: Collection[str], forbidden: str) -> None:
-        self._taken = taken
+    def __init__(self, taken: Collection[str], forbidden: str, rows: Collection[str]) -> None:
+        self._taken, self._rows = taken, rows
         self._forbidden = frozenset(forbidden)
         self.refused: list[str] = []
 
@@ -52,7 +57,7 @@ class _Merging:
 
     def _is_refused(self, name: str, path: str, by_lower_case: Mapping[str, str]) -> bool:
         """Whether a field cannot become a column; unnamed_fields.py says why."""
-        taken = not path and name.lower() in self._taken
+        taken = path in self._rows and name.lower() in self._taken
         other_case = by_lower_case.get(name.lower(), name) != name
         return taken or other_case or not self._forbidden.isdisjoint(name)
 

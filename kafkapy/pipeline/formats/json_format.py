@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kafkapy.pipeline.definition import FormatDefinition
+from kafkapy.pipeline.formats.changes.envelope import Envelope
 from kafkapy.pipeline.formats.ddl import parse_ddl
 from kafkapy.pipeline.formats.format import Format
 from kafkapy.pipeline.formats.json_schema import parse_json_schema
@@ -31,9 +32,15 @@ if TYPE_CHECKING:
 
 
 class JsonFormat(Format):
-    def __init__(self, definition: FormatDefinition, keys: Sequence[str] = ()) -> None:
-        """`keys` are the columns to match by, whose values are never rescued."""
+    def __init__(
+        self, definition: FormatDefinition, keys: Sequence[str] = (), envelope: Envelope | None = None
+    ) -> None:
+        """`keys` are the columns to match by, whose values are never rescued.
+
+        With an `envelope`, the schema is that of the rows within.
+        """
         assert definition.schema is not None
+        self._envelope = envelope
         self._schema, self._rescued, self._keys = definition.schema, definition.rescued, tuple(keys)
 
     def check(self) -> None:
@@ -49,7 +56,7 @@ class JsonFormat(Format):
             checked_columns(with_rescued(columns, self._rescued))
         except PipelineError as error:
             raise PipelineError(f"{source}: {error}") from None
-        return columns
+        return columns if self._envelope is None else self._envelope.around(columns)
 
     @property
     def columns(self) -> Struct:

@@ -6,6 +6,7 @@ Only the module of that format is imported.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.formats.format import Format
@@ -14,6 +15,9 @@ from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.tables.partitioning import Partitioning
 from kafkapy.pipeline.tables.reserved_names import RESERVED
+
+if TYPE_CHECKING:
+    from kafkapy.pipeline.formats.changes.envelope import Envelope
 
 
 def open_format(
@@ -25,8 +29,12 @@ def open_format(
     """
     partitioning = Partitioning.parse(definition.partition_by)
     values = [one.column for one in partitioning.fields if not one.derived]
-    opened = _open(definition, state, partitioning, note)
-    if not values or definition.table.format == "iceberg":
+    # Iceberg hides the columns that it makes of others, to be partitioned by them.
+    table_format = definition.table.format
+    derived = () if table_format == "iceberg" else (one.name.lower() for one in partitioning.derived)
+    taken = RESERVED[table_format].union(OWN_COLUMNS, derived)
+    opened = _open(definition, state, taken, note)
+    if not values or table_format == "iceberg":
         return opened
     from kafkapy.pipeline.formats.divided_format import DividedFormat
 
@@ -34,12 +42,29 @@ def open_format(
 
 
 def _open(
-    definition: PipelineDefinition, state: State, partitioning: Partitioning, note: Callable[[str], None]
+    definition: PipelineDefinition, state: State, taken: frozenset[str], note: Callable[[str], None]
+) -> Format:
+    """The format of the rows; `taken` are the names that the table has for itself."""
+    if definition.format.changes is None:
+        return _open_values(definition, state, taken, note, None)
+    from kafkapy.pipeline.formats.changes.change_format import ChangeFormat
+    from kafkapy.pipeline.formats.changes.envelope import ENVELOPES
+
+    envelope = ENVELOPES[definition.format.changes]
+    if not definition.key:
+        envelope = envelope.without_former()
+    inner = _open_values(definition, state, taken, note, envelope)
+    return ChangeFormat(inner, envelope, taken, by_columns=bool(definition.key))
+
+
+def _open_values(
+    definition: PipelineDefinition,
+    state: State,
+    taken: frozenset[str],
+    note: Callable[[str], None],
+    envelope: Envelope | None,
 ) -> Format:
     kind, table_format = definition.format.kind, definition.table.format
-    # Iceberg hides the columns that it makes of others, to be partitioned by them.
-    derived = () if table_format == "iceberg" else (one.name.lower() for one in partitioning.derived)
-    taken = RESERVED[table_format].union(OWN_COLUMNS, derived)
     rescued, keys = definition.format.rescued, definition.key
     if rescued is not None and rescued.lower() in taken:
         raise PipelineError(f"format.rescued: {rescued} is a column of the table's own; name another")
@@ -47,12 +72,19 @@ def _open(
         from kafkapy.pipeline.formats.inferred_json import InferredJsonFormat
 
         return InferredJsonFormat(
-            state, table_format, taken, note, rescued, keys, widen_types=definition.widen_types
+            state,
+            table_format,
+            taken,
+            note,
+            rescued,
+            keys,
+            widen_types=definition.widen_types,
+            envelope=envelope,
         )
     if kind == "json":
         from kafkapy.pipeline.formats.json_format import JsonFormat
 
-        return JsonFormat(definition.format, keys)
+        return JsonFormat(definition.format, keys, envelope)
     if kind == "avro":
         from kafkapy.pipeline.formats.avro_format import AvroFormat
 

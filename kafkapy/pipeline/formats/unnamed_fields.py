@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as f
 
 from kafkapy.pipeline.formats.balanced import balanced
+from kafkapy.pipeline.formats.changes.envelope import Envelope
 from kafkapy.pipeline.formats.spark_types import SparkType, Struct, all_types, array, kind_of
 
 if TYPE_CHECKING:
@@ -30,16 +31,18 @@ _VALUE: Final = "(?:^|: |ARRAY<)(?!VOID|OBJECT<|ARRAY<)[A-Z]"
 _NAMELESS: Final = "``: [A-Z]++(?:<(?:[^<>]|<(?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>)*>)?+"
 
 
-def unnamed_field(columns: Struct, *, taken: Collection[str], forbidden: str) -> Column:
+def unnamed_field(
+    columns: Struct, *, taken: Collection[str], forbidden: str, envelope: Envelope | None = None
+) -> Column:
     """The error of a record that has a field without a column, null for all others.
 
     It is computed from `_text` and `_row`. `taken` and `forbidden` are those of `merged_columns`. Fields that
-    are null, [] or {} do not count.
+    are null, [] or {} do not count, nor those of an envelope that are no part of its row.
     """
     found = f.from_json(f.col("_text"), _OBJECT)
     # A VARIANT has each name once, which a struct does not demand.
     unclear = f.when(found.isNull(), "has an object with a name twice, and may have a field without a column")
-    error = f.coalesce(unclear, _Names(taken, forbidden).in_object(columns, found, ""))
+    error = f.coalesce(unclear, _Names(taken, forbidden, envelope).in_object(columns, found, ""))
     return f.when(may_have_unnamed_field(columns), error)
 
 
@@ -101,17 +104,21 @@ def _type_of(value: Column) -> Column:
 class _Names:
     """The names of objects, each compared with its columns."""
 
-    def __init__(self, taken: Collection[str], forbidden: str) -> None:
-        self._taken, self._forbidden = taken, forbidden
+    def __init__(self, taken: Collection[str], forbidden: str, envelope: Envelope | None) -> None:
+        self._taken, self._forbidden, self._envelope = taken, forbidden, envelope
+        self._rows = ("",) if envelope is None else envelope.row_paths
 
     def in_object(self, columns: Struct, found: Column, path: str) -> Column:
         """The error of the first field without a column in a map of variants."""
         names = [one["name"] for one in columns["fields"]]
+        among = None if self._envelope is None else self._envelope.names_at(path)
         unnamed = f.map_keys(
             f.map_filter(
                 found,
                 lambda name, value: (
-                    ~name.isin(names) & (name != "") & f.rlike(_type_of(value), f.lit(_VALUE))
+                    ~name.isin(names)
+                    & (name != "" if among is None else name.isin(*among))
+                    & f.rlike(_type_of(value), f.lit(_VALUE))
                 ),
             )
         )
@@ -135,7 +142,7 @@ class _Names:
     def _error(self, name: Column, names: list[str], path: str) -> Column:
         lower = f.lower(name)
         why = f.when(f.lit(False), "")
-        if not path:
+        if path in self._rows:
             why = why.when(lower.isin(*self._taken), "which has the name of one of the table's own columns")
         if names:
             holders = f.create_map(*(f.lit(text) for one in names for text in (one.lower(), one)))

@@ -79,7 +79,7 @@ class KeyHistory:
         last = self._last(same, self._with_keys(keys, read=True).where("deleted"))
         if last is not None and (last.partition, last.offset) != (place.partition, place.offset):
             name = f"{place.topic}-{last.partition}-{last.offset}"
-            why = "is the tombstone that deletes its key" if last.deleted else "is a later record of its key"
+            why = "deletes its key" if last.deleted else "is a later record of its key"
             yield f"{name} {why}"
 
     def _records(self, *, read: bool = False) -> DataFrame:
@@ -89,7 +89,8 @@ class KeyHistory:
         if read:
             ends |= checkpoint.committed_offsets(self._state) or {}
         bounds = [Bounds(one, start, ends[one], ends[one], start, ends[one]) for one, start in starts.items()]
-        return self._sides.records(bounds, {}).where("NOT unparsed")
+        records = self._sides.records(bounds, {}).where("NOT unparsed")
+        return records.withColumn("deleted", f.expr("deleted OR gone"))
 
     def _with_keys(self, keys: list[bytes | None], *, read: bool = False) -> DataFrame:
         known = [f.lit(bytes(key)) for key in keys if key is not None]

@@ -88,6 +88,10 @@ def replay(
             f"--to: {to} is the topic of this table, and the pipeline would read the rows "
             "again; name another topic, or use --force"
         )
+    if definition.format.changes is not None:
+        raise PipelineError(
+            f"{definition.table}: its rows cannot be written back as the changes that they came from"
+        )
     if State.of(definition).incarnation is None:
         raise PipelineError(
             f"{definition.table}: its pipeline has not run yet, so there is nothing to replay"

@@ -6,6 +6,7 @@
    records.
 1. Values are parsed. A record that cannot become a row gets an error (`_error`). If that is a field for which
    a column can be added, the column is added, and the batch begins again.
+   A record that `where` or a change stream leaves out becomes neither, and is counted.
 2. The records with errors are sent to the dead-letter topic, unless they are too many.
 3. The rows are written to the table, in one commit. The batch takes effect here.
 4. progress.json is written.
@@ -37,6 +38,7 @@ from pyspark.sql import functions as f
 from kafkapy.pipeline import checkpoint
 from kafkapy.pipeline.dead_letters.dead_letters import write_dead_letters
 from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.formats.outcomes import is_deleting, is_ignored, is_left_out
 from kafkapy.pipeline.pipeline_error import LimitError, PipelineError
 from kafkapy.pipeline.positions import created_anew
 from kafkapy.pipeline.run.maintenance import Maintained, Maintenance
@@ -52,6 +54,9 @@ if TYPE_CHECKING:
 
 _MARK: Final = "kafkapy-bad-record"
 _REASONS: Final = 3
+# Names that no data has.
+_IGNORED: Final = "kafkapy: ignored"
+_LEFT_OUT: Final = "kafkapy: left out"
 _RECORD_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "headers")
 
 
@@ -180,6 +185,8 @@ class Batches:
             for name in self._definition.key:
                 missing = f.col("value").isNotNull() & f.col("_data").getField(name).isNull()
                 keyless = keyless.when(missing, f"has no value in the key column {name}")
+        if "_left_out" in parsed.columns:  # it may have no key: then it changes no row
+            keyless = f.when(f.col("_left_out").isNull(), keyless)
         return parsed.withColumn("_error", f.coalesce(f.col("_error"), keyless))
 
     def _check_key_columns(self, parsed: DataFrame) -> None:
@@ -202,8 +209,8 @@ class Batches:
         checked = parsed.withColumn("offset", offset)
         counted = _Counted(self._rows(checked))
         self._store(counted.rows, batch_id)
-        rows = counted.get()
-        return Counts.of(parsed) if rows is None else Counts(rows)
+        found = counted.get()
+        return self._counts(parsed) if found is None else found
 
     def _sorting_out(self, parsed: DataFrame, batch_id: int) -> Counts | None:
         """Writes the dead letters, then the rows; None if the batch has to begin again."""
@@ -212,11 +219,11 @@ class Batches:
         try:
             if self._format.learn(kept):
                 return None
-            counts = Counts.of(kept)
+            counts = self._counts(kept)
             bad = kept.filter(f.col("_error").isNotNull())
             self._check_limit(bad, counts, batch_id)
             write_dead_letters(bad, self._definition, self._state.begin())
-            self._store(self._rows(kept.filter(f.col("_error").isNull())), batch_id)
+            self._store(_without_ignored(self._rows(kept.filter(f.col("_error").isNull()))), batch_id)
             return counts
         finally:
             kept._jdf.queryExecution().logical().rdd().unpersist(False)
@@ -236,11 +243,17 @@ class Batches:
         )
 
     def _rows(self, good: DataFrame) -> DataFrame:
-        """The rows of the table."""
+        """The rows of the table, marked with what becomes of them if some may be left out."""
         columns = [f.col("_data.*"), *(f.col(name).alias(f"_{name}") for name in _RECORD_COLUMNS)]
         if self._mode == "upsert":
-            columns.append(f.col("value").isNull().alias("_deleted"))
+            columns.append(is_deleting(good).alias("_deleted"))
+        if "_left_out" in good.columns:
+            columns.append(is_ignored(good, upsert=self._mode == "upsert").alias(_IGNORED))
+            columns.append(is_left_out(good, upsert=self._mode == "upsert").alias(_LEFT_OUT))
         return good.select(*columns)
+
+    def _counts(self, parsed: DataFrame) -> Counts:
+        return Counts.of(parsed, is_left_out(parsed, upsert=self._mode == "upsert"))
 
     def _store(self, rows: DataFrame, batch_id: int) -> None:
         self._state.check_lock()
@@ -269,6 +282,7 @@ class Batches:
             seconds=round(seconds, 3),
             total_rows=counts.rows + (before.total_rows if before else 0),
             dead_letters=counts.dead_letters + (before.dead_letters if before else 0),
+            left_out=counts.left_out + (before.left_out if before else 0),
         )
 
 
@@ -276,17 +290,21 @@ class _Counted:
     """A data frame that counts its rows while they are computed for another purpose.
 
     Counting splits Spark's generated code in two, so it is placed after the parsing, where rows are built
-    anyway.
+    anyway. Those that are ignored are left out after that: Spark pushes no condition through it, and would
+    otherwise parse each value once more for the condition.
     """
 
     _PATIENCE: Final = 2.0  # seconds; Spark's listener reports the count a moment after the job
 
     def __init__(self, rows: DataFrame) -> None:
         self._observation = Observation()
-        self.rows = rows.observe(self._observation, f.count(f.lit(1)).alias("rows"))
+        counts = [f.count(f.lit(1)).alias("records")]
+        if _LEFT_OUT in rows.columns:
+            counts.append(f.count_if(f.col(_LEFT_OUT)).alias("left_out"))
+        self.rows = _without_ignored(rows.observe(self._observation, *counts))
 
-    def get(self) -> int | None:
-        """The number of rows.
+    def get(self) -> Counts | None:
+        """The counts.
 
         None if they were not computed, because the table had the batch already.
         """
@@ -295,7 +313,15 @@ class _Counted:
             if time.monotonic() >= deadline:
                 return None
             time.sleep(0.005)
-        return int(self._observation.get["rows"])
+        found = self._observation.get
+        left_out = int(found.get("left_out", 0))
+        return Counts(int(found["records"]) - left_out, left_out=left_out)
+
+
+def _without_ignored(rows: DataFrame) -> DataFrame:
+    if _IGNORED not in rows.columns:
+        return rows
+    return rows.where(~f.col(_IGNORED)).drop(_IGNORED, _LEFT_OUT)
 
 
 def _first_bad_record(error: Exception) -> dict[str, object] | None:

@@ -3,6 +3,7 @@
     kafkapy_pipeline_up                            1 while the pipeline runs
     kafkapy_pipeline_rows_total                    rows that the run has written
     kafkapy_pipeline_dead_letters_total            dead letters, by `reason` (`reasons.py`)
+    kafkapy_pipeline_left_out_total                records that became neither rows nor dead letters
     kafkapy_pipeline_batch_seconds                 a histogram of the time that batches took
     kafkapy_pipeline_maintenance_seconds_total     time that batches waited for the table's maintenance
     kafkapy_pipeline_last_batch                    the number of the last batch
@@ -44,6 +45,7 @@ class Metrics:
         self.up = made(Gauge, "up", "1 while the pipeline runs.")
         self.rows = made(Counter, "rows", "Rows that the run has written.")
         self.dead_letters = made(Counter, "dead_letters", "Dead letters of the run.", "reason")
+        self.left_out = made(Counter, "left_out", "Records that became neither rows nor dead letters.")
         self.seconds = made(Histogram, "batch_seconds", "The time that batches took.", buckets=_SECONDS)
         self.maintenance = made(
             Counter, "maintenance_seconds", "Time that batches waited for the table's maintenance."
@@ -96,7 +98,8 @@ class Measured(Progress):
 
     def __enter__(self) -> Self:
         self._progress.__enter__()
-        for one in (self._metrics.rows, self._metrics.seconds, self._metrics.maintenance):
+        metrics = self._metrics
+        for one in (metrics.rows, metrics.left_out, metrics.seconds, metrics.maintenance):
             one.labels(*self._labels)  # 0 is there before the first batch
         self._metrics.up.labels(*self._labels).set(1)
         return self
@@ -108,6 +111,7 @@ class Measured(Progress):
         self._progress.batch(report)
         metrics, labels = self._metrics, self._labels
         metrics.rows.labels(*labels).inc(report.rows)
+        metrics.left_out.labels(*labels).inc(report.left_out)
         for reason, count in report.reasons.items():
             metrics.dead_letters.labels(*labels, reason).inc(count)
         metrics.seconds.labels(*labels).observe(report.seconds)

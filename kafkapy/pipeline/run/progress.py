@@ -16,7 +16,7 @@ class BatchReport:
     """A batch that was written.
 
     `read` is the run's number of records so far, `lag` the offsets left to read, `reasons` the dead letters
-    by reason.
+    by reason. `left_out` are records that become neither rows nor dead letters.
     """
 
     batch: int
@@ -25,6 +25,7 @@ class BatchReport:
     seconds: float
     read: int
     lag: int
+    left_out: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)
     maintained: Maintained = field(default_factory=Maintained)
 
@@ -34,6 +35,7 @@ class BatchReport:
 
     def to_line(self) -> str:
         dead = f", {self.dead_letters:,} dead letters" if self.dead_letters else ""
+        dead += f", {self.left_out:,} left out" if self.left_out else ""
         done = f"; {self.maintained}" if self.maintained.done else ""
         return (
             f"batch {self.batch}: {self.rows:,} rows in {self.seconds:.1f} s "

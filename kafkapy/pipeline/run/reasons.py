@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as f
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 OTHER: Final = "other"
 # Longer ones first, if one begins as another.
@@ -41,23 +41,28 @@ REASONS: Final = (
 
 @dataclass(frozen=True)
 class Counts:
-    """The rows of a batch, and its dead letters by reason."""
+    """The records of a batch by what became of them: rows, dead letters by reason, or nothing."""
 
     rows: int
     reasons: Mapping[str, int] = field(default_factory=dict)
+    left_out: int = 0
 
     @classmethod
-    def of(cls, parsed: DataFrame) -> Counts:
-        """Counts records, some of which have an `_error`."""
+    def of(cls, parsed: DataFrame, left_out: Column) -> Counts:
+        """Counts records, some of which have an `_error`; `left_out` is a condition for the others."""
         error = f.col("_error")
         reason = f.when(error.isNull(), f.lit(None))
         for beginning in REASONS:
             reason = reason.when(f.startswith(error, f.lit(beginning)), beginning)
         # Not by groups: their shuffle would be more work than the counting.
-        told = parsed.select(reason.otherwise(OTHER).alias("reason"))
+        left = (left_out & error.isNull()).alias("left")
+        told = parsed.select(reason.otherwise(OTHER).alias("reason"), left)
         counted = [f.count_if(f.col("reason") == one).alias(one) for one in (*REASONS, OTHER)]
-        rows, *found = told.agg(f.count_if(f.col("reason").isNull()), *counted).first()
-        return cls(rows, {one: count for one, count in zip((*REASONS, OTHER), found, strict=True) if count})
+        good, without_row, *found = told.agg(
+            f.count_if(f.col("reason").isNull()), f.count_if(f.col("left")), *counted
+        ).first()
+        reasons = zip((*REASONS, OTHER), found, strict=True)
+        return cls(good - without_row, {one: count for one, count in reasons if count}, without_row)
 
     @property
     def dead_letters(self) -> int:
@@ -65,4 +70,4 @@ class Counts:
 
     @property
     def records(self) -> int:
-        return self.rows + self.dead_letters
+        return self.rows + self.dead_letters + self.left_out

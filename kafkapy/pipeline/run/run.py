@@ -64,6 +64,7 @@ class RunResult:
     rows: int
     dead_letters: int
     stopped: bool
+    left_out: int = 0
 
 
 def run(
@@ -138,6 +139,7 @@ def run_one(
             batches=streaming.batches,
             rows=streaming.rows,
             dead_letters=streaming.dead_letters,
+            left_out=streaming.left_out,
             stopped=stopping.asked.is_set(),
         )
 

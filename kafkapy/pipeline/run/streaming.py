@@ -62,7 +62,7 @@ class Streaming:
         self._limits = Limits(definition, progress.note)
         self._watches_lag = progress.watches_lag or definition.max_lag is not None
         self._lag_due = 0.0
-        self.batches = self.rows = self.dead_letters = 0
+        self.batches = self.rows = self.dead_letters = self.left_out = 0
 
     def run(self, begin: Begin) -> None:
         """Runs the query until everything is read or the run is stopped.
@@ -208,13 +208,15 @@ class Streaming:
             self.batches += 1
             self.rows += written.counts.rows
             self.dead_letters += written.counts.dead_letters
+            self.left_out += written.counts.left_out
             self._progress.batch(
                 BatchReport(
                     batch=written.id,
                     rows=written.counts.rows,
                     dead_letters=written.counts.dead_letters,
                     seconds=written.seconds,
-                    read=self.rows + self.dead_letters,
+                    left_out=written.counts.left_out,
+                    read=self.rows + self.dead_letters + self.left_out,
                     lag=self._lag,
                     reasons=written.counts.reasons,
                     maintained=written.maintained,

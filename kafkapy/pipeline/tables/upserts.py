@@ -11,7 +11,7 @@ tombstones that were read before it too (`tombstones.py`).
 no columns, so it deletes the rows whose `_key` equals its key. This is a second MERGE, only for a batch with
 tombstones. If the driver is killed between the two, the batch runs again and does both. A record that a later
 tombstone of the same batch deletes is not inserted by the first MERGE, which deletes an older row of the same
-key.
+key. A deletion that has the columns, as those of change streams have, goes into the first MERGE.
 
 **Few rows** are changed without a MERGE if the format has a way that reads less (`few_changes.py`). The rows
 that it changes are the same.
@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from kafkapy.pipeline.pipeline_error import PipelineError
@@ -39,6 +39,7 @@ Replace = Callable[[str, DataFrame], None]
 
 DELETED: Final = "_deleted"
 RECORD_KEY: Final = "_key"
+_COLUMNS: Final = "kafkapy: columns"
 _RANK: Final = "kafkapy: rank"  # a name that no data has
 
 
@@ -85,19 +86,34 @@ class Upsert:
 
     def _by_columns(self, batch: DataFrame) -> None:
         place = (self._partition, "_offset", "_timestamp")
-        tombstones = batch.where(f"{DELETED} AND {RECORD_KEY} IS NOT NULL").select(RECORD_KEY, *place)
-        spans = Spans.of(batch, self._partition)
-        source = self._alive(self._last_of_each(batch.where(~f.col(DELETED)), self._keys), spans)
+        keyed = " AND ".join(f"{quoted(key)} IS NOT NULL" for key in self._keys)
+        tombstones = batch.where(f"{DELETED} AND {RECORD_KEY} IS NOT NULL AND NOT ({keyed})")
+        tombstones = tombstones.select(RECORD_KEY, *place)
+        spans = Spans.of(batch, self._partition, keyed)
+        source = self._alive(self._last_of_each(batch.where(keyed), self._keys), spans)
         if not spans.newest_tombstones:
             with stored(source) as rows:
+                self._keep_deletions(rows, spans)
                 self._change(rows, spans.rows)
             return
         with stored(self._last_of_each(tombstones, (RECORD_KEY,))) as last_tombstones:
             with stored(self._marked_deleted(source, last_tombstones)) as rows:
                 # Not before: `source` reads files that this may put together, and delete.
                 self._tombstones.add(last_tombstones, self._partition, spans.newest_tombstones)
+                self._keep_deletions(rows, spans)
                 self._change(rows, spans.rows)
             self._delete(last_tombstones)
+
+    def _keep_deletions(self, rows: DataFrame, spans: Spans) -> None:
+        """Keeps the deletions that have the key columns as tombstones of these."""
+        if spans.newest_deletions:
+            deletions = rows.where(DELETED).withColumn(RECORD_KEY, self._columns_as_key())
+            self._tombstones.add(deletions, self._partition, spans.newest_deletions)
+
+    def _columns_as_key(self) -> Column:
+        """The key columns as a key that no record has."""
+        values = f.to_json(f.struct(*(f.col(quoted(key)) for key in self._keys)))
+        return f.concat(f.lit(b"\0kafkapy-columns "), values.cast("binary"))
 
     def _later(self, one: str, other: str) -> str:
         """The SQL condition that the record of alias `one` is later than that of alias `other`."""
@@ -134,8 +150,15 @@ class Upsert:
         )
         dead = f.expr(f"coalesce(exists({quoted(DEATHS)}, d -> {later}), false)")
         columns = [f.col(quoted(name)) for name in source.columns if name != DELETED]
-        joined = source.join(known, RECORD_KEY, "left")
-        return joined.select(*columns, (f.col(DELETED) | dead).alias(DELETED))
+        keys = {RECORD_KEY: f.col(RECORD_KEY)}
+        if self._keys != (RECORD_KEY,):
+            keys[_COLUMNS] = self._columns_as_key()
+        for name, key in keys.items():
+            joined = source.withColumn(name, key).join(
+                known.withColumnRenamed(RECORD_KEY, name), name, "left"
+            )
+            source = joined.select(*columns, (f.col(DELETED) | dead).alias(DELETED))
+        return source
 
     def _marked_deleted(self, source: DataFrame, tombstones: DataFrame) -> DataFrame:
         """`source` with `_deleted` set if a later tombstone has the same record key."""
@@ -177,16 +200,25 @@ class Upsert:
 
 @dataclass(frozen=True)
 class Spans:
-    """Where the values of a batch begin, and where its tombstones end, in each partition; its rows."""
+    """Where the values of a batch begin, and where its tombstones end, in each partition; its rows.
+
+    Deletions are those that have the key columns; tombstones are the others.
+    """
 
     oldest_values: Places
     newest_tombstones: Places
+    newest_deletions: Places
     rows: int
 
     @classmethod
-    def of(cls, rows: DataFrame, partition: str) -> Spans:
+    def of(cls, rows: DataFrame, partition: str, keyed: str = "false") -> Spans:
+        """`keyed` is the condition that a row has the key columns."""
         time = f.unix_micros("_timestamp")
-        found = rows.groupBy(f.col(partition).alias("partition"), f.col(DELETED).alias("deleted")).agg(
+        found = rows.groupBy(
+            f.col(partition).alias("partition"),
+            f.col(DELETED).alias("deleted"),
+            f.expr(keyed).alias("keyed"),
+        ).agg(
             f.struct(f.min("_offset"), f.min(time)).alias("oldest"),
             f.struct(f.max("_offset"), f.max(time)).alias("newest"),
             f.count(f.lit(1)).alias("rows"),
@@ -194,7 +226,8 @@ class Spans:
         listed = found.collect()
         return cls(
             {row.partition: Place(*row.oldest) for row in listed if not row.deleted},
-            {row.partition: Place(*row.newest) for row in listed if row.deleted},
+            {row.partition: Place(*row.newest) for row in listed if row.deleted and not row.keyed},
+            {row.partition: Place(*row.newest) for row in listed if row.deleted and row.keyed},
             sum(row.rows for row in listed),
         )
 

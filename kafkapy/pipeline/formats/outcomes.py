@@ -1,0 +1,54 @@
+"""What becomes of parsed records: rows, deletes, errors, or nothing.
+
+A record that `where` leaves out of an upsert table deletes the row of its key, since the table holds what the
+query gives for the last record of each key. It counts as left out all the same. One that a change stream
+leaves out (`changes`) does nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as f
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+WHERE: Final = "where"
+CHANGES: Final = "changes"
+
+
+def is_deleting(parsed: DataFrame) -> Column:
+    """Whether a record of an upsert table deletes the row of its key."""
+    deleting = f.col("value").isNull()
+    if "_deleted" in parsed.columns:
+        deleting |= f.col("_deleted")
+    if "_left_out" in parsed.columns:
+        deleting |= f.coalesce(f.col("_left_out") == WHERE, f.lit(False))
+    return deleting
+
+
+def is_ignored(parsed: DataFrame, *, upsert: bool) -> Column:
+    """Whether a record changes nothing in the table."""
+    if "_left_out" not in parsed.columns:
+        return f.lit(False)
+    reason = f.col("_left_out")
+    if not upsert:
+        return reason.isNotNull()
+    return f.coalesce((reason == CHANGES) | ((reason == WHERE) & f.col("key").isNull()), f.lit(False))
+
+
+def is_left_out(parsed: DataFrame, *, upsert: bool) -> Column:
+    """Whether a record counts as left out, and not as a row.
+
+    A delete of an upsert table counts as one in any case.
+    """
+    if "_left_out" not in parsed.columns:
+        return f.lit(False)
+    reason = f.col("_left_out")
+    if not upsert:
+        return reason.isNotNull()
+    deletes = f.col("value").isNull()
+    if "_deleted" in parsed.columns:
+        deletes |= f.col("_deleted")
+    return f.coalesce((reason == CHANGES) | ((reason == WHERE) & ~deletes), f.lit(False))

@@ -1,0 +1,83 @@
+"""Change streams: what a definition may say of them, and the columns of their envelopes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkapy.pipeline.definition import CHANGE_KINDS, PipelineDefinition
+from kafkapy.pipeline.formats import open_format
+from kafkapy.pipeline.formats.changes.envelope import ENVELOPES
+from kafkapy.pipeline.formats.spark_types import struct
+from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.state import State
+
+JSON: dict[str, Any] = {"kind": "json", "schema": "id BIGINT NOT NULL, name STRING", "changes": "debezium"}
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> State:
+    return State(tmp_path / "table")
+
+
+def defined(kind: dict[str, Any] = JSON, table: str = "delta:lake/orders", **more: Any) -> PipelineDefinition:
+    return PipelineDefinition.from_mapping({"topic": "orders", "table": table, "format": kind, **more})
+
+
+def test_a_definition_names_the_envelopes_that_there_are() -> None:
+    assert set(CHANGE_KINDS) == set(ENVELOPES)
+    for name in CHANGE_KINDS:
+        definition = defined({**JSON, "changes": name})
+        assert PipelineDefinition.from_mapping(definition.to_mapping()) == definition
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ({"kind": {**JSON, "changes": "debezum"}}, "unknown kind 'debezum' (did you mean 'debezium'?)"),
+        ({"kind": {"kind": "raw", "changes": "debezium"}}, "format.changes: raw takes no changes"),
+        ({"kind": {**JSON, "rescued": "_r"}}, "format.rescued: what surrounds the row of a change"),
+        ({"mode": "append"}, "mode: changes of rows are upserted"),
+        ({"table": "parquet:lake/orders"}, "Parquet files cannot be upserted into"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(more: dict[str, Any], problem: str) -> None:
+    with pytest.raises(PipelineError) as caught:
+        defined(**more)
+    assert problem in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_changes_are_upserted_by_the_record_key_of_a_compacted_topic() -> None:
+    assert defined().mode_for(["delete"]) == "upsert"
+    assert defined().mode_for(["compact"]) == "upsert"
+    with pytest.raises(PipelineError, match="key: the topic orders is compacted"):
+        defined(key="id").mode_for(["compact"])
+
+
+def test_the_columns_are_those_of_the_rows(state: State) -> None:
+    assert open_format(defined(), state).columns == struct({"id": "long", "name": "string"}) | {
+        "fields": [
+            {"name": "id", "type": "long", "nullable": False, "metadata": {}},
+            {"name": "name", "type": "string", "nullable": True, "metadata": {}},
+        ]
+    }
+    taken = {**JSON, "schema": "id BIGINT, _offset BIGINT"}
+    with pytest.raises(PipelineError, match="the column _offset is the table's own"):
+        open_format(defined(taken), state).check()
+
+
+def test_an_envelope_takes_the_rows_of_the_form_that_values_have() -> None:
+    envelope = ENVELOPES["debezium"].without_former()
+    row = struct({"id": "long", "name": "string"})
+    bare = struct({"op": "string", "before": row, "after": struct({"id": "long"}), "ts_ms": "long"})
+    nothing = struct({})
+    assert envelope.narrowed(bare, nothing) == struct({"op": "string", "after": struct({"id": "long"})})
+    wrapped = struct({"schema": struct({"type": "string"}), "payload": bare})
+    known = envelope.narrowed(wrapped, nothing)
+    assert known == struct({"payload": struct({"op": "string", "after": struct({"id": "long"})})})
+    assert envelope.narrowed(bare, known) == nothing
+    both = ENVELOPES["debezium"].narrowed(bare, nothing)
+    assert ENVELOPES["debezium"].row_of(both) == row
