@@ -36,8 +36,7 @@ from kafkapy.pipeline.table_target import TableTarget
 
 pytest.importorskip("pyspark", reason="pyspark is not installed (pip install pyspark==4.0.0)")
 
-from kafkapy.pipeline.tables import open_table
-from kafkapy.pipeline.tables.small_files import MANY, TIERS
+from kafkapy.pipeline.tables import open_table, small_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,9 +44,15 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 
+MANY = 4
+
+
 @pytest.fixture(params=["delta", "iceberg"])
-def merged_target(request: pytest.FixtureRequest, tmp_path: Path) -> TableTarget:
-    """A table of each format whose files can be merged."""
+def merged_target(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> TableTarget:
+    """A table of each format whose files can be merged, and are as soon as they are few."""
+    monkeypatch.setattr(small_files, "MANY", MANY)
     return TableTarget(format=request.param, location=str(tmp_path / "orders"))
 
 
@@ -139,7 +144,7 @@ def test_the_command_says_what_it_did(spark: SparkSession, tmp_path: Path) -> No
 
 def test_small_files_are_merged_between_batches(spark: SparkSession, merged_target: TableTarget) -> None:
     table = open_table(spark, merged_target)
-    batches = MANY + 3
+    batches = MANY + 2
     look_after, merged = 1, 0
     for number in range(batches):
         table.append(numbered(spark, (0, number)), nth(number))
@@ -156,13 +161,20 @@ def test_small_files_are_merged_between_batches(spark: SparkSession, merged_targ
     assert ids(table) == list(range(batches))
 
 
+def test_a_table_without_rows_has_nothing_to_merge(spark: SparkSession, merged_target: TableTarget) -> None:
+    table = open_table(spark, merged_target)
+    columns = f"id BIGINT, text STRING, {RECORD}, _deleted BOOLEAN"
+    table.upsert(data_frame(spark, columns, [(None, None, *record(0, 0), True)]), ())
+    assert table.merge_small_files(spark).files == 0
+
+
 def test_the_marks_of_upserts_are_merged_too(spark: SparkSession, merged_target: TableTarget) -> None:
     table = open_table(spark, merged_target)
     table.set_merge_mode("merge-on-read")
     columns = f"id BIGINT, text STRING, {RECORD}, _deleted BOOLEAN"
     expected: dict[int, str] = {}
-    for number in range(MANY + 1):
-        changed = [(key, number == key + 5) for key in range(number % 4, 30, 4)]
+    for number in range(MANY + 2):
+        changed = [(key, number == key + 2) for key in range(number % 2, 8, 2)]
         batch = []
         for key, deleted in changed:
             data = (None, None) if deleted else (key, f"{number}-{key}")
@@ -182,29 +194,28 @@ def test_the_marks_of_upserts_are_merged_too(spark: SparkSession, merged_target:
 def test_only_partitions_with_many_files_are_merged(spark: SparkSession, merged_target: TableTarget) -> None:
     table = open_table(spark, merged_target, partition_by=["country", "day(_timestamp)"])
     countries = [None, "C\u00f4te d'Ivoire \\ %"]
-    number = 0
     for number in range(MANY):
-        few = [("A", *record(0, 3 * number + 2))] if number % 4 == 0 else []
+        few = [("A", *record(0, 3 * number + 2))] if number % 2 == 0 else []
         many = [(name, *record(0, 3 * number + place)) for place, name in enumerate(countries)]
         table.append(rows(spark, "country STRING", [*many, *few]), nth(number))
-    assert len(files_of(merged_target)) == 2 * MANY + MANY // 4
+    assert len(files_of(merged_target)) == 2 * MANY + MANY // 2
     before = {path for path in files_below(merged_target.location) if "country=A" in str(path)}
     assert table.merge_small_files(spark).files == 2 * MANY
-    assert len(files_of(merged_target)) == 2 + MANY // 4
+    assert len(files_of(merged_target)) == 2 + MANY // 2
     assert {path for path in files_below(merged_target.location) if "country=A" in str(path)} == before
     found = table.read().groupBy("country").count().collect()
-    assert {row.country: row["count"] for row in found} == {countries[0]: 16, countries[1]: 16, "A": 4}
+    assert {row.country: row["count"] for row in found} == {countries[0]: 4, countries[1]: 4, "A": 2}
 
 
 def test_large_files_are_left_alone(
     spark: SparkSession, merged_target: TableTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = open_table(spark, merged_target)
-    monkeypatch.setattr("kafkapy.pipeline.tables.small_files.TIERS", (TIERS[0],))
+    monkeypatch.setattr(small_files, "TIERS", (limit := small_files.TIERS[0],))
     values = [(index, os.urandom(30_000).hex(), *record(0, index)) for index in range(4)]
     table.append(rows(spark, "id BIGINT, text STRING", values), nth(0))
     (large,) = files_of(merged_target)
-    assert large[1] > TIERS[0]
+    assert large[1] > limit
     for number in range(1, MANY + 1):
         table.append(rows(spark, "id BIGINT, text STRING", [(0, "", *record(1, number))]), nth(number))
     assert table.merge_small_files(spark).files == MANY
@@ -227,25 +238,21 @@ def test_a_run_maintains_its_table(
     merged_target: TableTarget,
     bootstrap_servers: str,
     make_topic: MakeTopic,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    topic, told, few = make_topic(partitions=1), Told(), 4
-    for module in ("small_files", "table"):
-        monkeypatch.setattr(f"kafkapy.pipeline.tables.{module}.MANY", few)
-    monkeypatch.setattr("kafkapy.pipeline.tables.iceberg.MANY", few, raising=False)
-    produce(bootstrap_servers, topic, records(range(2 * few)), partition=0)
+    topic, told = make_topic(partitions=1), Told()
+    produce(bootstrap_servers, topic, records(range(2 * MANY)), partition=0)
     definition = of_small_batches(merged_target, bootstrap_servers, topic, retain="1s")
     state = State(merged_target.location)
     run(definition, once=True, spark=spark, progress=told)
     done = [report.maintained for report in told.batches if report.maintained.done]
-    assert done[0].done == (f"merged {few} small files",)
+    assert done[0].done == (f"merged {MANY} small files",)
     assert 0 < done[0].seconds < 600
     on_disk = len(files_below(merged_target.location))
     assert on_disk > len(files_of(merged_target))
 
     state.expired = old = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=1)
     time.sleep(1.5)  # until all former versions are older than `retain`
-    produce(bootstrap_servers, topic, records(range(2 * few, 2 * few + 1)), partition=0)
+    produce(bootstrap_servers, topic, records(range(2 * MANY, 2 * MANY + 1)), partition=0)
     run(definition, once=True, spark=spark, progress=told)
     assert told.batches[-1].maintained.done[-1].startswith("deleted ")
     assert len(files_below(merged_target.location)) < on_disk
@@ -255,7 +262,7 @@ def test_a_run_maintains_its_table(
     forget_last_commit(definition)
     assert run(definition, once=True, spark=spark).batches == 1
     assert audit(definition, spark=spark).ok
-    assert ids(open_table(spark, merged_target)) == list(range(2 * few + 1))
+    assert ids(open_table(spark, merged_target)) == list(range(2 * MANY + 1))
     (row,) = lineage(definition, source=f"{topic}-0-0", spark=spark).rows
     assert row.operation in ("OPTIMIZE", "replace")
 
@@ -265,11 +272,9 @@ def test_a_run_leaves_the_table_alone_if_the_definition_says_so(
     merged_target: TableTarget,
     bootstrap_servers: str,
     make_topic: MakeTopic,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     topic = make_topic(partitions=1)
-    monkeypatch.setattr("kafkapy.pipeline.tables.small_files.MANY", 2)
-    produce(bootstrap_servers, topic, records(range(4)), partition=0)
+    produce(bootstrap_servers, topic, records(range(MANY + 1)), partition=0)
     run(of_small_batches(merged_target, bootstrap_servers, topic, within_run=False), once=True, spark=spark)
-    assert len(files_of(merged_target)) == 4
+    assert len(files_of(merged_target)) == MANY + 1
     assert State(merged_target.location).expired is None

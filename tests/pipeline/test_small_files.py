@@ -13,6 +13,7 @@ from kafkapy.pipeline.tables.small_files import (
     TIERS,
     Merge,
     TierCount,
+    batches_after_merge,
     batches_until_due,
     due_merge,
 )
@@ -26,21 +27,21 @@ def test_nothing_is_due_before_a_tier_has_many_files() -> None:
 
 def test_a_tier_is_merged_with_those_below_it_in_its_partition_alone() -> None:
     counts = [TierCount("a", 0, 3, 10), TierCount("a", 1, MANY, 10), TierCount("b", 1, 5, 10)]
-    assert due_merge(counts) == Merge(TIERS[1], ("a",), 3 + MANY)
+    assert due_merge(counts) == Merge(TIERS[1], ("a",), 3 + MANY, MANY)
 
 
 def test_the_tier_of_the_largest_files_comes_first() -> None:
     counts = [TierCount("a", 0, MANY, 10), TierCount("b", 2, MANY, 10)]
-    assert due_merge(counts) == Merge(TIERS[2], ("b",), MANY)
+    assert due_merge(counts) == Merge(TIERS[2], ("b",), MANY, MANY)
 
 
 def test_a_merge_is_bounded() -> None:
     large = TierCount("a", 2, MANY, MOST_BYTES + 1)
     assert due_merge([large]) is None
     assert due_merge([TierCount("a", 0, MOST_FILES + 1, 10)]) is None
-    assert due_merge([large, TierCount("a", 0, MANY, 10)]) == Merge(TIERS[0], ("a",), MANY)
+    assert due_merge([large, TierCount("a", 0, MANY, 10)]) == Merge(TIERS[0], ("a",), MANY, MANY)
     halves = [TierCount(name, 2, MANY, MOST_BYTES // 2) for name in "abc"]
-    assert due_merge(halves) == Merge(TIERS[2], ("a", "b"), 2 * MANY)
+    assert due_merge(halves) == Merge(TIERS[2], ("a", "b"), 2 * MANY, MANY)
 
 
 def test_the_table_is_looked_at_when_a_merge_may_be_due() -> None:
@@ -73,7 +74,7 @@ def test_a_day_of_small_batches_leaves_few_files_and_writes_a_row_few_times() ->
                 merged = sum(chosen) - overhead * len(chosen)
                 files = [size for size in files if size >= merge.below] + [overhead + merged]
                 rewritten += merged
-                due = MANY // 2
+                due = batches_after_merge()
         most = max(most, len([size for size in files if size < TIERS[-1]]))
     assert most <= 3 * MANY
     assert rewritten < 6 * written

@@ -43,7 +43,7 @@ from kafkapy.pipeline.tables.evolution import ChangedColumn
 from kafkapy.pipeline.tables.partitioning import PartitionField
 from kafkapy.pipeline.tables.replacing import replace_rows
 from kafkapy.pipeline.tables.reserved_names import ICEBERGS_PARTITION, RESERVED
-from kafkapy.pipeline.tables.small_files import MANY, Merge, TierCount, tier_of
+from kafkapy.pipeline.tables.small_files import Merge, TierCount, tier_of
 from kafkapy.pipeline.tables.sql import ddl, dotted, quoted, text
 from kafkapy.pipeline.tables.table import Table, spoken
 from kafkapy.pipeline.tables.trimming import at_or_after
@@ -107,14 +107,16 @@ class IcebergTable(Table):
 
         Each data file with marks keeps one file of them when they are merged, so these are left out.
         """
+        if (snapshot := self._loaded(session).currentSnapshot()) is None:
+            return []
+        summary = snapshot.summary()
         files = session.table(f"{self._in_catalog(session)}.files")
         partition = "to_json(partition)" if self.partitioning.fields else "''"
         tiers = files.where("content = 0").groupBy(
             f.expr(partition).alias("partition"), f.expr(tier_of("file_size_in_bytes")).alias("tier")
         )
         found = tiers.agg(f.count(f.lit(1)), f.sum("file_size_in_bytes")).where("tier IS NOT NULL")
-        summary = self._loaded(session).currentSnapshot().summary()
-        data, marks = (int(summary.get(f"total-{kind}-files")) for kind in ("data", "delete"))
+        data, marks = (int(summary.get(f"total-{kind}-files") or 0) for kind in ("data", "delete"))
         return [*(TierCount(*row) for row in found.collect()), TierCount(_MARKS, 0, max(marks - data, 0), 0)]
 
     def _merge_small(self, session: SparkSession, merge: Merge) -> int:
@@ -122,7 +124,7 @@ class IcebergTable(Table):
             return self._merge_marks(session)
         options = {
             "min-file-size-bytes": str(merge.below),
-            "min-input-files": str(MANY),
+            "min-input-files": str(merge.many),
             # A large file is not written again, however many of its rows are marked.
             "delete-ratio-threshold": "1.0",
         }

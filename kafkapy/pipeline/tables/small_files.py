@@ -35,11 +35,15 @@ class TierCount(NamedTuple):
 
 @dataclass(frozen=True)
 class Merge:
-    """Files to be merged: those of these partitions that are smaller than `below` bytes."""
+    """Files to be merged: those of these partitions that are smaller than `below` bytes.
+
+    Each of the partitions has at least `many` of them.
+    """
 
     below: int
     partitions: tuple[str, ...]
     files: int
+    many: int
 
 
 def tier_of(size: str) -> str:
@@ -64,10 +68,15 @@ def due_merge(counts: Iterable[TierCount]) -> Merge | None:
                 chosen.append(partition)
                 files, size = files + more_files, size + more
         if chosen:
-            return Merge(TIERS[tier], tuple(chosen[:_MOST_PARTITIONS]), files)
+            return Merge(TIERS[tier], tuple(chosen[:_MOST_PARTITIONS]), files, MANY)
     return None
 
 
 def batches_until_due(counts: Iterable[TierCount]) -> int:
-    """After how many batches a merge may be due, if each adds a file to one partition."""
+    """After how many batches a merge may be due, if each adds a file to a partition."""
     return max(MANY - max((one.files for one in counts), default=0), 1)
+
+
+def batches_after_merge() -> int:
+    """After how many batches to look again: each of them may make two files."""
+    return MANY // 2

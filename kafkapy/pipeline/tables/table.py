@@ -48,7 +48,13 @@ from kafkapy.pipeline.tables.commit import Commit
 from kafkapy.pipeline.tables.evolution import ChangedColumn, Evolution, fitted
 from kafkapy.pipeline.tables.old_timestamps import MICROS, files_with_int96
 from kafkapy.pipeline.tables.partitioning import PartitionField, Partitioning
-from kafkapy.pipeline.tables.small_files import MANY, Merge, TierCount, batches_until_due, due_merge
+from kafkapy.pipeline.tables.small_files import (
+    Merge,
+    TierCount,
+    batches_after_merge,
+    batches_until_due,
+    due_merge,
+)
 from kafkapy.pipeline.tables.sql import ddl, quoted, settings
 from kafkapy.pipeline.tables.tombstones import Tombstones
 from kafkapy.pipeline.tables.widening import Widening
@@ -217,7 +223,7 @@ class Table(ABC):
             counts = self._small_files(session)
             if (due := due_merge(counts)) is None:
                 return Merged(0, batches_until_due(counts))
-            return Merged(self._merge_small(session, due), MANY // 2)
+            return Merged(self._merge_small(session, due), batches_after_merge())
 
     def expire(self, session: SparkSession, retain: timedelta) -> list[str]:
         """Deletes files that no version of the table needs that is younger than `retain`.
