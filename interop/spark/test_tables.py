@@ -25,6 +25,8 @@ pytest.importorskip("pyspark", reason="pyspark is not installed (pip install pys
 
 from kafkapy.pipeline.tables import open_table
 from kafkapy.pipeline.tables.batch import Batch
+from kafkapy.pipeline.tables.sql import settings
+from kafkapy.pipeline.tables.table import in_few_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -65,6 +67,20 @@ def test_a_batch_in_a_stream_is_written_once_and_in_few_files(
     assert ids(table) == list(range(40))
     made_with_table = 1  # Delta's, without rows
     assert len(files_below(target.location)) <= 2 * spark.sparkContext.defaultParallelism + made_with_table
+
+
+@pytest.mark.parametrize(
+    ("master", "records", "files"),
+    [("local[2]", 20_000, 2), ("spark://host:7077", 20_000, 1), ("yarn", 1_000, 1), ("local[2]", None, 2)],
+)
+def test_a_batch_of_many_tasks_becomes_few_files(
+    spark: SparkSession, tmp_path: Path, master: str, records: int | None, files: int
+) -> None:
+    with settings(spark, {"spark.sql.adaptive.enabled": "true"}):
+        few = in_few_files(spark.range(0, 20_000, 1, 8), records, master)
+        few.write.parquet(str(tmp_path / "rows"))
+    assert len(files_below(tmp_path / "rows")) == files
+    assert spark.read.parquet(str(tmp_path / "rows")).count() == 20_000
 
 
 def test_a_number_with_other_offsets_is_another_batch_and_refused(

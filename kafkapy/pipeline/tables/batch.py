@@ -41,6 +41,11 @@ class Batch:
         """
         return cls(value["app_id"], int(value["batch_id"]), _offsets(value.get("offsets")), version)
 
+    @property
+    def records(self) -> int | None:
+        """How many offsets it has; some may have no record."""
+        return None if self.offsets is None else sum(end - first for first, end in self.offsets.values())
+
     def has(self, partition: int, offset: int) -> bool:
         first, end = (self.offsets or {}).get(partition, (0, 0))
         return first <= offset < end

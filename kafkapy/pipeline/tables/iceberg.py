@@ -242,9 +242,9 @@ class IcebergTable(Table):
                 )
         return None
 
-    def _in_few_files(self, rows: DataFrame) -> DataFrame:
+    def _in_few_files(self, rows: DataFrame, batch: Batch) -> DataFrame:
         # For a partitioned table, Iceberg itself groups the rows of a partition.
-        return rows if self.partitioning.fields else super()._in_few_files(rows)
+        return rows if self.partitioning.fields else super()._in_few_files(rows, batch)
 
     def _create(self, empty: DataFrame) -> StructType:
         writer = _stored_names(empty).writeTo(self._in_catalog(empty.sparkSession)).using("iceberg")

@@ -59,6 +59,7 @@ from kafkapy.pipeline.tables.sql import ddl, quoted, settings
 from kafkapy.pipeline.tables.tombstones import Tombstones
 from kafkapy.pipeline.tables.widening import Widening
 
+_ONE_FILE: Final = 1_000  # records that one task reads and writes as fast as many
 _HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 RECORD_COLUMNS: Final = StructType(
     [
@@ -161,7 +162,7 @@ class Table(ABC):
         """
         with settings(rows.sparkSession, self.session_settings):
             if not self._has(rows, batch):
-                self._append(self._in_few_files(self._prepare(rows)), batch)
+                self._append(self._in_few_files(self._prepare(rows), batch), batch)
 
     def upsert(self, rows: DataFrame, keys: Sequence[str]) -> None:
         """Updates the table to the last record of each key.
@@ -448,11 +449,25 @@ class Table(ABC):
         for field in self.partitioning.fields:
             field.check_type(ddl(_field_of(schema, field.column, self.name).dataType))
 
-    def _in_few_files(self, rows: DataFrame) -> DataFrame:
-        """Limits files to one per concurrent task, or about one per value of partition columns."""
+    def _in_few_files(self, rows: DataFrame, batch: Batch) -> DataFrame:
+        """Limits files to what their size needs, or about one per value of partition columns."""
         if self.partitioning.fields:
             return rows.hint("rebalance", *(f.col(quoted(name)) for name in self.partitioning.names))
+        return in_few_files(rows, batch.records, rows.sparkSession.sparkContext.master)
+
+
+def in_few_files(rows: DataFrame, records: int | None, master: str) -> DataFrame:
+    """`rows` in as many partitions as they should have files; `records` is their number, if it is known.
+
+    On a cluster, executors may come and go: a limit by the cores of the moment would make few tasks read the
+    topic. So the rows are read in as many tasks as there are, and shuffled into files. A local Spark always
+    has the same cores, and saves the shuffle.
+    """
+    if records is not None and records <= _ONE_FILE:
+        return rows.coalesce(1)
+    if master.startswith("local"):
         return rows.coalesce(rows.sparkSession.sparkContext.defaultParallelism)
+    return rows.hint("rebalance")
 
 
 def spoken(retain: timedelta) -> str:
