@@ -226,7 +226,10 @@ class DeltaTable(Table):
 
 
 def _is_partition(values: str) -> str:
-    """The SQL condition for a partition, from the JSON of its [{"key": column, "value": ...}, ...]."""
+    """The SQL condition for a partition; empty for all of the table.
+
+    `values` is JSON: [{"key": column, "value": ...}, ...].
+    """
     fields = json.loads(values)
     return " AND ".join(
         f"{quoted(one['key'])} <=> {text(one['value']) if one.get('value') is not None else 'NULL'}"

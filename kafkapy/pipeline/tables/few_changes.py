@@ -28,7 +28,7 @@ _IDENTITY: Final = "`kafkapy: identity`"  # a name that no data has
 
 @dataclass(frozen=True)
 class FewChanges:
-    """Conditions for the table's rows that `source` replaces, and for rows of `source` that are outdated."""
+    """Which rows of a table a batch replaces, and which of its own are outdated, as conditions."""
 
     replaced: str
     outdated: str

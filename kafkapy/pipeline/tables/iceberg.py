@@ -103,9 +103,10 @@ class IcebergTable(Table):
         return int(merged["rewritten_delete_files_count"])
 
     def _small_files(self, session: SparkSession) -> list[TierCount]:
-        """The small files; those of marks count as a partition of their own (`_MARKS`).
+        """The small files of the last version, by partition and tier.
 
-        Each data file with marks keeps one file of them when they are merged, so these are left out.
+        Those of marks count as a partition of their own (`_MARKS`). Each data file with marks keeps one file
+        of them when they are merged, so these are left out.
         """
         if (snapshot := self._loaded(session).currentSnapshot()) is None:
             return []

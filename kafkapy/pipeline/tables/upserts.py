@@ -200,7 +200,7 @@ class Upsert:
 
 @dataclass(frozen=True)
 class Spans:
-    """Where the values of a batch begin, and where its tombstones end, in each partition; its rows.
+    """Where the values of a batch begin and its tombstones end, and its number of rows.
 
     Deletions are those that have the key columns; tombstones are the others.
     """
