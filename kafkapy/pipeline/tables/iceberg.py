@@ -98,7 +98,10 @@ class IcebergTable(Table):
         ]
 
     def _merge_marks(self, session: SparkSession) -> int:
-        """Merges the files of marks, drops marks in files that are no more, and returns how many files."""
+        """Merges the files of marks, and returns how many.
+
+        It drops marks in files that are no more.
+        """
         merged = self._call(session, "rewrite_position_delete_files", {"rewrite-all": "true"})
         return int(merged["rewritten_delete_files_count"])
 

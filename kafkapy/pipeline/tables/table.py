@@ -459,9 +459,9 @@ class Table(ABC):
 def in_few_files(rows: DataFrame, records: int | None, master: str) -> DataFrame:
     """The rows in as many partitions as they should have files.
 
-    `records` is their number, if it is known. On a cluster, executors may come and go: a limit by the cores of the moment would make few tasks read the
-    topic. So the rows are read in as many tasks as there are, and shuffled into files. A local Spark always
-    has the same cores, and saves the shuffle.
+    `records` is their number, if it is known. On a cluster, executors may come and go: a limit by the cores
+    of the moment would make few tasks read the topic. So the rows are read in as many tasks as there are, and
+    shuffled into files. A local Spark always has the same cores, and saves the shuffle.
     """
     if records is not None and records <= _ONE_FILE:
         return rows.coalesce(1)
