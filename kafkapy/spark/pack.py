@@ -1,7 +1,7 @@
 """An archive of kafkapy and its dependencies, which Spark brings to the executors of a cluster.
 
     kafkapy/, pyarrow/, numpy/, ...    the packages that are installed here, with their compiled parts
-    kafkapy_broker-0.1.0.dist-info/    and what is known of them
+    pyarrow-26.0.1.dist-info/, ...     and what is known of them
 
 Spark unpacks an archive of `spark.archives` into each executor's working directory, and PYTHONPATH lets the
 workers find it. It has neither Python nor pyspark, which the machines of a cluster have: it fits a Python of
@@ -14,6 +14,7 @@ requirement that is not installed is not needed here.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import tarfile
@@ -45,8 +46,8 @@ def pack(archive: Path) -> int:
     partial = archive.with_name(f"{archive.name}.partial")
     try:
         archive.parent.mkdir(parents=True, exist_ok=True)
-        with tarfile.open(partial, "w:gz", compresslevel=3, dereference=True) as written:
-            for name, path in sorted(_files().items()):
+        with tarfile.open(partial, "w:gz", compresslevel=1, dereference=True) as written:
+            for name, path in sorted(packed_files().items()):
                 written.add(path, name, recursive=False)
         partial.replace(archive)
         return archive.stat().st_size
@@ -55,7 +56,8 @@ def pack(archive: Path) -> int:
             f"{archive} cannot be written ({error.strerror or error}); name another file"
         ) from None
     finally:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            partial.unlink()
 
 
 def settings(archive: Path) -> dict[str, str]:
@@ -66,14 +68,15 @@ def settings(archive: Path) -> dict[str, str]:
     }
 
 
-def _files() -> dict[str, Path]:
+def packed_files() -> dict[str, Path]:
     """Return the files to pack, by their names in the archive."""
     files = {}
     for found in _distributions():
+        if found.name == _OURS:
+            continue  # A checkout's list has other files than an installation's.
         for file in found.files or ():
-            if ".." not in file.parts and not file.name.startswith("__editable__"):
+            if ".." not in file.parts:
                 files[str(file)] = Path(str(found.locate_file(file)))
-    # An editable installation lists no modules, and has some folders by links.
     package = Path(kafkapy.__file__).parent
     for folder, _, names in os.walk(package, followlinks=True):
         for name in names:

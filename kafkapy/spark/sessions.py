@@ -278,7 +278,8 @@ def require(running: SparkSession, lake: str | Sequence[str] | None = None, stor
     make = f"kafkapy.spark.session({', '.join(arguments + [f'store={one!r}' for one in stores])})"
     if not hasattr(running, "_jsparkSession"):
         raise SparkSetupError(
-            "this is a session of Spark Connect, whose jars are the server's", f"use {make}"
+            "this is a session of Spark Connect, which reaches no JVM",
+            f"stop it (spark.stop()), and use {make}",
         )
     if running.sparkContext._jsc is None:
         raise SparkSetupError("this Spark session is stopped", f"make another with {make}")

@@ -42,7 +42,7 @@ def read_topic(
     """Return the records of `topic` from `starting` to `ending`; a stream has no end.
 
     `options` are those of the Kafka source (with the prefix `kafka.` for the Java consumer's), and have
-    precedence over all others.
+    precedence over all others. The session may be one of Spark Connect, whose server has the connector.
     """
     if problem := why_invalid(topic):
         raise UserError(f"{problem[0].lower()}{problem[1:]}")
@@ -72,14 +72,18 @@ def read_topic(
     reader = spark.readStream if stream else spark.read
     reader = reader.format("kafka").options(**{**settings, **(options or {})})
     try:
-        return reader.load()
+        rows = reader.load()
+        _ = rows.schema  # which Spark Connect asks its server for only now
+        return rows
     except Exception as error:
         if "data source: kafka" not in str(error):
             raise
-        raise SparkSetupError(
-            "this Spark session lacks the Kafka connector",
-            "stop it (spark.stop()) before kafkapy.spark.session()",
-        ) from None
+        if hasattr(spark, "_jsparkSession"):
+            remedy = "stop it (spark.stop()) before kafkapy.spark.session()"
+        else:
+            connector = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
+            remedy = f"start its Spark Connect server with --packages {connector}"
+        raise SparkSetupError("this Spark session lacks the Kafka connector", remedy) from None
 
 
 def _position(side: str, topic: str, position: Position) -> dict[str, str]:

@@ -15,21 +15,27 @@ from kafkapy.spark import read_topic
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
+class Told(dict[str, str]):
+    """Stands for a DataFrame."""
+
+    schema = None
+
+
 class Reader:
     """Stands for a DataFrameReader: keeps what it is told."""
 
     def __init__(self, kind: str) -> None:
-        self.told: dict[str, str] = {"kind": kind}
+        self.told = Told(kind=kind)
 
     def format(self, name: str) -> Self:
         self.told["format"] = name
         return self
 
     def options(self, **options: str) -> Self:
-        self.told |= options
+        self.told.update(options)
         return self
 
-    def load(self) -> dict[str, str]:
+    def load(self) -> Told:
         return self.told
 
 
