@@ -1,4 +1,4 @@
-"""Spark's standalone cluster: a master, and workers with an executor each, as processes of this machine."""
+"""Spark's standalone cluster, of a master and workers, as processes of this machine."""
 
 from __future__ import annotations
 

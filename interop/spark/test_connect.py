@@ -1,4 +1,7 @@
-"""A session of Spark Connect reads topics and segment files; what needs a JVM is refused in one line."""
+"""A session of Spark Connect reads topics and segment files.
+
+What needs a JVM is refused in one line.
+"""
 
 from __future__ import annotations
 

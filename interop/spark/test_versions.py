@@ -1,4 +1,6 @@
-"""Other versions of Spark: tables, audits and `kafkapy-log`, judged by readers that are not ours.
+"""Other versions of Spark: tables, audits and `kafkapy-log`.
+
+They are judged by readers that are not ours.
 
 KAFKAPY_SPARK_VERSIONS says which: `all`, or some with commas between them. Each has a Python of its own in
 `.cache/spark/versions`, which takes all but pyspark from this one.

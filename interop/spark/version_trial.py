@@ -1,4 +1,6 @@
-"""What a version of Spark must do, in a Python that has it: `python -m interop.spark.version_trial JSON`.
+"""What a version of Spark must do, in a Python that has it.
+
+It is run as `python -m interop.spark.version_trial JSON`.
 
 The JSON has bootstrap, data (the broker's directory), damaged (a copy of it in which the first batch of
 events-0 is damaged), folder and lakes. The tables are judged by `test_versions.py`, with readers that are not

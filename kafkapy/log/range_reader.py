@@ -42,7 +42,9 @@ def read_range(
     fail_on_data_loss: bool = True,
     only: RecordFilter = ALL_RECORDS,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the records of `wanted` in log order, and `only` those of a filter; no record batch is empty.
+    """Yield the records of `wanted` in log order, and `only` those of a filter.
+
+    No record batch is empty.
 
     Raises:
         LogSourceError: a file is damaged or cannot be read, or records are gone.

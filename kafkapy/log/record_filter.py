@@ -47,7 +47,10 @@ ALL_NUMBERS: Final = Interval()
 
 @dataclass(frozen=True, slots=True)
 class RecordFilter:
-    """The records that are wanted; by default all. Timestamps are in milliseconds."""
+    """The records that are wanted; by default all.
+
+    Timestamps are in milliseconds.
+    """
 
     topics: frozenset[str] | None = None
     partitions: Interval = ALL_NUMBERS

@@ -129,7 +129,7 @@ def damage(state: State) -> PipelineError | None:
 
 
 def _moved(state: State) -> PipelineError | None:
-    """The error if the definition names another folder for the checkpoint than the one where it is.
+    """The error if the definition names another folder than the one of the checkpoint.
 
     A state that was opened by the table alone knows no definition.
     """

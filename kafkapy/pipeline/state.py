@@ -206,7 +206,10 @@ class State(StateFolder):
         return f"{folder if path is None else f'file://{path}'}/{self._checkpoint_of(present)}"
 
     def read_checkpoint(self, name: str) -> tuple[bytes | None, bytes | None]:
-        """The content of a file of the checkpoint, and of that with its checksums; None if there is none."""
+        """The content of a file of the checkpoint, and that of the file with its checksums.
+
+        None if there is no such file.
+        """
         if (present := self.incarnation) is None:
             return None, None
         store = self._checkpoint_store(present)
@@ -218,7 +221,7 @@ class State(StateFolder):
             raise PipelineError(f"{self.checkpoint}/{name}: cannot be read: {error}") from None
 
     def checkpoint_entries(self, name: str) -> list[Entry]:
-        """What is in a folder of the checkpoint; nothing if there is none, or before the first run."""
+        """What is in a folder of the checkpoint; nothing if there is none."""
         if (present := self.incarnation) is None:
             return []
         path = f"{self._checkpoint_of(present)}/{name}"

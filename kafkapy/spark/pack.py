@@ -1,4 +1,4 @@
-"""An archive of kafkapy and its dependencies, which Spark brings to the executors of a cluster.
+"""An archive of kafkapy and its dependencies, for the executors of a cluster.
 
     kafkapy/, pyarrow/, numpy/, ...    the packages that are installed here, with their compiled parts
     pyarrow-26.0.1.dist-info/, ...     and what is known of them
@@ -23,7 +23,6 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Final
 
-import kafkapy
 from kafkapy.errors import UserError
 
 FOLDER: Final = "kafkapy-packages"
@@ -77,7 +76,7 @@ def packed_files() -> dict[str, Path]:
         for file in found.files or ():
             if ".." not in file.parts:
                 files[str(file)] = Path(str(found.locate_file(file)))
-    package = Path(kafkapy.__file__).parent
+    package = Path(__file__).parents[1]
     for folder, _, names in os.walk(package, followlinks=True):
         for name in names:
             files[str(Path(folder, name).relative_to(package.parent))] = Path(folder, name)

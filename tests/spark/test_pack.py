@@ -1,4 +1,7 @@
-"""The archive for executors has what is installed here; interop/spark/test_cluster.py runs on one."""
+"""The archive for executors has what is installed here.
+
+A cluster runs with one in interop/spark/test_cluster.py.
+"""
 
 from __future__ import annotations
 

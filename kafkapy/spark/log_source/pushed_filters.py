@@ -67,7 +67,10 @@ def _values(each: Any) -> Sequence[Any] | None:
 
 
 def _interval(each: Any) -> Interval | None:
-    """Return the least interval with all the numbers that a filter accepts; times are milliseconds."""
+    """Return the least interval with all the numbers that a filter accepts.
+
+    Times are milliseconds. None if the filter says something else.
+    """
     values = _values(each)
     if values is not None:
         whole = [number for value in values if (number := _floor(value)) is not None]
