@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,16 @@ def run(program: str, home: Path, **environment: str) -> subprocess.CompletedPro
         timeout=300,
         check=False,
     )
+
+
+def test_workers_import_the_pyspark_that_is_installed(spark: SparkSession) -> None:
+    def places(_: object) -> Iterator[str]:
+        import pyspark
+
+        yield pyspark.__file__
+
+    found = spark.sparkContext.parallelize([0], 1).mapPartitions(places).collect()
+    assert found == [str(find_spark().home / "__init__.py")]
 
 
 def test_delta_tables_are_merged_into_by_path(spark: SparkSession, tmp_path: Path) -> None:
