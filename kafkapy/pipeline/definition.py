@@ -15,6 +15,8 @@ In YAML, only `topic` and `table` are required:
       message: shop.Order               # Protobuf: the message in the descriptor set `schema`
       rescued: _rescued                 # JSON: the column of what no other column can hold
       changes: debezium                 # or maxwell: values are changes of rows, which have the schema
+    select: [id, "upper(name) AS name"] # SQL expressions, one for each column; default: those of the value
+    where: amount > 0                   # leaves other records out
     mode: upsert                        # or append; default: by the topic's cleanup.policy
     key: id                             # columns to match by; default: the record key
     merge_mode: merge-on-read           # or copy-on-write, the default of Delta: how upserts change files
@@ -200,6 +202,8 @@ class PipelineDefinition:
     bootstrap: str = DEFAULT_BOOTSTRAP
     checkpoint: str | None = None
     format: FormatDefinition = field(default_factory=FormatDefinition)
+    select: tuple[str, ...] = ()
+    where: str | None = None
     mode: str | None = None
     key: tuple[str, ...] = ()
     merge_mode: str | None = None
@@ -468,6 +472,8 @@ class PipelineDefinition:
             bootstrap=fields.text("bootstrap") or DEFAULT_BOOTSTRAP,
             checkpoint=_folder(fields.text("checkpoint"), folder),
             format=FormatDefinition.from_value(mapping.get("format") or "raw", folder),
+            select=fields.names("select"),
+            where=fields.text("where"),
             mode=fields.text("mode"),
             key=fields.names("key"),
             merge_mode=fields.text("merge_mode"),

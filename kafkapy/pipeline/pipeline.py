@@ -109,6 +109,18 @@ class Pipeline:
         given = {name: value for name, value in settings.items() if value}
         return self._with(format={"kind": kind, **given})
 
+    def select(self, *expressions: str) -> Pipeline:
+        """Computes the columns of the table from those of the value, by SQL expressions.
+
+        "*" are the columns of the value. Each other expression is one column, as "upper(name) AS name". They
+        may use `_topic`, `_partition`, `_offset`, `_timestamp`, `_key` and `_headers` too.
+        """
+        return self._with(select=list(expressions))
+
+    def where(self, condition: str) -> Pipeline:
+        """Leaves out the records for which the SQL condition is not true."""
+        return self._with(where=condition)
+
     # -- how rows are written
 
     def append(self) -> Pipeline:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import re
 from collections.abc import Iterator
 
 from kafkapy.pipeline.definition import PipelineDefinition
@@ -56,9 +55,3 @@ def silent() -> Iterator[None]:
 
 def _no_gateway_failures(record: logging.LogRecord) -> bool:
     return not (record.module in ("clientserver", "java_gateway") and record.exc_info)
-
-
-def first_line(error: Exception) -> str:
-    """The first line of an error in SQL, without Spark's error class and SQLSTATE."""
-    line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    return re.sub(r"^\[[A-Z0-9_.]+\] |\.? SQLSTATE: .*$", "", line)

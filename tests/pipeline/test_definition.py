@@ -25,6 +25,8 @@ format:
   kind: avro
   schema: order.avsc
   schemas: {7: old.avsc}
+select: ["*", "upper(name) AS name, shop"]
+where: amount > 0 AND shop <> 'x'
 mode: upsert
 key: [id, shop]
 merge_mode: merge-on-read
@@ -68,6 +70,8 @@ def test_a_topic_and_a_table_are_enough() -> None:
 def test_everything_that_can_be_said_is_read_and_written_again() -> None:
     definition = parse(FULL)
     assert definition.key == ("id", "shop")
+    assert definition.select == ("*", "upper(name) AS name, shop")
+    assert definition.where == "amount > 0 AND shop <> 'x'"
     assert definition.merge_mode == "merge-on-read"
     assert definition.partition_by == ("day(timestamp)",)
     assert definition.start_ms == 1738324800000
@@ -313,6 +317,8 @@ def test_a_pipeline_says_the_same_as_its_file(tmp_path: Path, monkeypatch: pytes
     pipeline = (
         Pipeline("orders", bootstrap="broker-1:9092,broker-2:9092", name="orders-table")
         .avro("order.avsc", schemas={7: "old.avsc"})
+        .select("*", "upper(name) AS name, shop")
+        .where("amount > 0 AND shop <> 'x'")
         .upsert(["id", "shop"], merge_mode="merge-on-read")
         .partition_by("day(timestamp)")
         .widen_types()

@@ -63,8 +63,9 @@ def test_what_a_run_writes_is_counted_and_passed_on(definition: PipelineDefiniti
                         rows=10,
                         dead_letters=3,
                         seconds=0.4,
-                        read=13,
+                        read=17,
                         lag=5,
+                        left_out=4,
                         reasons=reasons,
                         maintained=Maintained(("merged 16 small files",), 1.5),
                     )
@@ -74,6 +75,7 @@ def test_what_a_run_writes_is_counted_and_passed_on(definition: PipelineDefiniti
             assert (found["up", ()], found["rows_total", ()], found["last_batch", ()]) == (1, 20, 8)
             assert found["dead_letters_total", (("reason", "is not valid JSON"),)] == 4
             assert found["dead_letters_total", (("reason", "other"),)] == 2
+            assert found["left_out_total", ()] == 8
             assert found["batch_seconds_count", ()] == 2
             assert found["maintenance_seconds_total", ()] == 3
             assert found["batch_seconds_bucket", (("le", "0.25"),)] == 0

@@ -23,6 +23,12 @@ def test_a_line_tells_of_the_maintenance_after_its_batch() -> None:
     assert replace(BATCH, maintained=done).to_line().endswith(", lag 1,000; merged 16 small files, in 1.2 s")
 
 
+def test_records_that_were_left_out_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with Shown("orders") as progress:
+        progress.batch(replace(BATCH, dead_letters=0, left_out=1_200))
+    assert capsys.readouterr().err == "batch 3: 1,500 rows in 0.5 s (3,000/s), 1,200 left out, lag 1,000\n"
+
+
 def test_a_bar_shows_what_was_read_of_what_there_is(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

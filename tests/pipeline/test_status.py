@@ -81,6 +81,7 @@ def test_a_running_pipeline_is_seen(definition: PipelineDefinition, tmp_path: Pa
         seconds=0.5,
         total_rows=1200,
         dead_letters=3,
+        left_out=17,
     )
     for batch in (6, 7):
         spark.commit(state_of(definition), definition.topic, batch, {0: 4, 1: 3, 2: 0})
@@ -90,9 +91,10 @@ def test_a_running_pipeline_is_seen(definition: PipelineDefinition, tmp_path: Pa
         value = json.loads(
             CliRunner().invoke(pipeline, ["status", "--json", str(tmp_path / "orders")]).output
         )
-    for shown in ("running (process ", "500 rows in 0.5 s (1,000 rows/s)", "1,200", "dead letters"):
+    for shown in ("running (process ", "500 rows in 0.5 s (1,000 rows/s)", "1,200", "dead letters", "17"):
         assert shown in text
     assert value["running"]
+    assert value["left_out"] == 17
     assert value["last_batch"]["rows_per_second"] == 1000
     assert (value["rows_written"], value["dead_letters"], value["lag"], value["batch"]) == (1200, 3, 3, 7)
     assert value["partitions"][2] == {

@@ -3,8 +3,8 @@
 They have these columns:
 
     rows          topic, partition, offset; for upsert tables timestamp, key (of the record) and identity
-    records       partition, offset; for append tables left_out; for upsert tables timestamp, key, identity,
-                  deleted, gone and unparsed
+    records       partition, offset, left_out; for upsert tables timestamp, key, identity, deleted, gone and
+                  unparsed
     dead letters  partition, offset
 
 `identity` is what the pipeline matches rows by: the record key, or a struct of columns of the value. A deep
@@ -99,18 +99,20 @@ class AuditSides:
         records = self._read(self._definition.topic, starting=first, ending=last)
         by_columns = self._upsert and bool(self._definition.key)
         definition = self._definition
-        parsed = by_columns or self._deep or definition.format.changes is not None
+        computed = bool(definition.format.changes or definition.select or definition.where)
+        parsed = by_columns or self._deep or (computed and (self._upsert or definition.where is not None))
         if parsed:
             # Not `parse`, which would infer more columns and store them in the state.
             records = open_format(definition, State.of(definition)).reparse(records)
-        columns: list[Column | str] = ["partition", "offset"]
-        if not self._upsert:
-            columns.append(is_left_out(records, upsert=False).alias("left_out"))
+        columns: list[Column | str] = [
+            "partition",
+            "offset",
+            is_left_out(records, upsert=self._upsert).alias("left_out"),
+        ]
         if self._upsert:
-            records = records.where(~is_ignored(records, upsert=True))
             unparsed = f.col("_error").isNotNull() if parsed else f.lit(False)
             deleting, gone = is_deleting(records), f.lit(False)
-            if by_columns and "_deleted" in records.columns:
+            if by_columns and computed:
                 deleting, gone = f.col("value").isNull(), deleting & f.col("value").isNotNull()
             columns += [
                 "timestamp",
@@ -118,15 +120,16 @@ class AuditSides:
                 self._identity("key", "_data.{}").alias("identity"),
                 deleting.alias("deleted"),
                 gone.alias("gone"),
+                is_ignored(records, upsert=True).alias("ignored"),
                 unparsed.alias("unparsed"),
             ]
         if self._deep:
             columns.append(_digest("key", "timestamp", self._as_stored(records.schema["_data"].dataType)))
         found = records.select(*columns)
-        if parsed and (definition.format.rescued or definition.format.changes):
+        if parsed and (computed or definition.format.rescued is not None):
             # Spark would copy what parses a value, twice, into each condition, and plan for many minutes.
             found = found.localCheckpoint(eager=False)
-        return found
+        return found.where("NOT ignored").drop("ignored") if self._upsert else found
 
     def dead_letters(self) -> DataFrame:
         """The dead letters of this pipeline.

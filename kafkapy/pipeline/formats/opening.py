@@ -34,6 +34,10 @@ def open_format(
     derived = () if table_format == "iceberg" else (one.name.lower() for one in partitioning.derived)
     taken = RESERVED[table_format].union(OWN_COLUMNS, derived)
     opened = _open(definition, state, taken, note)
+    if definition.select or definition.where:
+        from kafkapy.pipeline.formats.transforms.transform_format import TransformFormat
+
+        opened = TransformFormat(opened, definition.select, definition.where, definition.key, taken)
     if not values or table_format == "iceberg":
         return opened
     from kafkapy.pipeline.formats.divided_format import DividedFormat

@@ -33,9 +33,7 @@ def is_ignored(parsed: DataFrame, *, upsert: bool) -> Column:
     if "_left_out" not in parsed.columns:
         return f.lit(False)
     reason = f.col("_left_out")
-    if not upsert:
-        return reason.isNotNull()
-    return f.coalesce((reason == CHANGES) | ((reason == WHERE) & f.col("key").isNull()), f.lit(False))
+    return f.coalesce(reason == CHANGES, f.lit(False)) if upsert else reason.isNotNull()
 
 
 def is_left_out(parsed: DataFrame, *, upsert: bool) -> Column:

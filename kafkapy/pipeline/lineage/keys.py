@@ -82,6 +82,13 @@ class KeyHistory:
             why = "deletes its key" if last.deleted else "is a later record of its key"
             yield f"{name} {why}"
 
+    def left_out(self, place: Source) -> bool:
+        """Whether a record is one that `where` leaves out."""
+        if self._definition.where is None:
+            return False
+        own = f"partition = {place.partition} AND offset = {place.offset} AND left_out"
+        return not self._records().where(own).isEmpty()
+
     def _records(self, *, read: bool = False) -> DataFrame:
         """The records that the topic has, or that the pipeline has read of them."""
         starts = self._topics.start_offsets(self._definition.topic)

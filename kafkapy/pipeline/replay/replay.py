@@ -33,9 +33,10 @@ from kafkapy.pipeline.replay.protobuf import ProtobufEncoder
 from kafkapy.pipeline.replay.task import ANSWER, COLUMNS, ReplayTask
 from kafkapy.pipeline.replay.values import encoded
 from kafkapy.pipeline.sessions import spark_for
-from kafkapy.pipeline.spark_failures import first_line, spark_failures
+from kafkapy.pipeline.spark_failures import spark_failures
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.tables import open_table
+from kafkapy.pipeline.tables.sql import first_line
 from kafkapy.pipeline.topics import Topics
 from kafkapy.protocol.topic_names import why_invalid
 
@@ -88,10 +89,9 @@ def replay(
             f"--to: {to} is the topic of this table, and the pipeline would read the rows "
             "again; name another topic, or use --force"
         )
-    if definition.format.changes is not None:
-        raise PipelineError(
-            f"{definition.table}: its rows cannot be written back as the changes that they came from"
-        )
+    if definition.format.changes is not None or definition.select:
+        source = "values before select" if definition.select else "changes that they came from"
+        raise PipelineError(f"{definition.table}: its rows cannot be written back as the {source}")
     if State.of(definition).incarnation is None:
         raise PipelineError(
             f"{definition.table}: its pipeline has not run yet, so there is nothing to replay"

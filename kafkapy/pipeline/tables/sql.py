@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping
 
 from pyspark.sql import SparkSession
@@ -50,3 +51,9 @@ def settings(session: SparkSession, values: Mapping[str, str]) -> Iterator[None]
                 session.conf.unset(name)
             else:
                 session.conf.set(name, former)
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error in SQL, without Spark's error class and SQLSTATE."""
+    line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return re.sub(r"^\[[A-Z0-9_.]+\] |\.? SQLSTATE: .*$", "", line)

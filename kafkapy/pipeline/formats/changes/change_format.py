@@ -33,7 +33,8 @@ class ChangeFormat(Format):
     ) -> None:
         """`inner` reads the envelopes.
 
-        `taken` are the names, in lower case, that the table has for itself. `by_columns` says that rows are matched by columns, which a delete must have too.
+        `taken` are the names, in lower case, that the table has for itself. `by_columns` says that rows are
+        matched by columns, which a delete must have too.
         """
         self._inner, self._envelope, self._taken = inner, envelope, taken
         self._by_columns = by_columns

@@ -1,0 +1,1 @@
+"""Transforms of rows before the table, as SQL expressions of a definition."""

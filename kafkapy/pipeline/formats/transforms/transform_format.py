@@ -1,0 +1,231 @@
+"""Computes the rows of a table from the parsed columns by SQL: `select`, `where`.
+
+Expressions see the columns of the value, and the record's own: `_topic`, `_partition`, `_offset`,
+`_timestamp`, `_key`, `_headers`. Each record becomes one row or none, and always the same one: what makes
+several rows of one or one of several, or depends on chance or the time, is refused.
+
+An expression that fails for a record (a division by zero, a cast) makes an error of this record alone. Spark
+has no such thing in SQL, but Catalyst's `TryEval`, on which its `try_` functions rest. Everything is computed
+within a branch of a CASE: there Spark does not take a common part of two expressions out of the `TryEval`.
+
+A null value has no columns: its row stays null, and `where` sees nulls. A record that `where` does not let
+pass keeps the columns to match by, if there are any, as an upsert table may have a row of this key.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from kafkapy.pipeline.formats.format import Format
+from kafkapy.pipeline.formats.spark_types import Struct, checked_columns, nullable
+from kafkapy.pipeline.pipeline_error import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_STAR: Final = re.compile(r"\*(?:\s+EXCEPT\s*\(.*\))?", re.IGNORECASE | re.DOTALL)
+_RECORD: Final = "kafkapy: record"
+_COMPUTED: Final = "kafkapy: computed"
+_UNFIT_NAME: Final = re.compile(r"[ ,;{}()\n\t=]")
+# Expressions whose value is that of the moment, by the end of their class names.
+_OF_THE_MOMENT: Final = re.compile(
+    r"\.(Current\w+|Now|LocalTimestamp|UnixTimestampNow|SparkVersion|InputFileName|InputFileBlock\w+)$"
+)
+
+
+class TransformFormat(Format):
+    def __init__(
+        self,
+        inner: Format,
+        select: Sequence[str],
+        where: str | None,
+        keys: Collection[str],
+        taken: Collection[str],
+    ) -> None:
+        """`keys` are the columns to match by.
+
+        `taken` are the names, in lower case, that the table has for itself.
+        """
+        self._inner, self._select, self._where = inner, tuple(select), where
+        self._keys, self._taken = {key.lower() for key in keys}, taken
+        self._checked: tuple[Struct, Struct] | None = None
+
+    def check(self) -> None:
+        self._inner.check()
+
+    @property
+    def columns(self) -> Struct | None:
+        """None without a session too, which alone knows the types of expressions."""
+        from pyspark.sql import SparkSession
+
+        data, session = self._inner.columns, SparkSession._instantiatedSession
+        return None if data is None or session is None else self._columns_of(session, data)
+
+    def learn(self, parsed: DataFrame) -> bool:
+        return self._inner.learn(parsed)
+
+    def parse(self, records: DataFrame) -> DataFrame:
+        return self._transformed(self._inner.parse(records))
+
+    def reparse(self, records: DataFrame) -> DataFrame:
+        return self._transformed(self._inner.reparse(records))
+
+    def _columns_of(self, spark: SparkSession, data: Struct) -> Struct:
+        """The columns of the rows, for these of the values."""
+        if self._checked is None or self._checked[0] != data:
+            self._checked = data, self._analysed(spark, data)
+        return self._checked[1]
+
+    def _analysed(self, spark: SparkSession, data: Struct) -> Struct:
+        """Checks the expressions on no rows, and returns their columns."""
+        from pyspark.errors import PySparkException
+        from pyspark.sql import functions as f
+        from pyspark.sql.types import StructType
+
+        from kafkapy.pipeline.tables.sql import first_line
+        from kafkapy.pipeline.tables.table import RECORD_COLUMNS
+
+        fields = [*StructType.fromJson(nullable(data)), *RECORD_COLUMNS]
+        rows = spark.range(0).select(*(f.lit(None).cast(one.dataType).alias(one.name) for one in fields))
+        found = []
+        for key, texts in (("where", [self._where] if self._where else []), ("select", self._select)):
+            for text in texts:
+                try:
+                    selected = rows.select(*(f.expr(one) for one in self._expanded(spark, data, text)))
+                except PySparkException as error:
+                    raise PipelineError(f"{key}: {text}: {first_line(error)}") from None
+                _check_plan(f"{key}: {text}", selected)
+                if key == "where" and selected.schema[0].dataType.typeName() != "boolean":
+                    raise PipelineError(f"where: {text}: expected a condition, which is true or false")
+                if key == "select":
+                    found += json.loads(selected.schema.json())["fields"]
+        if not self._select:
+            return data
+        for one in found:
+            if _UNFIT_NAME.search(one["name"]):
+                raise PipelineError(f"select: {one['name']}: name its column: {one['name']} AS NAME")
+            if one["type"] == "void":
+                raise PipelineError(f"select: {one['name']}: null has no type; write CAST(NULL AS TYPE)")
+        try:
+            columns = nullable(checked_columns({"type": "struct", "fields": found}, self._taken))
+        except PipelineError as error:
+            raise PipelineError(f"select: {error}") from None
+        assert isinstance(columns, dict)
+        return columns
+
+    def _expanded(self, spark: SparkSession, data: Struct, text: str) -> list[str]:
+        """The expressions of one item of `select`; `*` are the columns of the value."""
+        from pyspark.sql.types import StructType
+
+        from kafkapy.pipeline.tables.sql import quoted
+
+        if not _STAR.fullmatch(text.strip()):
+            return [text]
+        values = spark.createDataFrame([], StructType.fromJson(nullable(data)))
+        return [quoted(name) for name in values.selectExpr(text).columns]
+
+    def _transformed(self, parsed: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as f
+        from pyspark.sql.types import StructType
+
+        from kafkapy.pipeline.formats.outcomes import WHERE
+        from kafkapy.pipeline.tables.sql import quoted
+        from kafkapy.pipeline.tables.table import RECORD_COLUMNS
+
+        spark = parsed.sparkSession
+        data: Struct = json.loads(parsed.schema["_data"].dataType.json())
+        if not data["fields"]:  # no value was valid so far
+            return parsed.withColumn("_left_out", f.lit(None).cast("string"))
+        columns = self._columns_of(spark, data)
+        own = (f.col(name.removeprefix("_")).alias(name) for name in RECORD_COLUMNS.names)
+        opened = parsed.select(f.struct(*parsed.columns).alias(_RECORD), "_data.*", *own)
+
+        def of(name: str) -> Column:
+            return f.col(f"{quoted(_RECORD)}.{quoted(name)}")
+
+        left_out = of("_left_out") if "_left_out" in parsed.columns else f.lit(None).cast("string")
+        deletes = of("_deleted") if "_deleted" in parsed.columns else f.lit(False)
+        passes = f.lit(True) if self._where is None else f.coalesce(f.expr(self._where), f.lit(False))
+        texts = [one for text in self._select for one in self._expanded(spark, data, text)]
+        values = [
+            f.expr(text).alias(one["name"]) for text, one in zip(texts, columns["fields"], strict=False)
+        ]
+        computed = [passes.alias("passes")]
+        if values:
+            row = f.struct(*values)
+            keys = f.struct(
+                *(
+                    value if one["name"].lower() in self._keys else f.lit(None).alias(one["name"])
+                    for value, one in zip(values, columns["fields"], strict=True)
+                )
+            )
+            row = (
+                f.when(passes | deletes, row).otherwise(keys) if self._keys else f.when(passes | deletes, row)
+            )
+            computed.append(f.when(of("value").isNotNull(), row).alias("row"))
+        # A delete by the record's key has no row to compute from.
+        wanted = of("_error").isNull() & left_out.isNull() & ~(deletes & of("_data").isNull())
+        opened = opened.withColumn(_COMPUTED, f.when(wanted, _tried(spark, f.struct(*computed))))
+        result = f.col(quoted(_COMPUTED))
+        problems = {f"where: {self._where}": passes} if self._where else {}
+        problems |= {f"select: {text}": value for text, value in zip(texts, values, strict=True)}
+        failed = f.coalesce(
+            *(
+                f.when(_tried(spark, f.struct(value)).isNull(), f"cannot be computed with {text}")
+                for text, value in problems.items()
+            ),
+            f.lit("cannot be computed"),
+        )
+        error = f.when(wanted & result.isNull(), failed)
+        dropped = f.when(~result["passes"] & ~deletes, WHERE)
+        changed = {
+            "_error": f.coalesce(of("_error"), error),
+            "_left_out": f.coalesce(left_out, dropped),
+            "_data": result["row"] if values else of("_data"),
+        }
+        kept = [of(name).alias(name) for name in parsed.columns if name not in changed]
+        kind = StructType.fromJson(columns)
+        changed["_data"] = f.when(error.isNull() & of("_error").isNull(), changed["_data"].cast(kind))
+        return opened.select(*kept, *(value.alias(name) for name, value in changed.items()))
+
+
+def _tried(spark: SparkSession, column: Column) -> Column:
+    """The column, or null where its computation fails."""
+    from pyspark.sql import Column
+
+    from kafkapy.pipeline.java_classes import java_class
+
+    columns: Any = java_class(spark, "org.apache.spark.sql.classic.ExpressionUtils")
+    trying: Any = java_class(spark, "org.apache.spark.sql.catalyst.expressions.TryEval")
+    return Column(columns.column(trying(columns.expression(column._jc))))
+
+
+def _check_plan(text: str, selected: DataFrame) -> None:
+    """Raises PipelineError unless one record gives one row, which is always the same."""
+    plan = selected._jdf.queryExecution().analyzed()
+    names = set(_classes(json.loads(plan.toJSON())))
+    kinds = {name.rpartition(".")[2] for name in names}
+    if kinds & {"Aggregate", "Window", "Generate"}:
+        raise PipelineError(f"{text}: makes one row of several, or several of one; a record is one row")
+    if any("Subquery" in kind for kind in kinds):
+        raise PipelineError(f"{text}: has a subquery, which is not possible here")
+    if not plan.deterministic() or any(_OF_THE_MOMENT.search(name) for name in names):
+        raise PipelineError(
+            f"{text}: gives another value each time, and a batch may run again; use what the record has, "
+            "such as _timestamp"
+        )
+
+
+def _classes(tree: Any) -> Iterator[str]:
+    """The names of the classes in a plan's JSON, those of expressions too."""
+    if isinstance(tree, list):
+        for one in tree:
+            yield from _classes(one)
+    elif isinstance(tree, dict):
+        if isinstance(name := tree.get("class"), str):
+            yield name
+        for one in tree.values():
+            yield from _classes(one)
