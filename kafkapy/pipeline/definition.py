@@ -10,7 +10,8 @@ In YAML, only `topic` and `table` are required:
     format:                             # or one word: raw | json | avro | protobuf; default: raw
       kind: avro
       schema: order.avsc                # a file, or the schema itself
-      registry: http://localhost:8081
+      registry: http://localhost:8081   # or url: and settings of the client, as basic.auth.user.info
+      subject: orders-value             # JSON, Protobuf: of the newest schema; default: TOPIC-value
       schemas: {7: order_v1.avsc}       # by id, instead of a registry
       message: shop.Order               # Protobuf: the message in the descriptor set `schema`
       rescued: _rescued                 # JSON: the column of what no other column can hold
@@ -37,8 +38,8 @@ In YAML, only `topic` and `table` are required:
     spark: {spark.executor.memory: 4g}
     master: spark://host:7077
 
-Values of `kafka` and `spark`, and the registry's URL, may refer to a secret instead of containing it: ${NAME}
-is an environment variable, ${file:PATH} the content of a file (`secret_options.py`).
+Values of `kafka` and `spark`, and the URL and settings of the registry, may refer to a secret instead of
+containing it: ${NAME} is an environment variable, ${file:PATH} the content of a file (`secret_options.py`).
 
 Relative paths are relative to the YAML file. A definition is checked on construction, as far as that is
 possible without a broker and Spark. A mistake is reported in one line with the file, the key and the remedy.
@@ -84,6 +85,24 @@ STARTS: Final = ("earliest", "latest")
 
 DEFAULT_RETAIN: Final = "7d"
 _FLAGS: Final = {"widen_types": False, "maintain": True}  # with their defaults
+# Of confluent-kafka's SchemaRegistryClient.
+REGISTRY_SETTINGS: Final = (
+    "basic.auth.user.info",
+    "ssl.ca.location",
+    "ssl.certificate.location",
+    "ssl.key.location",
+    "ssl.key.password",
+    "proxy",
+    "bearer.auth.credentials.source",
+    "bearer.auth.token",
+    "bearer.auth.issuer.endpoint.url",
+    "bearer.auth.client.id",
+    "bearer.auth.client.secret",
+    "bearer.auth.scope",
+    "bearer.auth.logical.cluster",
+    "bearer.auth.identity.pool.id",
+)
+
 _KEPT: Final = "pipeline.yaml"
 _ADDRESSES = re.compile(r"[^\s,:/]+:\d+|\[[^\s\]]+\]:\d+")
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
@@ -109,6 +128,8 @@ class FormatDefinition:
     schema: str | None = None
     message: str | None = None
     registry: str | None = field(default=None, repr=False)
+    registry_settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+    subject: str | None = None
     schemas: Mapping[int, str] = field(default_factory=dict)
     rescued: str | None = None
     changes: str | None = None
@@ -121,20 +142,24 @@ class FormatDefinition:
             )
         takes = {
             "raw": (),
-            "json": ("schema", "rescued", "changes"),
+            "json": ("schema", "registry", "subject", "rescued", "changes"),
             "avro": ("schema", "registry", "schemas", "changes"),
-            "protobuf": ("schema", "message", "changes"),
+            "protobuf": ("schema", "message", "registry", "subject", "changes"),
         }[self.kind]
-        for name in ("schema", "message", "registry", "schemas", "rescued", "changes"):
+        for name in ("schema", "message", "registry", "subject", "schemas", "rescued", "changes"):
             if getattr(self, name) and name not in takes:
                 raise PipelineError(f"format.{name}: {self.kind} takes no {name}; leave it out")
         if self.kind == "avro" and not (self.schema or self.registry or self.schemas):
             raise PipelineError("format: avro needs a schema, a registry or schemas by id")
-        if self.kind == "protobuf" and not self.schema:
+        if self.kind == "protobuf" and not (self.schema or self.registry):
             raise PipelineError(
                 "format: protobuf needs a schema: the file of a descriptor set "
-                "(protoc --include_imports --descriptor_set_out=FILE)"
+                "(protoc --include_imports --descriptor_set_out=FILE); or a registry"
             )
+        if self.kind != "avro" and self.schema and self.registry:
+            raise PipelineError(f"format.registry: {self.kind} takes a schema or a registry; leave one out")
+        if self.subject and not self.registry:
+            raise PipelineError("format.subject: is of a registry; name it: format.registry")
         if self.changes is not None and self.changes not in CHANGE_KINDS:
             raise PipelineError(
                 f"format.changes: unknown kind {self.changes!r}{did_you_mean(self.changes, CHANGE_KINDS)}; "
@@ -152,12 +177,21 @@ class FormatDefinition:
                 raise PipelineError(
                     f"format.registry: expected an http:// or https:// URL, not {shown_url!r}"
                 )
+        for setting, value in self.registry_settings.items():
+            if setting not in REGISTRY_SETTINGS:
+                raise PipelineError(
+                    f"format.registry.{setting}: unknown setting{did_you_mean(setting, REGISTRY_SETTINGS)}; "
+                    f"known are url, {', '.join(REGISTRY_SETTINGS)}"
+                )
+            check_references(f"format.registry.{setting}", value)
 
     @classmethod
     def from_value(cls, value: object, folder: Path | None = None) -> FormatDefinition:
         """Parses the value of the key `format`: one word, or a mapping with `kind`."""
         mapping = value if isinstance(value, Mapping) else {"kind": value}
-        fields = Fields(mapping, [one.name for one in dataclasses.fields(cls)], within="format")
+        known = [one.name for one in dataclasses.fields(cls) if one.name != "registry_settings"]
+        registry, settings = _registry(mapping.get("registry"), folder)
+        fields = Fields({**mapping, "registry": registry}, known, within="format")
         listed = mapping.get("schemas") or {}
         if not isinstance(listed, Mapping) or not all(
             isinstance(number, int) and isinstance(path, str) for number, path in listed.items()
@@ -169,6 +203,8 @@ class FormatDefinition:
             schema=_absolute_schema(schema, folder),
             message=fields.text("message"),
             registry=registry and with_absolute_files(registry, folder),
+            registry_settings=settings,
+            subject=fields.text("subject"),
             schemas={number: _absolute_schema(path, folder) or "" for number, path in listed.items()},
             rescued=fields.text("rescued"),
             changes=fields.text("changes"),
@@ -179,6 +215,13 @@ class FormatDefinition:
         """The registry's URL with its secrets."""
         return None if self.registry is None else resolved_url("format.registry", self.registry)
 
+    @property
+    def resolved_registry_settings(self) -> dict[str, str]:
+        """The further settings of the registry's client with their secrets."""
+        return {
+            name: resolved(f"format.registry.{name}", value) for name, value in self.registry_settings.items()
+        }
+
     def value(self) -> object:
         """The same as `from_value` takes it."""
         given = {
@@ -186,6 +229,8 @@ class FormatDefinition:
         }
         if "schemas" in given:
             given["schemas"] = dict(self.schemas)
+        if settings := given.pop("registry_settings", None):
+            given["registry"] = {"url": self.registry, **settings}
         return given if len(given) > 1 else self.kind
 
 
@@ -357,12 +402,16 @@ class PipelineDefinition:
 
     def redacted(self, text: str) -> str:
         """A message of another program, which may quote an option, with the secrets removed."""
-        return redacted(text, secrets_of({**self.kafka, **self.spark}, self.format.registry))
+        return redacted(
+            text,
+            secrets_of({**self.kafka, **self.spark, **self.format.registry_settings}, self.format.registry),
+        )
 
     def without_secrets(self) -> PipelineDefinition:
         """The definition as it is stored: without secrets, but with references to them."""
         registry = None if self.format.registry is None else kept_url(self.format.registry)
-        kind = dataclasses.replace(self.format, registry=registry)
+        settings = kept(self.format.registry_settings)
+        kind = dataclasses.replace(self.format, registry=registry, registry_settings=settings)
         return dataclasses.replace(self, format=kind, kafka=kept(self.kafka), spark=kept(self.spark))
 
     @property
@@ -532,6 +581,20 @@ def _absolute_schema(schema: str | None, folder: Path | None) -> str | None:
 
 def _folder(text: str | None, folder: Path | None) -> str | None:
     return None if text is None else absolute(text.rstrip("/") or "/", folder)
+
+
+def _registry(value: object, folder: Path | None) -> tuple[object, dict[str, str]]:
+    """The URL of `format.registry`, and its settings, with absolute paths."""
+    if not isinstance(value, Mapping):
+        return value, {}
+    settings = Fields({"registry": value}, ["registry"], within="format").options("registry")
+    if "url" not in settings:
+        raise PipelineError("format.registry.url: is missing; for example http://localhost:8081")
+    url = settings.pop("url")
+    for name, one in settings.items():
+        is_file = name.endswith(".location") and "${" not in one
+        settings[name] = absolute(one, folder) if is_file else with_absolute_files(one, folder)
+    return url, settings
 
 
 def _options(fields: Fields, key: str, folder: Path | None) -> dict[str, str]:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from kafkapy.pipeline.status import Status
 
 Pathlike = str | os.PathLike[str]
+Registered = str | Mapping[str, str]
+"""A registry: its URL, or a mapping with `url` and settings of the client."""
 
 
 class Pipeline:
@@ -67,20 +69,24 @@ class Pipeline:
         *,
         rescued: str | None = None,
         changes: str | None = None,
+        registry: Registered | None = None,
+        subject: str | None = None,
     ) -> Pipeline:
         """Reads values as JSON.
 
         `schema` is a DDL, a schema in Spark's JSON form, a JSON Schema, or a file with one of these. None
         infers the schema from the records. `rescued` is the column of what no other column can hold.
-        `changes` is "debezium" or "maxwell", if the values are changes of rows that have this schema.
+        `changes` is "debezium" or "maxwell", if the values are changes of rows that have this schema. With a
+        `registry`, the schema is the newest of `subject`, by default "TOPIC-value".
         """
-        return self._format("json", schema=schema, rescued=rescued, changes=changes)
+        more = {"registry": registry, "subject": subject}
+        return self._format("json", schema=schema, rescued=rescued, changes=changes, **more)
 
     def avro(
         self,
         schema: Pathlike | None = None,
         *,
-        registry: str | None = None,
+        registry: Registered | None = None,
         schemas: Mapping[int, Pathlike] | None = None,
         changes: str | None = None,
     ) -> Pipeline:
@@ -92,14 +98,22 @@ class Pipeline:
         return self._format("avro", schema=schema, registry=registry, schemas=schemas, changes=changes)
 
     def protobuf(
-        self, descriptor: Pathlike, message: str | None = None, *, changes: str | None = None
+        self,
+        descriptor: Pathlike | None = None,
+        message: str | None = None,
+        *,
+        changes: str | None = None,
+        registry: Registered | None = None,
+        subject: str | None = None,
     ) -> Pipeline:
         """Reads values as Protobuf.
 
         `descriptor` is a descriptor set's file, `message` a full name in it. `changes` is "debezium" or
-        "maxwell", if the values are changes of rows.
+        "maxwell", if the values are changes of rows. Instead of a descriptor set, the schema may be the
+        newest of `subject` in a registry, by default "TOPIC-value".
         """
-        return self._format("protobuf", schema=descriptor, message=message, changes=changes)
+        more = {"registry": registry, "subject": subject}
+        return self._format("protobuf", schema=descriptor, message=message, changes=changes, **more)
 
     def _format(self, kind: str, **settings: Any) -> Pipeline:
         if isinstance(schemas := settings.get("schemas"), Mapping):

@@ -13,7 +13,7 @@ HIDDEN: Final = "[hidden]"  # Kafka's word in place of a password
 
 # In a syntax that Java reads too, for spark.redaction.regex.
 SECRET_NAMES: Final = (
-    "(?i)secret|password|passphrase|passwd|token|credential|jaas"
+    "(?i)secret|password|passphrase|passwd|token|credential|jaas|user[.]info"
     "|(access|account|api|auth|encryption|keystore|private|shared)[._-]?key|[._]sas[._]"
 )
 # The location, the provider class or the lifetime of a secret, but not the secret itself.

@@ -21,6 +21,7 @@ from kafkapy.pipeline.formats.avro_columns import avro_columns, is_record
 from kafkapy.pipeline.formats.avro_evolution import evolved, logical_conflict, widened
 from kafkapy.pipeline.formats.avro_schema import AvroSchema
 from kafkapy.pipeline.formats.format import Format
+from kafkapy.pipeline.formats.registry import registry_of
 from kafkapy.pipeline.formats.spark_types import OWN_COLUMNS, Struct, kind_of, nullable, struct_of
 from kafkapy.pipeline.formats.writer_schemas import WriterSchemas, read_schema
 from kafkapy.pipeline.state import State
@@ -45,7 +46,7 @@ class AvroFormat(Format):
         if definition.registry or definition.schemas:
             # A reader's schema leaves out what it does not name, also fields with a name that is taken.
             names = taken if definition.schema is None else ()
-            self._writers = WriterSchemas(definition.schemas, definition.registry_url, state, names)
+            self._writers = WriterSchemas(definition.schemas, registry_of(definition), state, names)
 
     def check(self) -> None:
         self._given  # noqa: B018 - reads and checks it

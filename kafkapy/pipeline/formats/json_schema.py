@@ -17,11 +17,13 @@ alternative. Other constraints (pattern, minimum, enum ...) restrict values, not
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from kafkapy.pipeline.formats.spark_types import SparkType, Struct, array, field, kind_of, map_of, struct_of
 from kafkapy.pipeline.pipeline_error import PipelineError
 
+_BUNDLE: Final = "kafkapy: referenced"
 _SIMPLE: Final = {"boolean": "boolean", "integer": "long", "number": "double", "string": "string"}
 _FORMATS: Final = {
     ("string", "date-time"): "timestamp",
@@ -29,6 +31,27 @@ _FORMATS: Final = {
     ("integer", "int32"): "integer",
     ("number", "float"): "float",
 }
+
+
+def bundled(document: Any, references: Mapping[str, Any]) -> Any:
+    """The document with those that it refers to by name, and that these refer to, within."""
+    if not references or not isinstance(document, dict):
+        return document
+    places = {name: f"#/{_BUNDLE}/{name.replace('~', '~0').replace('/', '~1')}" for name in references}
+
+    def moved(value: Any, own: str) -> Any:
+        if isinstance(value, list):
+            return [moved(one, own) for one in value]
+        if not isinstance(value, dict):
+            return value
+        inner = {name: moved(one, own) for name, one in value.items()}
+        if isinstance(ref := value.get("$ref"), str):
+            name, _, path = ref.partition("#")
+            inner["$ref"] = places.get(name, name + "#" if name else own) + path
+        return inner
+
+    whole: dict[str, Any] = moved(document, "#")
+    return {**whole, _BUNDLE: {name: moved(one, places[name]) for name, one in references.items()}}
 
 
 def parse_json_schema(document: Any) -> Struct:

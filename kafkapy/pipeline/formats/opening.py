@@ -72,7 +72,7 @@ def _open_values(
     rescued, keys = definition.format.rescued, definition.key
     if rescued is not None and rescued.lower() in taken:
         raise PipelineError(f"format.rescued: {rescued} is a column of the table's own; name another")
-    if kind == "json" and definition.format.schema is None:
+    if kind == "json" and definition.format.schema is None and definition.format.registry is None:
         from kafkapy.pipeline.formats.inferred_json import InferredJsonFormat
 
         return InferredJsonFormat(
@@ -88,7 +88,7 @@ def _open_values(
     if kind == "json":
         from kafkapy.pipeline.formats.json_format import JsonFormat
 
-        return JsonFormat(definition.format, keys, envelope)
+        return JsonFormat(definition.format, keys, envelope, definition.topic)
     if kind == "avro":
         from kafkapy.pipeline.formats.avro_format import AvroFormat
 
@@ -96,7 +96,7 @@ def _open_values(
     if kind == "protobuf":
         from kafkapy.pipeline.formats.protobuf_format import ProtobufFormat
 
-        return ProtobufFormat(definition.format)
+        return ProtobufFormat(definition.format, definition.topic)
     from kafkapy.pipeline.formats.raw_format import RawFormat
 
     return RawFormat()

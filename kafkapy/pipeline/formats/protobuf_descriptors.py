@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import functools
 import importlib
+from collections.abc import Mapping
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -27,6 +29,24 @@ def message_class(descriptor_set: bytes, name: str | None) -> type[Message]:
     for one in files.file:
         _add(pool, one, {file.name: file for file in files.file})
     return message_factory.GetMessageClass(_find(pool, files, name))
+
+
+def joined_files(files: Mapping[str, str]) -> bytes:
+    """The descriptor set of files by their names.
+
+    They are serialized, in base64, as a registry gives them.
+    """
+    joined = descriptor_pb2.FileDescriptorSet()
+    for name, content in files.items():
+        try:
+            joined.file.add().ParseFromString(base64.b64decode(content, validate=True))
+        except (ValueError, DecodeError):
+            raise PipelineError(
+                f"the schema registry gives {name} not as a serialized descriptor; name the file of a "
+                f"descriptor set instead: format.schema ({_HOW})"
+            ) from None
+        joined.file[-1].name = name
+    return joined.SerializeToString()
 
 
 def descriptor_of(message: type[Message]) -> Descriptor:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from kafkapy.pipeline.definition import FormatDefinition
 from kafkapy.pipeline.formats.format import Format
 from kafkapy.pipeline.formats.protobuf_columns import protobuf_columns
-from kafkapy.pipeline.formats.protobuf_descriptors import descriptor_of, message_class
+from kafkapy.pipeline.formats.protobuf_descriptors import descriptor_of, joined_files, message_class
+from kafkapy.pipeline.formats.registry import registered_schema
 from kafkapy.pipeline.formats.schema_text import schema_bytes
 from kafkapy.pipeline.formats.spark_types import Struct
 from kafkapy.pipeline.map_in_arrow import map_in_arrow
@@ -26,16 +27,16 @@ if TYPE_CHECKING:
 
 
 class ProtobufFormat(Format):
-    def __init__(self, definition: FormatDefinition) -> None:
-        assert definition.schema is not None
-        self._file, self._message = definition.schema, definition.message
+    def __init__(self, definition: FormatDefinition, topic: str = "") -> None:
+        """Without a descriptor set, the schema is that of the registry for the values of `topic`."""
+        self._definition, self._topic, self._message = definition, topic, definition.message
 
     def check(self) -> None:
         self._columns  # noqa: B018 - reads and checks it
 
     @functools.cached_property
     def _descriptor_set(self) -> bytes:
-        return schema_bytes(self._file)
+        return descriptor_set(self._definition, self._topic)
 
     @functools.cached_property
     def _columns(self) -> Struct:
@@ -43,7 +44,8 @@ class ProtobufFormat(Format):
         try:
             return protobuf_columns(descriptor_of(message_class(content, self._message)))
         except PipelineError as error:
-            raise PipelineError(f"{self._file}: {error}") from None
+            source = self._definition.schema or f"the schema of {self._definition.registry}"
+            raise PipelineError(f"{source}: {error}") from None
 
     @property
     def columns(self) -> Struct:
@@ -61,3 +63,14 @@ class ProtobufFormat(Format):
         ]
         decode = functools.partial(decode_batches, self._descriptor_set, self._message)
         return map_in_arrow(records, decode, StructType([*records.schema.fields, *added]))
+
+
+def descriptor_set(definition: FormatDefinition, topic: str) -> bytes:
+    """The descriptor set of a definition.
+
+    It is its file, or the registry's newest schema for the values of the topic.
+    """
+    if definition.schema is not None:
+        return schema_bytes(definition.schema)
+    registered, subject = registered_schema(definition, topic, "PROTOBUF", form="serialized")
+    return joined_files({**registered.references, f"{subject}.proto": registered.text})

@@ -1,110 +1,176 @@
-"""The part of a schema registry's HTTP interface that readers need.
+"""A schema registry, through the client that confluent-kafka brings.
 
-Readers need schemas by id, and the schemas that those refer to:
-
-    GET /schemas/ids/7                        {"schema": "...", "schemaType": "AVRO", "references": [...]}
-    GET /subjects/SUBJECT/versions/2          {"schema": "...", "references": [...]}
-
-An id that the registry does not know is an error of the record. A registry that does not answer raises
-PipelineError. User and password are in the URL. Interface: Confluent's Schema Registry, which Karapace,
-Apicurio (/apis/ccompat/v7) and Redpanda implement too.
+Readers need schemas by id, the newest of a subject, and the schemas that those refer to. An id that the
+registry does not know is an error of the record. A registry that does not answer raises PipelineError. The
+client has its own cache, retries, TLS, and logins by password and by token (OAuth). Interface: Confluent's
+Schema Registry, which Karapace, Apicurio (/apis/ccompat/v7) and Redpanda implement too.
 """
 
 from __future__ import annotations
 
-import base64
-import http.client
-import json
-import time
-import urllib.error
-import urllib.parse
-import urllib.request
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Final
+import http
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from kafkapy.pipeline.definition import FormatDefinition
 from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.secret_options import hidden_url, redacted, secrets_of
 
-_TIMEOUT: Final = 5.0
-_ATTEMPTS: Final = 3
-_PAUSE: Final = 0.3  # seconds, doubled after each attempt
+if TYPE_CHECKING:
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+
+T = TypeVar("T")
+
+# Three attempts; the client's own defaults wait for a registry that hangs for ever.
+_PATIENCE: Final[dict[str, Any]] = {"timeout": 5.0, "max.retries": 2, "retries.wait.ms": 300}
+# The client demands these of a login by token. Confluent's cloud needs them; others do not know them.
+_OF_A_TOKEN: Final = {"bearer.auth.logical.cluster": "", "bearer.auth.scope": ""}
+_ANY_ID: Final = 1
 
 
 @dataclass(frozen=True)
 class RegisteredSchema:
     """A schema of the registry.
 
-    `kind` is AVRO, JSON or PROTOBUF. Each of the `references` comes after those that it uses itself.
+    `kind` is AVRO, JSON or PROTOBUF. Each of the `references`, by the names that schemas call them, comes
+    after those that it uses itself.
     """
 
     kind: str
     text: str
-    references: tuple[str, ...] = ()
+    references: Mapping[str, str] = field(default_factory=dict)
 
 
 class Registry:
-    def __init__(self, url: str) -> None:
-        parts = urllib.parse.urlsplit(url)
-        address = parts.hostname or ""
-        address = f"[{address}]" if ":" in address else address
-        address += f":{parts.port}" if parts.port else ""
-        self.url = urllib.parse.urlunsplit((parts.scheme, address, parts.path.rstrip("/"), "", ""))
-        self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
-        if parts.username is not None:
-            user, password = (urllib.parse.unquote(one or "") for one in (parts.username, parts.password))
-            login = base64.b64encode(f"{user}:{password}".encode()).decode()
-            self._headers["Authorization"] = f"Basic {login}"
+    def __init__(self, url: str, settings: Mapping[str, str] | None = None) -> None:
+        """`settings` are further ones by the client's names; their secrets are in no message."""
+        self.url = hidden_url(url).replace("[hidden]@", "").rstrip("/")
+        self._settings = {"url": url, **(settings or {})}
+        self._secrets = secrets_of(self._settings, url)
+        self._made: SchemaRegistryClient | None = None
+
+    @property
+    def _client(self) -> SchemaRegistryClient:
+        if self._made is None:
+            try:
+                from confluent_kafka.schema_registry import SchemaRegistryClient
+            except ModuleNotFoundError as error:
+                raise PipelineError(
+                    f"the schema registry {self.url} needs {error.name}: pip install '.[spark]' in a checkout"
+                ) from None
+            settings = {**_PATIENCE, **self._settings}
+            if "bearer.auth.credentials.source" in settings:
+                settings = {**_OF_A_TOKEN, **settings}
+                if settings["bearer.auth.credentials.source"] != "OAUTHBEARER":
+                    settings.pop("bearer.auth.scope")
+            try:
+                self._made = SchemaRegistryClient(settings)
+            except (ValueError, TypeError, OSError) as error:
+                raise PipelineError(f"format.registry: {self._told(error)}") from None
+        return self._made
 
     def check(self) -> None:
         """Sends a request.
 
-        Raises PipelineError if the registry is unreachable or refuses the user.
+        Raises PipelineError if the registry is unreachable or refuses the login.
         """
-        self._get("/schemas/types")
+        self._asked(lambda: self._client.get_schema(_ANY_ID))
 
     def schema(self, schema_id: int) -> RegisteredSchema | None:
         """None when the registry has no schema of this id."""
-        found = self._get(f"/schemas/ids/{schema_id}")
-        if found is None:
-            return None
-        references = dict(self._references(found))
-        return RegisteredSchema(found.get("schemaType", "AVRO"), found["schema"], tuple(references.values()))
+        found = self._asked(lambda: self._client.get_schema(schema_id))
+        return None if found is None else self._registered(found, None)
 
-    def _references(self, found: dict[str, Any]) -> Iterator[tuple[tuple[str, int], str]]:
-        for one in found.get("references") or ():
-            subject, version = one["subject"], one["version"]
-            referred = self._get(f"/subjects/{urllib.parse.quote(subject, safe='')}/versions/{version}")
+    def latest(self, subject: str, kind: str, *, form: str | None = None) -> RegisteredSchema:
+        """The newest schema of a subject; with `form` as the registry writes that one.
+
+        Raises PipelineError if there is none, or none of that kind.
+        """
+        found = self._asked(lambda: self._client.get_version(subject, "latest", fmt=form))
+        if found is None:
+            raise PipelineError(
+                f"the schema registry {self.url} has no subject {subject}; name the one of the values: "
+                "format.subject"
+            )
+        registered = self._registered(found.schema, form)
+        if registered.kind != kind:
+            raise PipelineError(
+                f"the subject {subject} of the schema registry {self.url} is a schema of {registered.kind}, "
+                f"not {kind}; name another: format.subject"
+            )
+        return registered
+
+    def _registered(self, schema: Any, form: str | None) -> RegisteredSchema:
+        references: dict[str, str] = {}
+        self._add_references(schema.references or (), form, references)
+        return RegisteredSchema(schema.schema_type or "AVRO", schema.schema_str or "", references)
+
+    def _add_references(self, listed: Iterable[Any], form: str | None, found: dict[str, str]) -> None:
+        for one in listed:
+            if one.name in found:
+                continue
+            referred = self._asked(
+                lambda one=one: self._client.get_version(one.subject, one.version, fmt=form)  # type: ignore[misc]
+            )
             if referred is None:
                 raise PipelineError(
-                    f"the schema registry {self.url} has no version {version} of {subject}, to which a "
-                    "schema refers"
+                    f"the schema registry {self.url} has no version {one.version} of {one.subject}, to which "
+                    "a schema refers"
                 )
-            yield from self._references(referred)
-            yield (subject, version), referred["schema"]
+            self._add_references(referred.schema.references or (), form, found)
+            found[one.name] = referred.schema.schema_str or ""
 
-    def _get(self, path: str) -> Any:
-        """The JSON answer; None for 404."""
-        request = urllib.request.Request(self.url + path, headers=self._headers)
-        for attempt in range(_ATTEMPTS):
-            try:
-                with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:
-                    return json.load(answer)
-            except urllib.error.HTTPError as error:
-                error.close()
-                if error.code == 404:
-                    return None
-                problem = f"answered {error.code} {error.reason}"
-                if error.code in (401, 403):
-                    raise PipelineError(
-                        f"the schema registry {self.url} {problem}; put USER:PASSWORD@ into format.registry"
-                    ) from None
-                if error.code < 500:
-                    break
-            except (OSError, http.client.HTTPException) as error:
-                problem = f"cannot be reached: {getattr(error, 'reason', None) or error}"
-            except ValueError:
-                problem = "did not answer with JSON"
-                break
-            if attempt + 1 < _ATTEMPTS:
-                time.sleep(_PAUSE * 2**attempt)
+    def _asked(self, question: Callable[[], T]) -> T | None:
+        """The answer; None if the registry knows no such thing."""
+        client = self._client  # raises for wrong settings, which are no answer
+        from confluent_kafka.schema_registry.error import OAuthTokenError, SchemaRegistryError
+
+        assert client is not None
+        try:
+            return question()
+        except SchemaRegistryError as error:
+            if error.http_status_code == 404:
+                return None
+            problem = f"answered {error.http_status_code} {_phrase(error.http_status_code)}"
+            if error.http_status_code in (401, 403):
+                raise PipelineError(
+                    f"the schema registry {self.url} {problem}; put USER:PASSWORD@ into format.registry, or "
+                    "another login"
+                ) from None
+        except OAuthTokenError as error:
+            raise PipelineError(
+                f"the schema registry {self.url} cannot be asked without a token: {self._told(error)}"
+            ) from None
+        except ValueError:
+            problem = "did not answer with JSON"
+        except Exception as error:  # of the client's HTTP library, whose name changes
+            problem = f"cannot be reached: {self._told(error)}"
         raise PipelineError(f"the schema registry {self.url} {problem}; start it, or correct format.registry")
+
+    def _told(self, error: Exception) -> str:
+        text = " ".join(str(error).split()) or type(error).__name__
+        return redacted(text, self._secrets)[:300]
+
+
+def registry_of(definition: FormatDefinition) -> Registry | None:
+    """The registry that a definition names, if it does."""
+    url = definition.registry_url
+    return None if url is None else Registry(url, definition.resolved_registry_settings)
+
+
+def registered_schema(
+    definition: FormatDefinition, topic: str, kind: str, *, form: str | None = None
+) -> tuple[RegisteredSchema, str]:
+    """The newest schema of the values of a topic, and its subject."""
+    registry = registry_of(definition)
+    assert registry is not None
+    subject = definition.subject or f"{topic}-value"
+    return registry.latest(subject, kind, form=form), subject
+
+
+def _phrase(status: int) -> str:
+    try:
+        return http.HTTPStatus(status).phrase
+    except ValueError:
+        return ""

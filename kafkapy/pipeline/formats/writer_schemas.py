@@ -30,13 +30,13 @@ class WriterSchemas:
     def __init__(
         self,
         files: Mapping[int, str],
-        registry: str | None,
+        registry: Registry | None,
         state: State,
         taken: Collection[str] = OWN_COLUMNS,
     ) -> None:
         """`taken` are the names, in lower case, that the table has for itself."""
         self._files = files
-        self._registry = None if registry is None else Registry(registry)
+        self._registry = registry
         self._state, self._taken = state, taken
         self._schemas: dict[int, AvroSchema] | None = None
         #: Why an id cannot be used; completes "has the schema id 7, ".
@@ -96,7 +96,7 @@ class WriterSchemas:
         if registered.kind != "AVRO":
             return f"which is a schema of {registered.kind}, not Avro"
         try:
-            schema = AvroSchema.parse(registered.text, registered.references)
+            schema = AvroSchema.parse(registered.text, list(registered.references.values()))
         except PipelineError as error:
             return f"which cannot become columns: {error}"
         return self._problem(schema) or schema

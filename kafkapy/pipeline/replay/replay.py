@@ -25,7 +25,7 @@ from pyspark.sql import functions as f
 
 from kafkapy.pipeline.client_options import librdkafka_options
 from kafkapy.pipeline.definition import PipelineDefinition
-from kafkapy.pipeline.formats.schema_text import schema_bytes
+from kafkapy.pipeline.formats.protobuf_format import descriptor_set
 from kafkapy.pipeline.map_in_arrow import map_in_arrow
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.replay.plan import ReplayPlan, plan_replay
@@ -150,8 +150,7 @@ def _rows(definition: PipelineDefinition, spark: SparkSession, where: str | None
 def _encoder(definition: PipelineDefinition) -> Callable[[Any], bytes] | None:
     if definition.format.kind != "protobuf":
         return None
-    assert definition.format.schema is not None
-    return ProtobufEncoder(schema_bytes(definition.format.schema), definition.format.message)
+    return ProtobufEncoder(descriptor_set(definition.format, definition.topic), definition.format.message)
 
 
 def _produce(records: DataFrame, task: ReplayTask, total: int) -> ReplayResult:
