@@ -8,6 +8,7 @@ that of a schema registry in REGISTRY_VARIABLE, and the data is deleted when the
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
@@ -73,6 +74,7 @@ def run(
             if registry:
                 from kafkapy.registry.server import SchemaRegistry
 
+                logging.getLogger("kafka").setLevel(logging.CRITICAL)  # the registry itself tells what fails
                 started = stack.enter_context(SchemaRegistry(broker.bootstrap_servers))
                 addresses[REGISTRY_VARIABLE] = started.url
             return _status(command, {**os.environ, **addresses})
