@@ -39,7 +39,7 @@ def schema_not_found(schema_id: int | None = None) -> RegistryError:
 
 def subject_soft_deleted(subject: str) -> RegistryError:
     return RegistryError(
-        40404, f"Subject '{subject}' was soft deleted. Set permanent=true to delete permanently"
+        40404, f"Subject '{subject}' was soft deleted.Set permanent=true to delete permanently"
     )
 
 
@@ -50,7 +50,7 @@ def subject_not_soft_deleted(subject: str) -> RegistryError:
 def version_soft_deleted(subject: str, version: int) -> RegistryError:
     return RegistryError(
         40406,
-        f"Subject '{subject}' Version {version} was soft deleted. Set permanent=true to delete permanently",
+        f"Subject '{subject}' Version {version} was soft deleted.Set permanent=true to delete permanently",
     )
 
 

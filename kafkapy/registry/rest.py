@@ -37,7 +37,6 @@ _TYPES: Final = (
     "application/json",
 )
 _BODY_TYPES: Final = (*_TYPES, "application/octet-stream")
-_ANYTHING: Final = ("*/*", "application/*")
 _ALL_CONTEXTS: Final = ":*:"
 _SERIALIZED: Final = "serialized"
 
@@ -350,7 +349,7 @@ def _accepted(request: Request) -> str:
     accepted = [
         each.partition(";")[0].strip().lower() for each in request.headers.get("accept", "").split(",")
     ]
-    if accepted == [""] or any(each in accepted for each in _ANYTHING):
+    if accepted == [""] or any(each == "application/*" or each.startswith("*") for each in accepted):
         return _TYPES[0]
     found = next((each for each in _TYPES if each in accepted), None)
     if found is None:
