@@ -1,4 +1,4 @@
-"""The pytest plugin: the fixtures `kafka_broker`, `kafka_cluster` and `schema_registry` for tests.
+"""The pytest plugin: `kafka_broker`, `kafka_cluster` and `schema_registry` for tests.
 
     @pytest.mark.kafka(topics={"orders": 6}, config={"message.max.bytes": 2_000_000})
     def test_orders(kafka_broker):
@@ -155,7 +155,7 @@ def async_kafka_broker(kafka_broker: Broker) -> AsyncBroker:
 
 @pytest.fixture(scope=_scope)
 def schema_registry(kafka_broker: Broker) -> Iterator[SchemaRegistry]:
-    """A running `kafkapy.SchemaRegistry`, whose schemas are in the topic `_schemas` of the `kafka_broker`."""
+    """A running `kafkapy.SchemaRegistry` beside the `kafka_broker`, which keeps its schemas."""
     from kafkapy.registry.server import SchemaRegistry
 
     with SchemaRegistry(kafka_broker.bootstrap_servers) as registry:

@@ -1,4 +1,4 @@
-"""A schema registry: the REST interface of Confluent's, kept in the topic `_schemas` of any Kafka cluster.
+"""A schema registry with the REST interface of Confluent's, kept in a topic of any cluster.
 
 rest        HTTP: paths, bodies, error codes
 registry    what each request does, in what order it is checked

@@ -88,7 +88,11 @@ def of_version(version: Version) -> Entry:
 
 
 def version_of(value: Mapping[str, Any]) -> Version:
-    """The version of a SCHEMA entry's value; raises KeyError, TypeError or ValueError for what is none."""
+    """The version of a SCHEMA entry's value.
+
+    Raises:
+        KeyError, TypeError, ValueError: it is none.
+    """
     references = value.get("references") or ()
     schema = Schema(
         value.get("schemaType") or AVRO,

@@ -1,4 +1,4 @@
-"""The REST interface of a registry, on Starlette: paths, queries, bodies, content types, errors.
+"""The REST interface of a registry, on Starlette.
 
 Interface: Confluent's Schema Registry. Left out are contexts, other than the default one, and what Confluent
 has beside schemas: data contracts (`metadata`, `ruleSet`), encryption, associations. What a request has of

@@ -45,7 +45,7 @@ class Schema:
 
 @dataclass(frozen=True)
 class Version:
-    """A schema as a version of a subject; a soft-deleted one is there for those that ask for it."""
+    """A schema as a version of a subject, which may be deleted softly."""
 
     subject: str
     version: int

@@ -23,7 +23,10 @@ from kafkapy.registry.schema import Schema, Version
 
 
 class Subjects:
-    """Subjects with their versions, settings and modes. `None` as a subject is the whole registry."""
+    """Subjects with their versions, settings and modes.
+
+    `None` as a subject is the whole registry.
+    """
 
     def __init__(self) -> None:
         self.configs: dict[str | None, Mapping[str, Any]] = {}

@@ -1,4 +1,6 @@
-"""The topic `_schemas`, by kafka-python: written with acks=all, and read by a thread from its start on.
+"""The topic `_schemas`, by kafka-python.
+
+It is written with acks=all, and read by a thread from its start on.
 
 A write is over when the thread has read it, so that what a client was told is there for all that ask. One
 registry may write at a time: the ids of two could be the same.
@@ -189,7 +191,10 @@ class SchemasTopic:
 
 
 def _connected(config: Mapping[str, Any], timeout: Mapping[str, Any]) -> Any:
-    """An admin client; kafka-python leaves the sockets and the thread of one that cannot be made."""
+    """An admin client.
+
+    kafka-python leaves the sockets and the thread of one that cannot be made.
+    """
     connections: list[Any] = []
 
     def connect(**settings: Any) -> Any:

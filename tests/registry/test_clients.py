@@ -1,4 +1,4 @@
-"""Confluent's client and serializers, and the pipeline's reader, use the registry unchanged."""
+"""Confluent's client and serializers and the pipeline's reader use the registry."""
 
 from __future__ import annotations
 

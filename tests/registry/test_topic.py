@@ -1,4 +1,4 @@
-"""The topic `_schemas` has the records of Confluent's registry and Karapace, and all is read back from it."""
+"""The topic `_schemas` has the records of Confluent's registry, and all is read back."""
 
 from __future__ import annotations
 

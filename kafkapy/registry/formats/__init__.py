@@ -1,4 +1,4 @@
-"""What is a valid schema of each kind, and which of two can read what the other has written.
+"""What is a valid schema of each kind, and which can read what another has written.
 
 The judges are libraries: Apache Avro's own, jsonschema, and protoc. None of those for JSON Schema and
 Protobuf judges compatibility, and a check that lets a breaking change pass is worse than none: so these kinds

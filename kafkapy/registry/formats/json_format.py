@@ -1,4 +1,6 @@
-"""JSON Schemas, by jsonschema: each draft that it knows, which `$schema` names, the newest without it.
+"""JSON Schemas, by jsonschema.
+
+`$schema` names the draft; without it, the newest that the library knows is meant.
 
 A schema is valid if its draft's own schema says so, and each `$ref` leads to something: in the schema, or in
 a reference, whose name is its URI. Nothing is fetched.
