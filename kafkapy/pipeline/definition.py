@@ -5,7 +5,8 @@ In YAML, only `topic` and `table` are required:
     name: orders                        # default: the topic
     bootstrap: 127.0.0.1:9092
     topic: orders
-    table: delta:lake/orders            # delta | iceberg | parquet, then a path or URI
+    table: delta:lake/orders            # delta | iceberg | parquet, then a path, URI or catalog.schema.name
+    state: lake/_orders                 # the folder of the state, for tables of a catalog only
     checkpoint: checkpoints             # folder or URI for Spark's checkpoint; default: beside the table
     format:                             # or one word: raw | json | avro | protobuf; default: raw
       kind: avro
@@ -71,7 +72,7 @@ from kafkapy.pipeline.secret_options import (
     with_absolute_files,
 )
 from kafkapy.pipeline.state_folder import StateFolder
-from kafkapy.pipeline.table_target import TABLE_FORMATS, TableTarget, absolute
+from kafkapy.pipeline.table_target import TABLE_FORMATS, TableTarget, absolute, is_in_a_catalog
 from kafkapy.pipeline.tables.partitioning import Partitioning
 from kafkapy.protocol.topic_names import why_invalid
 
@@ -452,6 +453,11 @@ class PipelineDefinition:
         folder = StateFolder(absolute(location, Path.cwd()))
         definition = cls.kept_in(folder)
         if definition is None:
+        if is_in_a_catalog(location):
+            raise PipelineError(
+                f"{text}: is the name of a table in a catalog; name the pipeline by its YAML file, or by the "
+                "folder of its state"
+            )
             raise PipelineError(
                 f"{text}: neither a pipeline's YAML file nor a table that a pipeline has written "
                 f"(no {folder.FOLDER}/{_KEPT} in it)"
@@ -512,11 +518,13 @@ class PipelineDefinition:
 
     @classmethod
     def _from_fields(cls, mapping: object, folder: Path | None) -> PipelineDefinition:
-        fields = Fields(mapping, [one.name for one in dataclasses.fields(cls)])
+        fields = Fields(mapping, [*(one.name for one in dataclasses.fields(cls)), "state"])
         assert isinstance(mapping, Mapping)
         return cls(
             topic=fields.required("topic", "orders"),
-            table=TableTarget.parse(fields.required("table", "delta:lake/orders"), folder),
+            table=TableTarget.parse(
+                fields.required("table", "delta:lake/orders"), folder, fields.text("state")
+            ),
             name=fields.text("name") or "",
             bootstrap=fields.text("bootstrap") or DEFAULT_BOOTSTRAP,
             checkpoint=_folder(fields.text("checkpoint"), folder),
@@ -547,7 +555,10 @@ class PipelineDefinition:
     def to_mapping(self) -> dict[str, Any]:
         """The mapping for `from_mapping`, without the keys that have their default values."""
         values: dict[str, Any] = {"name": self.name, "bootstrap": self.bootstrap, "topic": self.topic}
-        values |= {"table": str(self.table), "format": self.format.value()}
+        values["table"] = str(self.table)
+        if self.table.state is not None:
+            values["state"] = self.table.state
+        values["format"] = self.format.value()
         for one in dataclasses.fields(self):
             value = getattr(self, one.name)
             if one.name not in values and value not in (None, (), {}) and value is not _FLAGS.get(one.name):

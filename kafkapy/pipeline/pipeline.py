@@ -155,14 +155,26 @@ class Pipeline:
         """Lets a column get a wider type, such as BIGINT instead of INT."""
         return self._with(widen_types=True)
 
-    def to_delta(self, location: Pathlike) -> Pipeline:
-        return self._with(table=f"delta:{os.fspath(location)}")
+    def to_delta(self, location: Pathlike, *, state: Pathlike | None = None) -> Pipeline:
+        """Writes a Delta table at a path or URI.
 
-    def to_iceberg(self, location: Pathlike) -> Pipeline:
-        return self._with(table=f"iceberg:{os.fspath(location)}")
+        Or it is catalog.schema.table, with the folder of the pipeline's `state`.
+        """
+        return self._to("delta", location, state)
+
+    def to_iceberg(self, location: Pathlike, *, state: Pathlike | None = None) -> Pipeline:
+        """Writes an Iceberg table at a path or URI.
+
+        Or it is catalog.schema.table, with the folder of the pipeline's `state`.
+        """
+        return self._to("iceberg", location, state)
+
+    def _to(self, kind: str, location: Pathlike, state: Pathlike | None) -> Pipeline:
+        place = None if state is None else os.fspath(state)
+        return self._with(table=f"{kind}:{os.fspath(location)}", state=place)
 
     def to_parquet(self, location: Pathlike) -> Pipeline:
-        return self._with(table=f"parquet:{os.fspath(location)}")
+        return self._with(table=f"parquet:{os.fspath(location)}", state=None)
 
     def checkpoint(self, folder: Pathlike) -> Pipeline:
         """Keeps Spark's checkpoint in this folder, and not beside the table."""

@@ -32,7 +32,7 @@ from kafkapy.pipeline.fields import shown
 from kafkapy.pipeline.pipeline_error import PipelineError
 
 PLACE: Final = "{topic}"
-_PLACES: Final = ("name", "table", "dead_letter", "group", "schema")
+_PLACES: Final = ("name", "table", "state", "dead_letter", "group", "schema")
 _OF_ALL: Final = ("spark", "master")
 # Any topic: a pattern's entry is checked with it before there are topics.
 _SAMPLE: Final = "topic"
@@ -194,7 +194,7 @@ def _check_unique(definitions: Iterable[PipelineDefinition], source: str) -> Non
     """Raises PipelineError if two pipelines cannot be told apart, or would write the same."""
     seen: dict[tuple[str, ...], PipelineDefinition] = {}
     for one in definitions:
-        marks = [("name", one.name), ("table", one.table.location)]
+        marks = [("name", one.name), ("table", one.table.location), ("state", one.table.folder)]
         group = [] if one.group is None else [("group", one.group, one.topic, one.bootstrap)]
         for mark in (*marks, *group):
             other = seen.setdefault(mark, one)

@@ -80,7 +80,7 @@ def expired(definition: PipelineDefinition, state: State, topics: Topics) -> Pip
         return PipelineError(
             f"{where} deleted records before they were read: {gaps} "
             f"({sum(one.expired for one in lost):,} offsets); to go on without them: "
-            f"{reset_command(definition.table.location, 'available')}"
+            f"{reset_command(definition.table.folder, 'available')}"
         )
     ends = topics.end_offsets(definition.topic, "read_uncommitted")
     beyond = {partition: offset for partition, offset in known.items() if offset > ends.get(partition, 0)}
@@ -109,7 +109,7 @@ def planned_without(definition: PipelineDefinition, state: State, topics: Topics
     return PipelineError(
         f"{definition.name}: batch {planned} was interrupted, and planned before {definition.topic} got the "
         f"partition {added[0]}: Spark cannot finish it in a run that ends (SPARK-53560); run without --once, "
-        f"or plan it again: {reset_command(definition.table.location, 'available')}"
+        f"or plan it again: {reset_command(definition.table.folder, 'available')}"
     )
 
 
@@ -126,7 +126,7 @@ def created_anew(definition: PipelineDefinition, state: State, topics: Topics) -
     return PipelineError(
         f"{definition.name}: the topic {definition.topic} was recreated since the table was written; "
         f"{_remedy(definition, state)}; if it was copied with its offsets, continue with: "
-        f"{reset_command(definition.table.location, 'available')}"
+        f"{reset_command(definition.table.folder, 'available')}"
     )
 
 
@@ -140,5 +140,5 @@ def _remedy(definition: PipelineDefinition, state: State) -> str:
         return "write to another table, or delete this one"
     return (
         "write to another table, or replace these rows by its records: "
-        f"{reset_command(definition.table.location, 'earliest')}"
+        f"{reset_command(definition.table.folder, 'earliest')}"
     )

@@ -87,7 +87,7 @@ def plan_reset(definition: PipelineDefinition, to: str) -> ResetPlan:
         if to.strip() == "available":
             raise PipelineError(
                 f"{definition.name}: nothing tells its position any more; to read the topic again: "
-                f"{reset_command(definition.table.location, 'earliest')}"
+                f"{reset_command(definition.table.folder, 'earliest')}"
             )
     topics = Topics(definition.bootstrap, definition.kafka_options)
     topic_id = topics.topic_id(definition.topic)

@@ -110,11 +110,17 @@ class State(StateFolder):
     @classmethod
     def of(cls, definition: PipelineDefinition) -> State:
         """The state of a definition's table, reached as the definition starts Spark."""
-        folders = [one for one in (definition.table.location, definition.checkpoint) if one is not None]
+        table = definition.table
+        folders = [one for one in (table.folder, definition.checkpoint) if one is not None]
         local = all(local_path(folder) is not None for folder in folders)
-        return cls(
-            definition.table.location, None if local else definition.spark_options, definition.checkpoint
-        )
+        state = cls(table.folder, None if local else definition.spark_options, definition.checkpoint)
+        kept = state.definition if table.in_catalog else None
+        if kept is not None and str(kept.table) != str(table):
+            raise PipelineError(
+                f"state: {table.folder} has the state of the pipeline of {kept.table}, not of {table}; "
+                "name another folder"
+            )
+        return state
 
     # -- the checkpoint and its incarnations
 

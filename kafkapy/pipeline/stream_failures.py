@@ -148,9 +148,9 @@ def _explain(error: BaseException, definition: PipelineDefinition) -> Failure:
         return Failure(PipelineError(str(error)), passing=_AWAY.search(str(error)) is not None)
     found = list(causes(error))
     told = {
-        "available": reset_command(definition.table.location, "available"),
+        "available": reset_command(definition.table.folder, "available"),
         "topic": definition.topic,
-        "location": definition.table.location,
+        "location": definition.table.folder,
         "bootstrap": definition.bootstrap,
     }
     for known in _KNOWN:

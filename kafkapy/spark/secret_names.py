@@ -1,7 +1,7 @@
 """Tells by their names which settings of Kafka's clients, Spark and Hadoop are secrets.
 
 Sources: the options of type PASSWORD in Kafka's SaslConfigs and SslConfigs, `spark.redaction.regex` of Spark,
-the credentials of Hadoop's S3A, ABFS and GCS connectors.
+the headers of Iceberg's REST catalogs, the credentials of Hadoop's S3A, ABFS and GCS connectors.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ HIDDEN: Final = "[hidden]"  # Kafka's word in place of a password
 
 # In a syntax that Java reads too, for spark.redaction.regex.
 SECRET_NAMES: Final = (
-    "(?i)secret|password|passphrase|passwd|token|credential|jaas|user[.]info"
+    "(?i)secret|password|passphrase|passwd|token|credential|authorization|jaas|user[.]info"
     "|(access|account|api|auth|encryption|keystore|private|shared)[._-]?key|[._]sas[._]"
 )
 # The location, the provider class or the lifetime of a secret, but not the secret itself.

@@ -105,15 +105,67 @@ def test_a_file_uri_is_a_path(tmp_path: Path) -> None:
     assert (target.location, target.local_path) == ("file:///lake/orders", Path("/lake/orders"))
 
 
-@pytest.mark.parametrize("name", ["cat.db.orders", "db.orders", "orders.v1"])
-def test_a_table_of_a_catalog_is_not_taken_for_a_folder(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["db.orders", "orders.v1"])
+def test_a_name_without_a_catalog_is_not_taken_for_a_folder(name: str, tmp_path: Path) -> None:
     with pytest.raises(
-        PipelineError, match=rf"name of a table in a catalog.*or iceberg:\./{name} for a folder"
+        PipelineError, match=rf"iceberg:spark_catalog\.{name}, or iceberg:\./{name} for a folder"
     ):
         TableTarget.parse(f"iceberg:{name}", tmp_path)
     assert TableTarget.parse(f"iceberg:./{name}", tmp_path).location == str(tmp_path / name)
     (tmp_path / name).mkdir()
     assert TableTarget.parse(f"iceberg:{name}", tmp_path).location == str(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["cat.db.orders", "my-cat.db.more.orders"])
+def test_a_table_of_a_catalog_has_its_state_in_a_folder(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).mkdir()  # which is not meant
+    target = TableTarget.parse(f"iceberg:{name}", tmp_path, "state")
+    assert (target.in_catalog, target.location) == (True, name)
+    assert target.local_path == tmp_path / "state"
+    assert TableTarget.parse(f"iceberg:{name}", state="s3a://lake/_orders").scheme == "s3a"
+    assert not TableTarget.parse(f"iceberg:./{name}", tmp_path).in_catalog
+
+
+@pytest.mark.parametrize(
+    ("table", "state", "told"),
+    [
+        (
+            "iceberg:cat.db.orders",
+            None,
+            r"needs a folder: add state: .* or write iceberg:\./cat\.db\.orders for",
+        ),
+        ("parquet:cat.db.orders", "state", "no Parquet tables of catalogs; write delta:cat.db.orders or"),
+        ("delta:lake/orders", "state", "has its state in its own folder; leave it out"),
+    ],
+)
+def test_a_state_is_for_tables_of_catalogs(table: str, state: str | None, told: str) -> None:
+    given = {} if state is None else {"state": state}
+    with pytest.raises(PipelineError, match=told):
+        minimal(table=table, **given)
+
+
+def test_a_definition_of_a_catalogs_table_is_kept_in_the_folder_of_its_state(tmp_path: Path) -> None:
+    definition = PipelineDefinition.from_mapping(
+        {"topic": "orders", "table": "iceberg:cat.db.orders", "state": "_orders"}, folder=tmp_path
+    )
+    State.of(definition).definition = definition
+    assert PipelineDefinition.load(str(tmp_path / "_orders")) == definition
+    with pytest.raises(PipelineError, match="by its YAML file, or by the folder of its state"):
+        PipelineDefinition.load("iceberg:cat.db.orders")
+    other = PipelineDefinition.from_mapping(
+        {"topic": "orders", "table": "iceberg:cat.db.others", "state": "_orders"}, folder=tmp_path
+    )
+    with pytest.raises(PipelineError, match=r"has the state of the pipeline of iceberg:cat\.db\.orders"):
+        State.of(other)
+
+
+def test_a_local_state_is_not_for_a_cluster() -> None:
+    target = TableTarget.parse("iceberg:cat.db.orders", Path("/lake"), "_orders")
+    with pytest.raises(
+        PipelineError, match=r"state: /lake/_orders: is a local folder.*state: file:///lake/_"
+    ):
+        target.check_reach("spark://host:7077")
+    TableTarget.parse("iceberg:cat.db.orders", state="hdfs://n/_orders").check_reach("yarn")
 
 
 def test_a_local_folder_is_refused_where_spark_means_another() -> None:

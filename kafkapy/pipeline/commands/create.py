@@ -22,7 +22,14 @@ from kafkapy.pipeline.pipeline_error import PipelineError
 
 @click.command()
 @click.argument("topic")
-@click.option("--to", "table", metavar="FORMAT:PATH", required=True, help="delta:, iceberg: or parquet:PATH.")
+@click.option(
+    "--to",
+    "table",
+    metavar="FORMAT:PATH",
+    required=True,
+    help="delta:, iceberg: or parquet:PATH, or a catalog's.",
+)
+@click.option("--state", metavar="FOLDER", help="The folder of the state, for a table of a catalog.")
 @click.option(
     "--checkpoint", metavar="FOLDER", help="The folder of Spark's checkpoint; default: beside the table."
 )

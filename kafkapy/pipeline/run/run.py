@@ -30,6 +30,7 @@ from kafkapy.pipeline.former import check_former
 from kafkapy.pipeline.pipeline_error import PipelineError, did_you_mean
 from kafkapy.pipeline.positions import expired, planned_without
 from kafkapy.pipeline.reset import finish_reset
+from kafkapy.pipeline.reset_command import reset_command
 from kafkapy.pipeline.run.maintenance import Maintenance
 from kafkapy.pipeline.run.metrics import Measured, serving
 from kafkapy.pipeline.run.progress import Progress
@@ -231,6 +232,12 @@ class Job:
                 f"{definition.table}: the table has rows, but the state of its pipeline ({State.FOLDER}/) "
                 "is missing, and every record would be written again; write to another table or delete it"
             )
+        if definition.table.in_catalog and not table.exists() and _has_written(state):
+            raise PipelineError(
+                f"{definition.table}: the table is gone, and the state of its pipeline in "
+                f"{definition.table.folder} goes on after the rows that it had; to read the topic again: "
+                f"{reset_command(definition.table.folder, 'earliest')}"
+            )
         state.begin_with(self.topics.topic_id(definition.topic))
         for one in (state.definition, definition):
             if one is not None and one.dead_letter is not None:
@@ -281,3 +288,11 @@ class Job:
             return self.definition.start if moment is None else moment
         # -2 is the earliest offset: for partitions that were added after the reset
         return {number: offsets.get(number, -2) for number in self.topics.partitions(self.definition.topic)}
+
+
+def _has_written(state: State) -> bool:
+    """Whether the present incarnation has written rows."""
+    progress, incarnation = state.progress, state.incarnation
+    if progress is None or incarnation is None:
+        return False
+    return progress.incarnation == incarnation.id and progress.total_rows > 0

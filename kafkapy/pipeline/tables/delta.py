@@ -29,6 +29,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from kafkapy.pipeline.java_classes import java_class
 from kafkapy.pipeline.stores import HadoopFiles
 from kafkapy.pipeline.tables.batch import Batch
+from kafkapy.pipeline.tables.catalog_table import CatalogTable
 from kafkapy.pipeline.tables.commit import Commit
 from kafkapy.pipeline.tables.delta_log import DeltaLog, version_of
 from kafkapy.pipeline.tables.evolution import ChangedColumn
@@ -55,9 +56,14 @@ class DeltaTable(Table):
 
     @property
     def _sql(self) -> str:
-        return f"delta.{quoted(self.location)}"
+        return f"delta.{quoted(self.location)}" if self._catalog is None else self._catalog.sql_name
 
-    def exists(self) -> bool:
+    @cached_property
+    def _files(self) -> str:
+        """The folder of the table's files."""
+        return self.location if self._catalog is None else str(self._detail().location)
+
+    def _has_files(self) -> bool:
         tables = java_class(self.spark, "io.delta.tables.DeltaTable")
         return bool(tables.isDeltaTable(self.spark._jsparkSession, self.location))
 
@@ -74,11 +80,11 @@ class DeltaTable(Table):
         """Marks the rows of the condition as deleted, and writes `rows`, in one commit."""
         writer = rows.coalesce(1).write.format("delta")
         if condition == NOTHING:
-            writer.mode("append").save(self.location)
+            writer.mode("append").save(self._files)
             return
         # The condition is not of the new rows: these are at other offsets than those that they replace.
         with settings(rows.sparkSession, {f"{_DELTA}.replaceWhere.constraintCheck.enabled": "false"}):
-            writer.mode("overwrite").option("replaceWhere", condition).save(self.location)
+            writer.mode("overwrite").option("replaceWhere", condition).save(self._files)
 
     def _keep_merge_mode(self, mode: str) -> None:
         value = _marks(mode)
@@ -109,7 +115,7 @@ class DeltaTable(Table):
 
     def _small_files(self, session: SparkSession) -> list[TierCount]:
         log = java_class(session, "org.apache.spark.sql.delta.DeltaLog")
-        opened = log.forTable(session._jsparkSession, self.location)
+        opened = log.forTable(session._jsparkSession, self._files)
         given = [getattr(opened, f"update$default${number}")() for number in (1, 2, 3)]
         files = DataFrame(opened.update(*given).allFiles().toDF(), session)
         partition = f.to_json(f.array_sort(f.map_entries("partitionValues"))).alias("partition")
@@ -152,10 +158,12 @@ class DeltaTable(Table):
         if old:
             rows = self._read(self.spark)
             writer = rows.write.format("delta").mode("overwrite").option("dataChange", "false")
-            writer.partitionBy(*self.partitioning.names).save(self.location)
+            writer.partitionBy(*self.partitioning.names).save(self._files)
         return [f"rewrote the table, since {len(old)} of its files had INT96 timestamps"] if old else []
 
     def _read(self, session: SparkSession) -> DataFrame:
+        if self._catalog is not None:
+            return session.table(self._sql)
         return session.read.format("delta").load(self.location)
 
     def _files_of_sparks_writer(self) -> list[str]:
@@ -167,7 +175,7 @@ class DeltaTable(Table):
 
     def _commit_of(self, file: str) -> Commit:
         name = file.rpartition("/")[2]
-        lines = self.spark.read.text(f"{self.location}/_delta_log/*.json").where(
+        lines = self.spark.read.text(f"{self._files}/_delta_log/*.json").where(
             f.contains(f.col("value"), f.lit(name)) & f.startswith(f.col("value"), f.lit('{"add":'))
         )
         versions = [version_of(path) for (path,) in lines.select("_metadata.file_path").collect()]
@@ -183,10 +191,23 @@ class DeltaTable(Table):
         return self.spark.sql(f"DESCRIBE DETAIL {self._sql}").head()
 
     def _create(self, empty: DataFrame) -> StructType:
+        if self._catalog is not None:
+            return self._create_in_catalog(empty, self._catalog)
         writer = empty.write.format("delta").mode("ignore")
         if self._merge_mode is not None:
             writer = writer.option(_MARKS, _marks(self._merge_mode))
         writer.partitionBy(*self.partitioning.names).save(self.location)
+        return self._stored_schema(empty.sparkSession)
+
+    def _create_in_catalog(self, empty: DataFrame, catalog: CatalogTable) -> StructType:
+        writer = empty.writeTo(self._sql).using("delta")
+        for name, value in catalog.first_properties.items():
+            writer = writer.tableProperty(name, value)
+        if self._merge_mode is not None:
+            writer = writer.tableProperty(_MARKS, _marks(self._merge_mode))
+        if names := self.partitioning.names:
+            writer = writer.partitionedBy(*(f.col(quoted(name)) for name in names))
+        writer.create()
         return self._stored_schema(empty.sparkSession)
 
     def _add_columns(self, session: SparkSession, added: Sequence[ChangedColumn]) -> None:
@@ -203,15 +224,21 @@ class DeltaTable(Table):
 
     @cached_property
     def _log(self) -> DeltaLog:
-        return DeltaLog(HadoopFiles(self.location))
+        return DeltaLog(HadoopFiles(self._files))
 
     def _batches(self, session: SparkSession) -> Iterator[Batch | None]:
+        if self._catalog is not None and not self.exists():
+            return iter(())
         return self._log.batches()
 
     def _append(self, rows: DataFrame, batch: Batch) -> None:
         writer = rows.write.format("delta").mode("append")
         writer = writer.option("txnAppId", batch.app_id).option("txnVersion", batch.id)
-        writer.option("userMetadata", batch.to_json()).save(self.location)
+        writer = writer.option("userMetadata", batch.to_json())
+        if self._catalog is None:
+            writer.save(self.location)
+        else:
+            writer.saveAsTable(self._sql)
         if next(self._log.batches(), None) != batch:
             self._has(rows, batch, numbered=True)
 

@@ -1,6 +1,6 @@
-"""Tables in Apache Iceberg's format, addressed by path.
+"""Tables in Apache Iceberg's format, at a path or in a catalog (`catalog_table.py`).
 
-A table is in a Hadoop catalog whose warehouse is the parent folder. Readers use the path
+A table at a path is in a Hadoop catalog whose warehouse is the parent folder. Readers use the path
 (`spark.read.format("iceberg").load(path)`); SQL's MERGE, ALTER and CALL need the catalog. It is configured in
 a session on first use, without a cache: the session within foreachBatch is a clone, and a cached table would
 not show the last commit.
@@ -17,8 +17,9 @@ of these rows again.
 
 The record's partition is the column `_kafka_partition`, since Iceberg reserves the name `_partition`.
 
-A commit renames metadata/vN.metadata.json. That is atomic on a local disk and HDFS, but not on an object
-store, where only one driver may write at a time, as is the case for a pipeline.
+A catalog makes commits atomic. A commit to a table at a path renames metadata/vN.metadata.json, atomically on
+a local disk and HDFS, but not on an object store, where only one driver may write at a time, as is the case
+for a pipeline.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class IcebergTable(Table):
     format = "iceberg"
     derives_columns = False
 
-    def exists(self) -> bool:
+    def _has_files(self) -> bool:
         files = HadoopFiles(self.location)
         # A killed creation may lack the version hint; Iceberg finds the version without it.
         return files.exists("metadata/version-hint.text") or any(
@@ -146,9 +147,11 @@ class IcebergTable(Table):
     def _clean(self, retain: timedelta) -> list[str]:
         table = self._in_catalog(self.spark)
         oldest = _timestamp(datetime.now(UTC) - max(retain, _ORPHAN_AGE))
+        # A catalog may keep files where only Iceberg's own client reaches them, and not Hadoop's.
+        by = "" if self._catalog is None else ", prefix_listing => true"
         orphans = self.spark.sql(
             f"CALL {table.partition('.')[0]}.system.remove_orphan_files("
-            f"table => {text(table)}, older_than => {oldest})"
+            f"table => {text(table)}, older_than => {oldest}{by})"
         )
         return [f"deleted {orphans.count()} files that no snapshot contains (remove_orphan_files)"]
 
@@ -166,6 +169,8 @@ class IcebergTable(Table):
 
     def _in_catalog(self, session: SparkSession) -> str:
         """The table's name in SQL statements of this session."""
+        if self._catalog is not None:
+            return self._catalog.in_session(session)
         parent, _, name = self.location.rpartition("/")
         catalog = f"kafkapy_{zlib.crc32(parent.encode()):08x}"
         prefix = f"spark.sql.catalog.{catalog}"
@@ -256,6 +261,9 @@ class IcebergTable(Table):
         writer = writer.tableProperty(_MERGE_MODE, self._merge_mode or "merge-on-read")
         # Otherwise each batch would leave a metadata file.
         writer = writer.tableProperty("write.metadata.delete-after-commit.enabled", "true")
+        if self._catalog is not None:
+            for name, value in self._catalog.first_properties.items():
+                writer = writer.tableProperty(name, value)
         if fields := self.partitioning.fields:
             writer = writer.partitionedBy(*map(_transform, fields))
         writer.create()

@@ -4,6 +4,8 @@
     iceberg    metadata/ (and data/)
     parquet    batch=NNNNNNNN/ for each batch, nothing else
 
+For a table of a catalog, it is the folder of the pipeline's state that is checked.
+
 Names that begin with a dot or an underscore are hidden from readers and do not count, `_delta_log` apart.
 """
 
@@ -19,15 +21,21 @@ from kafkapy.pipeline.table_target import TableTarget
 def check_location(target: TableTarget, store: Store) -> None:
     """Raises PipelineError if the location is a file or a folder with other content.
 
-    `store` is that of the location.
+    `store` is that of `target.folder`.
     """
     try:
         if store.is_file():
-            raise PipelineError(f"{target}: is a file; name a folder for the table")
+            what = f"state: {target.folder}" if target.in_catalog else str(target)
+            raise PipelineError(f"{what}: is a file; name a folder")
         names = [entry.name for entry in store.entries()]
     except OSError as error:
-        raise PipelineError(f"{target}: cannot be reached: {error}") from None
+        where = target.folder if target.in_catalog else target
+        raise PipelineError(f"{where}: cannot be reached: {error}") from None
     present = format_of(names)
+    if target.in_catalog:
+        if present is not None:
+            raise PipelineError(f"state: {target.folder} holds a table of its own; name another folder")
+        return
     if present == target.format:
         return
     if present is not None:

@@ -26,6 +26,8 @@ def open_table(
 
     Raises PipelineError if the location has something else.
     """
-    check_location(target, open_store(target.location))
+    check_location(target, open_store(target.folder))
     widening = Widening(target.format, widen_types)
-    return _CLASSES[target.format](spark, target, Partitioning.parse(partition_by), widening)
+    table = _CLASSES[target.format](spark, target, Partitioning.parse(partition_by), widening)
+    table.check_place()
+    return table

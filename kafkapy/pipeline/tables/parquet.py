@@ -61,7 +61,7 @@ class ParquetTable(Table):
     def _files(self) -> HadoopFiles:
         return HadoopFiles(self.location)
 
-    def exists(self) -> bool:
+    def _has_files(self) -> bool:
         # A killed trim may have left the only batch in the folder of replaced batches.
         return bool(self._folders() or self._files.names(_REPLACED))
 

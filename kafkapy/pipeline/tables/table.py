@@ -44,6 +44,7 @@ from kafkapy.pipeline.reset_command import reset_command
 from kafkapy.pipeline.stores import HadoopFiles
 from kafkapy.pipeline.table_target import TableTarget
 from kafkapy.pipeline.tables.batch import Batch, differences
+from kafkapy.pipeline.tables.catalog_table import CatalogTable
 from kafkapy.pipeline.tables.commit import Commit
 from kafkapy.pipeline.tables.evolution import ChangedColumn, Evolution, fitted
 from kafkapy.pipeline.tables.old_timestamps import MICROS, files_with_int96
@@ -99,21 +100,29 @@ class Table(ABC):
     ) -> None:
         path = target.local_path
         self.spark = spark
-        self.location = target.location.rstrip("/") if path is None else str(path.absolute())
-        if path is not None and target.location.startswith("file:"):
-            self.location = f"file://{self.location}"
+        self.folder = target.folder.rstrip("/") if path is None else str(path.absolute())
+        """Where the pipeline's state is: in the table's own folder, unless it is in a catalog."""
+        if path is not None and target.folder.startswith("file:"):
+            self.folder = f"file://{self.folder}"
+        self.location = target.location if target.in_catalog else self.folder
         self.partitioning, self._widening = partitioning, widening
         self._merge_mode: str | None = None
         self.name = f"{target.format}:{self.location}"
+        self._catalog = CatalogTable(spark, target) if target.in_catalog else None
 
     @cached_property
     def _tombstones(self) -> Tombstones:
-        return Tombstones(HadoopFiles(self.location))
+        return Tombstones(HadoopFiles(self.folder))
+
+    def check_place(self) -> None:
+        """Raises PipelineError if the place of the table has something else, or is not there."""
+        if self._catalog is not None:
+            self._catalog.check()
 
     # -- reading
 
-    @abstractmethod
-    def exists(self) -> bool: ...
+    def exists(self) -> bool:
+        return self._has_files() if self._catalog is None else self._catalog.exists()
 
     def schema(self) -> StructType:
         """The columns of the rows, without those that partition transforms added."""
@@ -259,6 +268,10 @@ class Table(ABC):
     # -- implemented by each format
 
     @abstractmethod
+    def _has_files(self) -> bool:
+        """Whether the table's folder has a table."""
+
+    @abstractmethod
     def _upsert(self, rows: DataFrame, keys: Sequence[str]) -> None: ...
 
     @abstractmethod
@@ -378,7 +391,7 @@ class Table(ABC):
             f"{self.name}: batch {batch.id} is planned with other offsets than it was written with ({how}): "
             "the checkpoint was restored from an older copy, or another driver uses it; nothing was written. "
             "To delete the rows after the checkpoint's position and read them again: "
-            f"{reset_command(self.location, 'available')}"
+            f"{reset_command(self.folder, 'available')}"
         )
 
     def _stored_schema(self, session: SparkSession) -> StructType:

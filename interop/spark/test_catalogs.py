@@ -1,0 +1,235 @@
+"""Tables by their names in catalogs, judged by other clients of the same catalog."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from interop.conftest import MakeTopic
+from interop.spark.following import following
+from interop.spark.rest_catalog import RestCatalog
+from interop.spark.test_audit import produce
+from interop.support.maven import CACHE
+from interop.support.waiting import wait_until
+from kafkapy.pipeline import Pipeline, PipelineError
+from kafkapy.pipeline.audit.audit import audit
+from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.lineage.lineage import lineage
+from kafkapy.pipeline.maintain import maintain
+from kafkapy.pipeline.replay.replay import replay
+from kafkapy.pipeline.reset import plan_reset, reset
+from kafkapy.pipeline.run.run import run
+from kafkapy.pipeline.status import status_of
+from tests.ports import free_ports
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.slow
+
+JSON = {"kind": "json", "schema": "id BIGINT, name STRING"}
+
+
+@pytest.fixture(scope="module")
+def rest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestCatalog]:
+    (port,) = free_ports(1)
+    with RestCatalog(tmp_path_factory.mktemp("rest"), port) as started:
+        started.client.create_namespace("sales")
+        yield started
+
+
+@pytest.fixture
+def catalog(spark: SparkSession, rest: RestCatalog, name: str) -> str:
+    """The name of the REST catalog in the session, which no test has used before."""
+    own = f"rest_{name.replace('-', '_')}"
+    for setting, value in rest.spark_options(own).items():
+        spark.conf.set(setting, value)
+    return own
+
+
+def definition_of(topic: str, table: str, servers: str, folder: Path, **values: Any) -> PipelineDefinition:
+    given = {"state": "state", "format": JSON, "mode": "append", **values}
+    return PipelineDefinition.from_mapping(
+        {"topic": topic, "table": table, "bootstrap": servers, **given}, folder=folder
+    )
+
+
+def records(ids: range, name: str = "a") -> list[tuple[int, str, str]]:
+    return [(0, f"k{number}", json.dumps({"id": number, "name": name})) for number in ids]
+
+
+def by_pyiceberg(rest: RestCatalog, table: str) -> list[tuple[int, str]]:
+    rows = rest.client.load_table(f"sales.{table}").scan(selected_fields=("id", "name")).to_arrow()
+    return sorted(zip(rows["id"].to_pylist(), rows["name"].to_pylist(), strict=True))
+
+
+def test_an_append_table_of_a_rest_catalog_is_written_and_looked_after(
+    spark: SparkSession, rest: RestCatalog, catalog: str, make_topic: MakeTopic, bootstrap_servers: str,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    topic = make_topic()
+    definition = definition_of(topic, f"iceberg:{catalog}.sales.appended", bootstrap_servers, tmp_path)
+    for ids in (range(10), range(10, 25)):
+        produce(bootstrap_servers, topic, records(ids))
+        run(definition, once=True, spark=spark)
+    assert by_pyiceberg(rest, "appended") == [(number, "a") for number in range(25)]
+    status = status_of(definition)
+    assert (status.lag, status.progress and status.progress.total_rows) == (0, 25)
+    assert audit(definition, spark).ok
+    found = lineage(definition, source=f"{topic}-0-12", spark=spark)
+    assert found.version == str(rest.client.load_table("sales.appended").current_snapshot().snapshot_id)
+    assert len(found.rows) == 1
+    assert replay(definition, f"{topic}-again", spark=spark).records == 25
+    lines = maintain(definition, retain=timedelta(days=7), spark=spark)
+    assert [line.rpartition(" ")[2] for line in lines] == [
+        "(rewrite_data_files)",
+        "(expire_snapshots)",
+        "(remove_orphan_files)",
+    ]
+    reset(plan_reset(definition, '{"0": 20}'), spark=spark)
+    assert len(by_pyiceberg(rest, "appended")) == 20
+    run(PipelineDefinition.load(tmp_path / "state"), once=True, spark=spark)
+    assert by_pyiceberg(rest, "appended") == [(number, "a") for number in range(25)]
+    assert audit(definition, spark, deep=True).ok
+    assert not (tmp_path / f"{catalog}.sales.appended").exists()
+
+
+def test_upserts_and_new_columns_reach_a_rest_catalog(
+    spark: SparkSession, rest: RestCatalog, catalog: str, make_topic: MakeTopic, bootstrap_servers: str,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    topic = make_topic()
+    definition = definition_of(
+        topic, f"iceberg:{catalog}.sales.upserted", bootstrap_servers, tmp_path, mode="upsert", format="json"
+    )
+    produce(bootstrap_servers, topic, records(range(10)))
+    run(definition, once=True, spark=spark)
+    more = [(0, "k3", json.dumps({"id": 3, "name": "b", "price": 2})), (0, "k4", None)]
+    produce(bootstrap_servers, topic, more)
+    run(definition, once=True, spark=spark)
+    expected = [(number, "b" if number == 3 else "a") for number in range(10) if number != 4]
+    assert by_pyiceberg(rest, "upserted") == expected
+    assert "price" in rest.client.load_table("sales.upserted").schema().column_names
+    assert audit(definition, spark).ok
+    assert list((tmp_path / "state" / "_kafkapy" / "tombstones").glob("part-*"))
+
+
+def test_two_drivers_of_one_table_exclude_each_other(
+    spark: SparkSession, rest: RestCatalog, catalog: str, make_topic: MakeTopic, bootstrap_servers: str,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    topic, table = make_topic(), f"iceberg:{catalog}.sales.shared"
+    definition = definition_of(topic, table, bootstrap_servers, tmp_path)
+    elsewhere = definition_of(topic, table, bootstrap_servers, tmp_path, state="elsewhere")
+    produce(bootstrap_servers, topic, records(range(10)))
+    with following(lambda stop: run(definition, every="200ms", spark=spark, stop=stop)):
+        wait_until(lambda: status_of(definition).batch == 0, timeout=120)
+        with pytest.raises(PipelineError, match="running already"):
+            run(definition, once=True, spark=spark)
+        with pytest.raises(PipelineError, match="was written with another state than the one in"):
+            run(elsewhere, once=True, spark=spark)
+    assert by_pyiceberg(rest, "shared") == [(number, "a") for number in range(10)]
+
+
+def test_what_a_catalog_lacks_or_has_already_is_told_in_one_line(
+    spark: SparkSession, rest: RestCatalog, catalog: str, make_topic: MakeTopic, bootstrap_servers: str,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    topic = make_topic()
+    produce(bootstrap_servers, topic, records(range(3)))
+    spark.sql(f"CREATE TABLE {catalog}.sales.foreign (id BIGINT) USING iceberg")
+
+    def told(table: str) -> str:
+        with pytest.raises(PipelineError) as refused:
+            run(definition_of(topic, table, bootstrap_servers, tmp_path), once=True, spark=spark)
+        assert "\n" not in str(refused.value)
+        return str(refused.value)
+
+    assert "Spark has no catalog nowhere; give spark: its settings" in told("iceberg:nowhere.sales.orders")
+    assert f"CREATE SCHEMA `{catalog}`.`buying`" in told(f"iceberg:{catalog}.buying.orders")
+    assert "no pipeline has created this table" in told(f"iceberg:{catalog}.sales.foreign")
+    assert "are lost when Spark ends" in told("delta:spark_catalog.default.orders")
+
+
+def test_a_table_that_was_dropped_is_not_begun_in_the_middle(
+    spark: SparkSession, rest: RestCatalog, catalog: str, make_topic: MakeTopic, bootstrap_servers: str,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    topic = make_topic()
+    definition = definition_of(topic, f"iceberg:{catalog}.sales.dropped", bootstrap_servers, tmp_path)
+    produce(bootstrap_servers, topic, records(range(3)))
+    run(definition, once=True, spark=spark)
+    rest.client.drop_table("sales.dropped")
+    produce(bootstrap_servers, topic, records(range(3, 5)))
+    with pytest.raises(PipelineError, match=r"the table is gone, and the state .* --to earliest"):
+        run(definition, once=True, spark=spark)
+    reset(plan_reset(definition, "earliest"), spark=spark)
+    run(definition, once=True, spark=spark)
+    assert by_pyiceberg(rest, "dropped") == [(number, "a") for number in range(5)]
+
+
+def test_a_metastore_and_a_database_are_catalogs_too(
+    rest: RestCatalog, make_topic: MakeTopic, bootstrap_servers: str, tmp_path: Path
+) -> None:
+    """Delta and Iceberg in a Hive metastore, Iceberg in SQLite by JDBC."""
+    import deltalake
+    from pyiceberg.catalog.sql import SqlCatalog
+    from pyiceberg.table import StaticTable
+
+    topic = make_topic()
+    produce(bootstrap_servers, topic, records(range(10)))
+    (tmp_path / "hive").mkdir()
+    (driver,) = (CACHE / "spark" / "rest-catalog").glob("sqlite-jdbc-*.jar")
+    database = tmp_path / "catalog.db"
+    derby = f"jdbc:derby:;databaseName={tmp_path}/metastore;create=true"
+    spark = {
+        "spark.sql.catalogImplementation": "hive",
+        "spark.sql.warehouse.dir": str(tmp_path / "hive"),
+        "spark.hadoop.javax.jdo.option.ConnectionURL": derby,
+        "spark.hadoop.datanucleus.schema.autoCreateAll": "true",
+        "spark.hadoop.hive.metastore.schema.verification": "false",
+        # Locks need tables of the metastore that Derby would have to be given first.
+        "spark.hadoop.iceberg.engine.hive.lock-enabled": "false",
+        "spark.jars": str(driver),
+        "spark.jars.ivy": str(CACHE / "spark" / "ivy"),
+        "spark.sql.catalog.jdbc": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.jdbc.type": "jdbc",
+        "spark.sql.catalog.jdbc.uri": f"jdbc:sqlite:{database}",
+        "spark.sql.catalog.jdbc.warehouse": str(tmp_path / "warehouse"),
+        "spark.sql.catalog.jdbc.jdbc.schema-version": "V1",
+        "spark.sql.catalog.hive": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.hive.type": "hive",
+    }
+    made = SqlCatalog("jdbc", uri=f"sqlite:///{database}", warehouse=str(tmp_path / "warehouse"))
+    made.create_namespace("sales")
+    file = tmp_path / "lake.yaml"
+    common = {"bootstrap": bootstrap_servers, "topic": topic, "format": JSON, "mode": "append"}
+    tables = ["delta:spark_catalog.default.orders", "iceberg:jdbc.sales.orders", "iceberg:hive.default.icy"]
+    entries = [
+        {"name": f"p{number}", "table": table, "state": f"state{number}"}
+        for number, table in enumerate(tables)
+    ]
+    file.write_text(json.dumps({**common, "spark": spark, "master": "local[2]", "pipelines": entries}))
+    for ids in (range(10, 15), range(15, 20)):
+        produce(bootstrap_servers, topic, records(ids))
+        command = [sys.executable, "-m", "kafkapy", "pipeline", "run", str(file), "--once"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=400, check=False)
+        assert done.returncode == 0, done.stderr
+    expected = list(range(20))
+    assert (
+        sorted(deltalake.DeltaTable(tmp_path / "hive" / "orders").to_pyarrow_table()["id"].to_pylist())
+        == expected
+    )
+    rows = made.load_table("sales.orders").scan().to_arrow()
+    assert sorted(rows["id"].to_pylist()) == expected
+    newest = max(tmp_path.rglob("icy/metadata/*.metadata.json"))
+    rows = StaticTable.from_metadata(str(newest)).scan().to_arrow()
+    assert sorted(rows["id"].to_pylist()) == expected
+    assert Pipeline.load(tmp_path / "state0").status().lag == 0
