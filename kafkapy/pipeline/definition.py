@@ -35,6 +35,7 @@ In YAML, only `topic` and `table` are required:
     max_lag: 5000000                    # end the run if it falls so many offsets behind
     max_batch_time: 10m                 # end the run if a batch takes longer
     on_limit: notify --team data        # call this command at a limit, and go on
+    client_config: client.properties    # options of clients, as Kafka's tools take them
     kafka: {security.protocol: SSL}     # further options, by the Java client's names
     spark: {spark.executor.memory: 4g}
     master: spark://host:7077
@@ -56,7 +57,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from kafkapy.pipeline.client_options import misspelt
+from kafkapy.pipeline.client_options import OF_THE_PIPELINE, misspelt, read_client_config
 from kafkapy.pipeline.dead_letter_limit import DeadLetterLimit
 from kafkapy.pipeline.fields import Fields, seconds, shown, timestamp_ms, within, words
 from kafkapy.pipeline.pipeline_error import PipelineError, did_you_mean
@@ -108,14 +109,6 @@ _KEPT: Final = "pipeline.yaml"
 _ADDRESSES = re.compile(r"[^\s,:/]+:\d+|\[[^\s\]]+\]:\d+")
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _SCHEMA_FILE = re.compile(r".*\.(json|avsc|ddl|sql|txt|desc|pb|protoset|fds|bin)", re.IGNORECASE)
-# Options that the pipeline sets itself: name -> remedy.
-_OWN_KAFKA_OPTIONS = {
-    "bootstrap.servers": "use bootstrap:",
-    "group.id": "use group: to publish the position",
-    "isolation.level": "pipelines read committed records only",
-    "enable.auto.commit": "the position is stored beside the table",
-    "auto.offset.reset": "use start:",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,6 +259,7 @@ class PipelineDefinition:
     max_lag: int | None = None
     max_batch_time: str | None = None
     on_limit: str | None = None
+    client_config: str | None = None
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
     spark: Mapping[str, str] = field(default_factory=dict, repr=False)
     master: str | None = None
@@ -311,8 +305,8 @@ class PipelineDefinition:
         for option in self.kafka:
             if option.startswith("kafka."):
                 raise PipelineError(f"kafka.{option}: write it without 'kafka.': {option[6:]}")
-            if option in _OWN_KAFKA_OPTIONS:
-                raise PipelineError(f"kafka.{option}: cannot be set here; {_OWN_KAFKA_OPTIONS[option]}")
+            if option in OF_THE_PIPELINE:
+                raise PipelineError(f"kafka.{option}: cannot be set here; {OF_THE_PIPELINE[option]}")
             if meant := misspelt(option):
                 raise PipelineError(f"kafka.{option}: unknown option (did you mean '{meant}'?)")
         for option in self.spark:
@@ -393,8 +387,13 @@ class PipelineDefinition:
 
     @property
     def kafka_options(self) -> dict[str, str]:
-        """The options of `kafka` with their secrets."""
-        return {option: resolved(f"kafka.{option}", value) for option, value in self.kafka.items()}
+        """The options of `client_config` and `kafka` with their secrets."""
+        return {option: resolved(f"kafka.{option}", value) for option, value in self._client_options.items()}
+
+    @property
+    def _client_options(self) -> dict[str, str]:
+        file = {} if self.client_config is None else read_client_config(Path(self.client_config))
+        return {**file, **self.kafka}
 
     @property
     def spark_options(self) -> dict[str, str]:
@@ -403,10 +402,11 @@ class PipelineDefinition:
 
     def redacted(self, text: str) -> str:
         """A message of another program, which may quote an option, with the secrets removed."""
-        return redacted(
-            text,
-            secrets_of({**self.kafka, **self.spark, **self.format.registry_settings}, self.format.registry),
-        )
+        try:
+            options = self._client_options
+        except PipelineError:  # the file is gone, and nothing in it was used
+            options = dict(self.kafka)
+        return redacted(text, secrets_of({**options, **self.spark, **self.format.registry_settings}, self.format.registry))
 
     def without_secrets(self) -> PipelineDefinition:
         """The definition as it is stored: without secrets, but with references to them."""
@@ -450,14 +450,14 @@ class PipelineDefinition:
         if path.suffix in (".yaml", ".yml") and not path.is_dir():
             near = did_you_mean(path.name, [one.name for one in path.parent.glob("*.y*ml")])
             raise PipelineError(f"{text}: no such file{near}; make one with kafkapy pipeline create")
-        folder = StateFolder(absolute(location, Path.cwd()))
-        definition = cls.kept_in(folder)
-        if definition is None:
         if is_in_a_catalog(location):
             raise PipelineError(
                 f"{text}: is the name of a table in a catalog; name the pipeline by its YAML file, or by the "
                 "folder of its state"
             )
+        folder = StateFolder(absolute(location, Path.cwd()))
+        definition = cls.kept_in(folder)
+        if definition is None:
             raise PipelineError(
                 f"{text}: neither a pipeline's YAML file nor a table that a pipeline has written "
                 f"(no {folder.FOLDER}/{_KEPT} in it)"
@@ -527,7 +527,7 @@ class PipelineDefinition:
             ),
             name=fields.text("name") or "",
             bootstrap=fields.text("bootstrap") or DEFAULT_BOOTSTRAP,
-            checkpoint=_folder(fields.text("checkpoint"), folder),
+            checkpoint=_place(fields.text("checkpoint"), folder),
             format=FormatDefinition.from_value(mapping.get("format") or "raw", folder),
             select=fields.names("select"),
             where=fields.text("where"),
@@ -547,6 +547,7 @@ class PipelineDefinition:
             max_lag=fields.positive("max_lag"),
             max_batch_time=fields.text("max_batch_time"),
             on_limit=fields.text("on_limit"),
+            client_config=_place(fields.text("client_config"), folder),
             kafka=_options(fields, "kafka", folder),
             spark=_options(fields, "spark", folder),
             master=fields.text("master"),
@@ -590,7 +591,7 @@ def _absolute_schema(schema: str | None, folder: Path | None) -> str | None:
     return absolute(schema, folder)
 
 
-def _folder(text: str | None, folder: Path | None) -> str | None:
+def _place(text: str | None, folder: Path | None) -> str | None:
     return None if text is None else absolute(text.rstrip("/") or "/", folder)
 
 

@@ -227,6 +227,10 @@ class Pipeline:
         """
         return self._with(max_lag=max_lag, max_batch_time=max_batch_time, on_limit=on_limit)
 
+    def client_config(self, path: Pathlike) -> Pipeline:
+        """Takes options of Kafka's clients from a file, as Kafka's tools do (--command-config)."""
+        return self._with(client_config=os.fspath(path))
+
     def kafka(self, **options: str) -> Pipeline:
         """Sets options of the Java client, with '_' for '.': kafka(security_protocol="SSL")."""
         added = {name.replace("_", "."): value for name, value in options.items()}

@@ -71,6 +71,10 @@ class Topics:
             self._admin = AdminClient(self._options)
         except KafkaException as error:
             told = redacted(error.args[0].str(), self._secrets)
+            if "No provider for SASL mechanism GSSAPI" in told:
+                told = "this build of librdkafka has no Kerberos"
+                remedy = "install one that has: pip install --no-binary confluent-kafka confluent-kafka"
+                raise PipelineError(f"kafka: {told}; {remedy}") from None
             raise PipelineError(f"kafka: {told}; correct it in the definition") from None
 
     def _remember(self, error: KafkaError) -> None:

@@ -413,3 +413,37 @@ def test_importing_the_package_imports_neither_spark_nor_a_client() -> None:
     )
     printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert printed.stdout == "[]\n"
+
+
+def test_options_of_clients_may_be_in_a_file_as_kafkas_tools_take_it(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(
+        "# for all tools\nbootstrap.servers=other:9092\ngroup.id=tools\nsecurity.protocol: SSL\n"
+        "ssl.key.password=hunter-2\nrequest.timeout.ms=1000\nkey.serializer=some.Class\n"
+    )
+    definition = PipelineDefinition.from_mapping(
+        {
+            "topic": "orders",
+            "table": "delta:orders",
+            "client_config": "client.properties",
+            "kafka": {"request.timeout.ms": 2000},
+        },
+        folder=tmp_path,
+    )
+    assert definition.kafka_options == {
+        "security.protocol": "SSL",
+        "ssl.key.password": "hunter-2",
+        "request.timeout.ms": "2000",
+    }
+    State.of(definition).definition = definition
+    kept = PipelineDefinition.load(str(tmp_path / "orders"))
+    assert kept == definition
+    written = "".join(path.read_text() for path in tmp_path.rglob("pipeline.yaml"))
+    assert "hunter" not in written + definition.to_yaml() + repr(definition)
+    assert "hunter" not in definition.redacted("ssl.key.password=hunter-2")
+    file.write_text("securty.protocol=SSL\n")
+    with pytest.raises(PipelineError, match=r"client_config: .*: unknown option \(did you mean 'security"):
+        definition.kafka_options  # noqa: B018
+    file.unlink()
+    with pytest.raises(PipelineError, match=r"client_config: .*client\.properties cannot be read: No such"):
+        definition.kafka_options  # noqa: B018

@@ -181,6 +181,47 @@ def test_a_group_with_consumers_is_not_overwritten(
             },
             {"sasl.mechanism": "PLAIN", "sasl.username": "me", "sasl.password": 'p;"w'},
         ),
+        (
+            {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": "CA", "ssl.keystore.key": "KEY"},
+            {"ssl.ca.pem": "CA", "ssl.key.pem": "KEY"},
+        ),
+        (
+            {"ssl.keystore.type": "PKCS12", "ssl.keystore.location": "/me", "ssl.keystore.password": "x"},
+            {"ssl.keystore.location": "/me", "ssl.keystore.password": "x"},
+        ),
+        ({"ssl.enabled.protocols": "TLSv1.3", "sasl.login.refresh.buffer.seconds": "60"}, {}),
+        (
+            {
+                "sasl.mechanism": "OAUTHBEARER",
+                "sasl.oauthbearer.token.endpoint.url": "https://id/token",
+                "sasl.login.callback.handler.class": "org.apache.kafka.common.security.oauthbearer.secured."
+                "OAuthBearerLoginCallbackHandler",
+                "sasl.jaas.config": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule "
+                'required clientId="me" clientSecret="s" scope="kafka";',
+            },
+            {
+                "sasl.mechanism": "OAUTHBEARER",
+                "sasl.oauthbearer.token.endpoint.url": "https://id/token",
+                "sasl.oauthbearer.method": "oidc",
+                "sasl.oauthbearer.client.id": "me",
+                "sasl.oauthbearer.client.secret": "s",
+                "sasl.oauthbearer.scope": "kafka",
+            },
+        ),
+        (
+            {
+                "sasl.mechanism": "GSSAPI",
+                "sasl.kerberos.service.name": "kafka",
+                "sasl.jaas.config": "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true "
+                'keyTab="/etc/me.keytab" principal="me@EXAMPLE.ORG";',
+            },
+            {
+                "sasl.mechanism": "GSSAPI",
+                "sasl.kerberos.service.name": "kafka",
+                "sasl.kerberos.keytab": "/etc/me.keytab",
+                "sasl.kerberos.principal": "me@EXAMPLE.ORG",
+            },
+        ),
     ],
 )
 def test_java_options_are_translated(java: dict[str, str], librdkafka: dict[str, str]) -> None:
@@ -190,10 +231,26 @@ def test_java_options_are_translated(java: dict[str, str], librdkafka: dict[str,
 @pytest.mark.parametrize(
     ("java", "remedy"),
     [
-        ({"ssl.truststore.location": "/ca.jks"}, "use a PEM file and ssl.truststore.type: PEM"),
-        ({"ssl.keystore.type": "JKS", "ssl.keystore.location": "/k"}, "use PEM"),
+        (
+            {"ssl.truststore.password": "x", "ssl.truststore.location": "/ca.jks"},
+            r"keytool -list -rfc -keystore /ca.jks > ca.pem, and name that file with ssl.truststore.type: P",
+        ),
+        (
+            {"ssl.keystore.type": "JKS", "ssl.keystore.location": "/my k"},
+            r"keytool -importkeystore -srckeystore '/my k' .* with ssl.keystore.type: PKCS12",
+        ),
         ({"ssl.truststore.password": "x"}, "use PEM files"),
-        ({"sasl.jaas.config": "com.example.OAuthLoginModule required;"}, "only PLAIN and SCRAM"),
+        ({"sasl.jaas.config": "com.example.OAuthLoginModule required;"}, "use PlainLoginModule or Scram"),
+        ({"sasl.jaas.config": "PlainLoginModule required username=me password"}, "end with a semicolon"),
+        (
+            {
+                "sasl.mechanism": "AWS_MSK_IAM",
+                "sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required;",
+            },
+            "let the pipeline log in with SCRAM or TLS",
+        ),
+        ({"sasl.login.callback.handler.class": "com.example.Handler"}, "is a class of Java"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}, "--no-binary confluent-kafka"),
     ],
 )
 def test_security_without_a_counterpart_is_refused(java: dict[str, str], remedy: str) -> None:

@@ -80,6 +80,12 @@ from kafkapy.pipeline.pipeline_error import PipelineError
     show_default=True,
     show_envvar=True,
 )
+@click.option(
+    "--command-config",
+    "client_config",
+    metavar="FILE",
+    help="Options of Kafka's clients, as Kafka's tools take them.",
+)
 @click.option("--name", metavar="NAME", help="Name of the pipeline and its file; default: the topic.")
 @click.option("--file", type=click.Path(path_type=Path), help="Write FILE instead of NAME.yaml.")
 def create(topic: str, kind: str, file: Path | None, name: str | None, **given: Any) -> None:
