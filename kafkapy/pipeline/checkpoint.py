@@ -75,6 +75,20 @@ def batches(state: State) -> Iterator[tuple[int, dict[int, tuple[int, int]]]]:
             yield batch, batch_offsets(state, batch)
 
 
+def planned_times(state: State, most: int) -> list[tuple[int, dict[int, int]]]:
+    """When each of the last batches was planned, with its end offsets.
+
+    In milliseconds since 1970, oldest first. Batches that cannot be read are left out.
+    """
+    found = []
+    for batch in sorted(_batches(state, "offsets"))[-most:]:
+        with contextlib.suppress(PipelineError, ValueError, KeyError, IndexError):
+            text, end = _text(state, f"offsets/{batch}"), _batch_offsets(state, batch)
+            if text is not None and end is not None:
+                found.append((int(json.loads(text.split("\n")[1])["batchTimestampMs"]), end))
+    return found
+
+
 def start(state: State) -> dict[int, int] | None:
     """The starting offsets, from the checkpoint or the last reset; None if neither tells them."""
     with contextlib.suppress(PipelineError):

@@ -266,9 +266,10 @@ class Pipeline:
         return run(self.definition, once=once, every=every, spark=spark, metrics=metrics)
 
     def status(self) -> Status:
+        """How it is doing; a notebook draws it."""
         from kafkapy.pipeline.status import status_of
 
-        return status_of(self.definition)
+        return status_of(self.definition, with_recent=True)
 
     def audit(
         self,
@@ -278,7 +279,7 @@ class Pipeline:
         incremental: bool = False,
         spark: SparkSession | None = None,
     ) -> AuditReport:
-        """Compares the table with the topic, offset by offset.
+        """Compares the table with the topic, offset by offset; a notebook draws the report.
 
         From `starting` to `ending`: "earliest", "latest", an ISO time or JSON offsets by partition.
         `incremental` compares only what came after the last such audit that was clean.

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkapy.pipeline import checkpoint
 from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.drawing import Html, Part, bars, framed, heading, line_chart, paragraph, table
 from kafkapy.pipeline.positions import PartitionPosition, positions
+from kafkapy.pipeline.recent import Recent, recent
 from kafkapy.pipeline.state import Progress, State
 from kafkapy.pipeline.topics import Topics
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+_REASONS: Final = 12  # that are drawn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +27,7 @@ class Status:
     """The status of a pipeline.
 
     `process` is the id of the running driver. `batch` is the last committed batch of this incarnation.
+    `recent` is what a picture shows besides, if it was asked for.
     """
 
     definition: PipelineDefinition
@@ -29,6 +35,7 @@ class Status:
     batch: int | None
     progress: Progress | None
     partitions: list[PartitionPosition]
+    recent: Recent | None = None
 
     @property
     def lag(self) -> int:
@@ -93,6 +100,37 @@ class Status:
             offsets.add_row(*map(str, numbers), f"{one.expired} expired" if one.expired else "")
         return Group(about, "", offsets)
 
+    def _repr_html_(self) -> str:
+        """The status as a notebook draws it."""
+        return framed(self.drawn())
+
+    def drawn(self) -> list[Html]:
+        """The pieces of a page about it."""
+        pieces = [heading(f"Pipeline {self.definition.name}", 2), table((), self._about())]
+        if (recent := self.recent) is not None:
+            now = (time.time() * 1000, float(self.lag))
+            pieces += [
+                line_chart("Lag (offsets, by the records' timestamps)", (*recent.lag, now)),
+                line_chart("Offsets read a second, from batch to batch", recent.speed),
+                *self._drawn_letters(recent),
+            ]
+        pieces.append(
+            bars("Offsets of the topic by partition", [_drawn_offsets(one) for one in self.partitions])
+        )
+        return pieces
+
+    def _drawn_letters(self, recent: Recent) -> list[Html]:
+        if not recent.reasons:
+            return []
+        rows = [
+            (f"the record {reason}", [Part(count, "bad", f"{count:,}")]) for reason, count in recent.reasons
+        ]
+        title = "Dead letters by reason" + ("" if recent.all_letters else ", the last ones")
+        shown = [bars(title, rows[:_REASONS])]
+        if len(rows) > _REASONS:
+            shown.append(paragraph(f"and {len(rows) - _REASONS} more reasons", "soft"))
+        return shown
+
     def _about(self) -> list[tuple[str, str]]:
         definition, progress = self.definition, self.progress
         lines = [
@@ -115,20 +153,32 @@ class Status:
         return lines
 
 
-def status_of(definition: PipelineDefinition, topics: Topics | None = None) -> Status:
+def _drawn_offsets(one: PartitionPosition) -> tuple[str, list[Part]]:
+    position = max(one.position, one.start)
+    return f"partition {one.partition}", [
+        Part(one.expired, "bad", f"{one.expired:,} expired unread"),
+        Part(position - one.start, "good", f"{position - one.start:,} read"),
+        Part(one.lag, "rule", f"{one.lag:,} to read"),
+    ]
+
+
+def status_of(
+    definition: PipelineDefinition, topics: Topics | None = None, *, with_recent: bool = False
+) -> Status:
     """The status of one pipeline.
 
-    `topics` is a client of its cluster, if there is one already. Raises PipelineError.
+    `topics` is a client of its cluster, if there is one already. `with_recent` asks for what a picture shows
+    besides, with some requests more. Raises PipelineError.
     """
     state = State.of(definition)
     if problem := checkpoint.damage(state):
         raise problem
+    topics = topics or Topics(definition.bootstrap, definition.kafka_options)
     return Status(
         definition=definition,
         process=state.running,
         batch=checkpoint.committed_batch(state),
         progress=state.progress,
-        partitions=positions(
-            definition, state, topics or Topics(definition.bootstrap, definition.kafka_options)
-        ),
+        partitions=positions(definition, state, topics),
+        recent=recent(definition, state, topics) if with_recent else None,
     )

@@ -15,7 +15,19 @@ import pytest
 
 from kafkapy.pipeline.commands.cli import pipeline
 
-COMMANDS = ["audit", "create", "dlq", "export", "lineage", "maintain", "replay", "reset", "run", "status"]
+COMMANDS = [
+    "audit",
+    "create",
+    "dlq",
+    "export",
+    "lineage",
+    "maintain",
+    "replay",
+    "report",
+    "reset",
+    "run",
+    "status",
+]
 
 
 def run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:

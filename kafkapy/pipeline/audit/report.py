@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from kafkapy.pipeline.drawing import Html, Part, bars, framed, heading, paragraph, table
+
 # kind -> its explanation in the report
 FINDINGS = {
     "missing": "in the topic, but neither in the table nor among the dead letters",
@@ -213,6 +215,29 @@ class AuditReport:
         lines += [*self._to_rewrite(), *self._limits(), "", self._verdict()]
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        """The report as a notebook draws it."""
+        return framed(self.drawn())
+
+    def drawn(self) -> list[Html]:
+        """The pieces of a page about it."""
+        verdict = self._verdict()
+        counts = [(NOTES[kind], count) for kind, count in self.notes.items() if count and kind in NOTES]
+        pieces = [
+            heading(f"Audit of {self.table}", 2),
+            paragraph(f"{self.topic}, mode {self.mode}", "soft"),
+            paragraph(verdict, "good" if verdict.startswith("Clean") else "bad"),
+            bars("Offsets covered by partition", [_drawn_bounds(one) for one in self.bounds]),
+            table((), counts),
+        ]
+        for finding in self.findings:
+            pieces += [
+                heading(f"{finding.count:,} {finding.kind.replace('_', ' ')}: {FINDINGS[finding.kind]}"),
+                table((), [(str(example),) for example in finding.examples]),
+            ]
+        told = [*self._lost(), *self._to_rewrite(), *self.limits]
+        return [*pieces, *(paragraph(line, "soft") for line in told if line)]
+
     @property
     def _windowed(self) -> bool:
         return any(b.starting or b.ending is not None for b in self.bounds)
@@ -257,6 +282,18 @@ class AuditReport:
     @property
     def summary(self) -> str:
         return ", ".join(f"{each.count:,} {each.kind.replace('_', ' ')}" for each in self.findings)
+
+
+def _drawn_bounds(one: Bounds) -> tuple[str, list[Part]]:
+    lost = sum(end - first for first, end in one.lost)
+    waiting = max(one.end - one.committed, 0)
+    return f"partition {one.partition}", [
+        Part(lost, "bad", f"{lost:,} expired unread"),
+        Part(one.expired, "soft", f"{one.expired:,} expired since they were read"),
+        Part(one.compared, "good", f"{one.compared:,} compared"),
+        Part(one.not_read, "rule", f"{one.not_read:,} not compared"),
+        Part(waiting, "rule", f"{waiting:,} not read yet"),
+    ]
 
 
 def _offsets(example: Example) -> int:

@@ -18,6 +18,7 @@ _COMMANDS = {
     "lineage": "Say where a row came from, or why a record is no row.",
     "maintain": "Compact a table's small files and clean up.",
     "replay": "Write a table's rows back into a topic.",
+    "report": "Write a page with pictures: lag, speed, dead letters, offsets.",
     "reset": "Continue at other offsets, earlier or later.",
     "run": "Write a topic into its table.",
     "status": "Show lag, speed and dead letters.",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -67,9 +67,13 @@ def dead_letter_topic(definition: PipelineDefinition) -> str:
 
 
 def dead_letters(
-    definition: PipelineDefinition, topics: Topics, repeats: Counter[Source] | None = None
+    definition: PipelineDefinition,
+    topics: Topics,
+    repeats: Counter[Source] | None = None,
+    *,
+    start: Mapping[int, int] | None = None,
 ) -> Iterator[DeadLetter]:
-    """The pipeline's dead letters in the order of writing.
+    """The pipeline's dead letters in the order of writing, from the beginning or from `start`.
 
     Empty if the topic does not exist yet.
 
@@ -81,7 +85,7 @@ def dead_letters(
         return
     incarnation = State.of(definition).incarnation or Incarnation(id="")
     seen = SourceSet()
-    for message in topics.consume(topic):
+    for message in topics.consume(topic, start=start):
         letter = _letter(message, definition.name, incarnation)
         if letter is None:
             continue
