@@ -179,11 +179,11 @@ def test_a_metastore_and_a_database_are_catalogs_too(
     rest: RestCatalog, make_topic: MakeTopic, bootstrap_servers: str, tmp_path: Path
 ) -> None:
     """Delta and Iceberg in a Hive metastore, Iceberg in SQLite by JDBC."""
-    import deltalake
+    import polars
     from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.table import StaticTable
 
-    topic = make_topic()
+    topic, changes = make_topic(), make_topic()
     produce(bootstrap_servers, topic, records(range(10)))
     (tmp_path / "hive").mkdir()
     (driver,) = (CACHE / "spark" / "rest-catalog").glob("sqlite-jdbc-*.jar")
@@ -216,17 +216,20 @@ def test_a_metastore_and_a_database_are_catalogs_too(
         {"name": f"p{number}", "table": table, "state": f"state{number}"}
         for number, table in enumerate(tables)
     ]
+    marked = {"table": "delta:spark_catalog.default.marked", "mode": "upsert", "merge_mode": "merge-on-read"}
+    entries.append({"topic": changes, "state": "state3", **marked})
     file.write_text(json.dumps({**common, "spark": spark, "master": "local[2]", "pipelines": entries}))
     for ids in (range(10, 15), range(15, 20)):
         produce(bootstrap_servers, topic, records(ids))
+        produce(bootstrap_servers, changes, records(range(10), f"from {ids[0]}"))
         command = [sys.executable, "-m", "kafkapy", "pipeline", "run", str(file), "--once"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=400, check=False)
         assert done.returncode == 0, done.stderr
     expected = list(range(20))
-    assert (
-        sorted(deltalake.DeltaTable(tmp_path / "hive" / "orders").to_pyarrow_table()["id"].to_pylist())
-        == expected
-    )
+    appended = polars.scan_delta(str(tmp_path / "hive" / "orders")).collect()
+    assert sorted(appended["id"]) == expected
+    upserted = polars.scan_delta(str(tmp_path / "hive" / "marked")).collect()
+    assert sorted(zip(upserted["id"], upserted["name"], strict=True)) == [(n, "from 15") for n in range(10)]
     rows = made.load_table("sales.orders").scan().to_arrow()
     assert sorted(rows["id"].to_pylist()) == expected
     newest = max(tmp_path.rglob("icy/metadata/*.metadata.json"))
