@@ -9,11 +9,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
 from interop.conftest import MakeTopic
-from interop.spark.other_readers import by_iceberg, contents, live_files, merged_rows
+from interop.spark.other_readers import by_iceberg, contents, merged_rows
 from interop.spark.table_batches import (
     RECORD,
     data_frame,
@@ -57,9 +58,14 @@ def merged_target(
 
 
 def files_of(target: TableTarget) -> list[tuple[str, int]]:
-    """The partition and the size of each data file that the last version has."""
+    """The path or partition, and the size, of each data file that the last version has."""
     if target.format == "delta":
-        return [(path.parent.name, path.stat().st_size) for path in live_files(target)]
+        import deltalake
+
+        added = pa.table(deltalake.DeltaTable(target.location).get_add_actions())
+        return list(
+            zip(added.column("path").to_pylist(), added.column("size_bytes").to_pylist(), strict=True)
+        )
     inspected = by_iceberg(target).inspect.files()
     wanted = ("content", "partition", "file_size_in_bytes")
     columns = zip(*(inspected.column(name).to_pylist() for name in wanted), strict=True)
