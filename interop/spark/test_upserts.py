@@ -124,6 +124,7 @@ def test_an_older_record_changes_nothing(spark: SparkSession, opened: Callable[.
         (None, *record(1, 2, "z"), True),
     )
     assert moved == {b"x": "x0", b"y": "y5"}
+    assert upsert(("x0", *record(1, 0, "x"), False), (None, *record(1, 2, "z"), True)) == moved
 
 
 @pytest.mark.parametrize("keys", [(), ("Id",)], ids=["record-key", "columns"])

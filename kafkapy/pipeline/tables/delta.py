@@ -91,7 +91,7 @@ class DeltaTable(Table):
         present = self._detail().properties.get(_MARKS, "false")
         if present != value:
             self.spark.sql(f"ALTER TABLE {self._sql} SET TBLPROPERTIES ('{_MARKS}' = '{value}')")
-            self.__dict__.pop("_marks_rows", None)
+            self._marks_rows = mode == "merge-on-read"
 
     def check_replaceable(self) -> None:
         """Does nothing: a MERGE replaces rows in one commit."""

@@ -30,7 +30,7 @@ from kafkapy.pipeline.stores import HadoopFiles
 DEATHS: Final = "kafkapy: deaths"  # a name that no data has
 _FOLDER: Final = "_kafkapy/tombstones"
 _SCHEMA: Final = "_key BINARY, partition INT, offset BIGINT, timestamp TIMESTAMP, read TIMESTAMP"
-_MANY_FILES: Final = 50  # each batch with tombstones adds one, and each batch reads all
+_MANY_FILES: Final = 16  # each batch with tombstones adds one, and each batch reads all
 
 
 class Place(NamedTuple):

@@ -31,7 +31,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from kafkapy.pipeline.pipeline_error import PipelineError
-from kafkapy.pipeline.tables.few_changes import FEW, FewChanges
+from kafkapy.pipeline.tables.few_changes import FEW, NOTHING, FewChanges
 from kafkapy.pipeline.tables.sql import quoted
 from kafkapy.pipeline.tables.tombstones import DEATHS, Place, Places, Tombstones
 
@@ -175,7 +175,8 @@ class Upsert:
             return
         changes = FewChanges.of(self._table, source, self._keys, self._partition, self._later("s", "t"))
         new = source.where(f"NOT {DELETED} AND NOT ({changes.outdated})").drop(DELETED)
-        self._replace(changes.replaced, new)
+        if changes.replaced != NOTHING or not new.isEmpty():
+            self._replace(changes.replaced, new)
 
     def _merge(self, source: DataFrame) -> None:
         names = [quoted(name) for name in source.columns if name != DELETED]
