@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,14 +61,13 @@ class Cluster:
 
     def executors(self) -> list[psutil.Process]:
         """The executors that live, each a child of its worker."""
-        found = []
-        for worker in self.workers:
-            if worker.running:
-                children = psutil.Process(worker.pid).children(recursive=True)
-                found += [
-                    one for one in children if "CoarseGrainedExecutorBackend" in " ".join(one.cmdline())
-                ]
-        return found
+        children = [
+            child
+            for worker in self.workers
+            if worker.running
+            for child in psutil.Process(worker.pid).children()
+        ]
+        return [child for child in children if _is_executor(child)]
 
     def kill_executor(self) -> None:
         """Kill an executor; its worker starts another."""
@@ -80,8 +79,15 @@ class Cluster:
         doomed = psutil.Process(worker.pid).children(recursive=True)
         worker.kill()
         for process in doomed:
-            if process.is_running():
+            with suppress(psutil.NoSuchProcess):
                 process.kill()
+
+
+def _is_executor(process: psutil.Process) -> bool:
+    try:
+        return "CoarseGrainedExecutorBackend" in " ".join(process.cmdline())
+    except psutil.NoSuchProcess:  # or a zombie
+        return False
 
 
 @contextmanager
