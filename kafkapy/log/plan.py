@@ -59,7 +59,8 @@ def _plan(log: OfflineLog, options: ReadOptions) -> list[OffsetRange]:
     end = resolve(options.ending, log, limit)
     start, end = options.only.offsets.clip(start, end)
     oldest = options.only.timestamps.first
-    if oldest is not None and start < end:
+    # If records before the log start were to be read, ranges_between says so: they may be as new.
+    if oldest is not None and log.log_start_offset <= start < end:
         start = max(start, log.offset_for_timestamp(oldest))
     return ranges_between(log, tracker, start, end, options)
 

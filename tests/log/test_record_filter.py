@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -13,10 +14,13 @@ from kafkapy.log.range_reader import read_range
 from kafkapy.log.record_filter import ALL_RECORDS, Interval, RecordFilter
 from kafkapy.protocol.compression import Compression
 from kafkapy.protocol.records import Record, build_batch
+from kafkapy.storage.disk.checkpoints import LOG_START_OFFSETS, write_offsets
+from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.log.log_config import LogConfig
+from kafkapy.storage.offline.offline_error import LogSourceError
 from tests.log.reading import FILES, Row, contents, options, rows
 from tests.loop.turned_clock import START_MS
-from tests.storage.log_harness import Logs, append
+from tests.storage.log_harness import TP, Logs, append
 
 
 @pytest.fixture
@@ -92,3 +96,13 @@ def test_one_record_is_one_batch_of_work(logs: Logs) -> None:
 
 def test_the_option_key(logs: Logs) -> None:
     assert options(logs, key="k7").only == ALL_RECORDS.with_keys([b"k7"])
+
+
+def test_a_time_does_not_hide_that_records_are_deleted(logs: Logs) -> None:
+    write_offsets(FileSystem(), str(logs.root / "data" / LOG_START_OFFSETS), {TP: 400})
+    given = options(logs, startingOffsets=json.dumps({TP.topic: {"0": 17}}))
+    recent = replace(given, only=RecordFilter(timestamps=Interval(START_MS + 500, None)))
+    with pytest.raises(LogSourceError, match="Offsets 17 to 399 of events-0 are deleted"):
+        plan_batch(FILES, recent)
+    later = replace(given, only=RecordFilter(offsets=Interval(450, None)))
+    assert next(iter(plan_batch(FILES, later))).start == 450
