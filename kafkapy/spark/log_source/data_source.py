@@ -92,10 +92,13 @@ class _RangeReading:
 
     _options: ReadOptions
 
-    def read(self, partition: Split | None) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a split; Spark passes None if there are no splits."""
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a split.
+
+        If there are no splits, Spark passes None, and from 4.2 on an InputPartition of its own.
+        """
         options, files = self._options, ReadOnlyFiles()
-        for wanted in partition.ranges if partition is not None else ():
+        for wanted in partition.ranges if isinstance(partition, Split) else ():
             yield from read_range(
                 files,
                 wanted,
