@@ -349,12 +349,18 @@ class PipelineDefinition:
                 "widen_types: the files of a Parquet table keep their types, and readers take those of one "
                 "for all; write delta:PATH or iceberg:PATH, or leave it out"
             )
-        if kind.kind == "json" and kind.schema is None and self.table.format == "iceberg":
+        inferred = kind.kind == "json" and kind.schema is None and kind.registry is None
+        if inferred and self.table.format == "iceberg":
             raise PipelineError(
                 "widen_types: Iceberg cannot change a BIGINT to a DECIMAL, and inferred columns need no "
                 "other change; give the format a schema, or write delta:PATH"
             )
-        if kind.kind == "json" and kind.schema is None and kind.rescued is not None:
+        if inferred and kind.changes is not None and self.key:
+            raise PipelineError(
+                "widen_types: of inferred changes, the key columns of a delete could get other types than "
+                "those of the row; give the format a schema, or leave key out"
+            )
+        if inferred and kind.rescued is not None:
             raise PipelineError(
                 "widen_types: of inferred JSON, values that do not fit their column are rescued, and none "
                 "is left to change its type; leave out format.rescued, or give the format a schema"

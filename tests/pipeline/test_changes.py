@@ -39,6 +39,10 @@ def test_a_definition_names_the_envelopes_that_there_are() -> None:
         ({"kind": {**JSON, "changes": "debezum"}}, "unknown kind 'debezum' (did you mean 'debezium'?)"),
         ({"kind": {"kind": "raw", "changes": "debezium"}}, "format.changes: raw takes no changes"),
         ({"kind": {**JSON, "rescued": "_r"}}, "format.rescued: what surrounds the row of a change"),
+        (
+            {"kind": {"kind": "json", "changes": "debezium"}, "key": "id", "widen_types": True},
+            "widen_types: of inferred changes",
+        ),
         ({"mode": "append"}, "mode: changes of rows are upserted"),
         ({"table": "parquet:lake/orders"}, "Parquet files cannot be upserted into"),
     ],
@@ -74,10 +78,12 @@ def test_an_envelope_takes_the_rows_of_the_form_that_values_have() -> None:
     row = struct({"id": "long", "name": "string"})
     bare = struct({"op": "string", "before": row, "after": struct({"id": "long"}), "ts_ms": "long"})
     nothing = struct({})
-    assert envelope.narrowed(bare, nothing) == struct({"op": "string", "after": struct({"id": "long"})})
+    assert envelope.narrowed(bare, nothing) == struct({"op": "string", "after": row})
     wrapped = struct({"schema": struct({"type": "string"}), "payload": bare})
     known = envelope.narrowed(wrapped, nothing)
-    assert known == struct({"payload": struct({"op": "string", "after": struct({"id": "long"})})})
+    assert known == struct({"payload": struct({"op": "string", "after": row})})
     assert envelope.narrowed(bare, known) == nothing
+    deletes = struct({"op": "string", "before": struct({"id": "long"})})
+    assert envelope.narrowed(deletes, nothing) == struct({"op": "string", "after": struct({"id": "long"})})
     both = ENVELOPES["debezium"].narrowed(bare, nothing)
     assert ENVELOPES["debezium"].row_of(both) == row

@@ -25,7 +25,8 @@ class Envelope:
 
     `operation` is the field of the operation, `row` that of the row as it is now, `former` that of the row
     that a delete removes. `writes` and `deletes` are operations, `marks` those of records that are no change,
-    and `refused` those that cannot be applied to a table, each with what it does.
+    and `refused` those that cannot be applied to a table, each with what it does. Columns are inferred from
+    the fields `sampled`.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Envelope:
     marks: tuple[str, ...] = ()
     refused: Mapping[str, str] = field(default_factory=dict)
     wrapper: str | None = None
+    sampled: tuple[str, ...] = ()
 
     @property
     def row_paths(self) -> tuple[str, ...]:
@@ -56,7 +58,7 @@ class Envelope:
 
     def without_former(self) -> Envelope:
         """The same for a table whose deletes need no more than the record's key."""
-        return dataclasses.replace(self, former=self.row)
+        return dataclasses.replace(self, former=self.row, sampled=(self.row, self.former))
 
     def around(self, row: Struct) -> Struct:
         """The columns of a value whose rows have the columns `row`, in each form."""
@@ -81,7 +83,8 @@ class Envelope:
         inner = found
         for name in forms[0]:
             inner = next((one["type"] for one in inner["fields"] if one["name"] == name), struct_of([]))
-        rows = [one for name in (self.row, self.former) for one in _fields_of(inner, name)]
+        names = self.sampled or (self.row, self.former)
+        rows = [one for name in names for one in _fields_of(inner, name)]
         if not rows:
             return struct_of([])
         columns = self._bare(struct_of(list({one["name"]: one for one in reversed(rows)}.values())[::-1]))
