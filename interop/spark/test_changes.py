@@ -219,7 +219,7 @@ def test_a_table_of_changes_is_the_source_table_after_a_kill(
         producer.produce(topic, value, key)
     assert producer.flush(60) == 0
     schema = "id BIGINT NOT NULL, name STRING, amount BIGINT, note STRING"
-    most, changes = CHANGES // 6, "debezium"
+    most, changes = CHANGES // 4, "debezium"
     how: dict[str, Any] = {"place": str(tmp_path / "tables"), "most": most}
     files = [
         write_definition(
@@ -241,7 +241,7 @@ def test_a_table_of_changes_is_the_source_table_after_a_kill(
         driver.go()
         for name in ("delta", "iceberg"):
             done = MOMENTS["done"].format(name)
-            wait_until(lambda: len(list((tmp_path / "tables").glob(done))) >= 2, timeout=300)  # noqa: B023
+            wait_until(lambda: len(list((tmp_path / "tables").glob(done))) >= 1, timeout=300)  # noqa: B023
         driver.kill("driver")
     finally:
         driver.end()
