@@ -174,7 +174,7 @@ def test_the_pipeline_reads_it(client: SchemaRegistryClient, registry: SchemaReg
     pipelines.check()
     found = pipelines.schema(schema_id)
     assert found is not None
-    assert (found.kind, found.text, found.references) == ("AVRO", order, (customer,))
+    assert (found.kind, found.text, found.references) == ("AVRO", order, {"Customer": customer})
     assert pipelines.schema(99_999) is None
 
 
