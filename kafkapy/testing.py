@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 Scope = Literal["session", "package", "module", "class", "function"]
 
 _SETTING = "kafka_broker_scope"
+_STAND_IN = "kafka_stand_in"
 _MARK = "kafka"
 _ARGUMENTS = {"topics", "config"}
 _NODES: dict[str, type[pytest.Collector]] = {
@@ -58,10 +59,18 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Let no module of the broker be rewritten, those that a conftest.py imports included."""
     sys.meta_path.insert(0, _BrokerModules)
     early_config.add_cleanup(lambda: sys.meta_path.remove(_BrokerModules))
+    if names := early_config.getini(_STAND_IN):
+        from kafkapy import stand_ins
+
+        for name in names:
+            if name not in stand_ins.NAMES:
+                raise pytest.UsageError(f"{_STAND_IN}={name}: expected {', '.join(stand_ins.NAMES)}")
+            stand_ins.install(name)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini(_SETTING, "scope of the kafka_broker fixture", default="function")
+    parser.addini(_STAND_IN, "what starts brokers of kafkapy in place of containers", type="args", default=[])
 
 
 def pytest_configure(config: pytest.Config) -> None:

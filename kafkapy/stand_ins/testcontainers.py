@@ -1,0 +1,218 @@
+"""`KafkaContainer` and `RedpandaContainer` of testcontainers, as brokers in the process.
+
+They have the same constructors and the methods of a container that make sense without one. What does not is
+refused: a command, a network, files, logs of an image. Variables are read as an image of Kafka reads them,
+but for its listeners: the broker listens on 127.0.0.1.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from types import ModuleType, TracebackType
+from typing import Any, ClassVar, Final, NoReturn, Self
+
+from kafkapy.configs.container import setting_of
+from kafkapy.inprocess import Broker
+from kafkapy.registry.server import SchemaRegistry
+
+_MODULES: Final = ("testcontainers.kafka", "testcontainers.community.kafka")
+_HOST: Final = "127.0.0.1"
+_OF_A_CONTAINER: Final = frozenset(
+    {
+        "advertised.listeners",
+        "broker.id",
+        "controller.listener.names",
+        "controller.quorum.voters",
+        "inter.broker.listener.name",
+        "listener.security.protocol.map",
+        "listeners",
+        "log.dirs",
+        "node.id",
+        "process.roles",
+        "zookeeper.connect",
+    }
+)
+"""Settings that say how a container listens, and what it is in a cluster of containers."""
+_ABSENT: Final = frozenset(
+    {
+        "copy_from_container",
+        "copy_into_container",
+        "create_file",
+        "exec",
+        "get_container_id",
+        "get_container_info",
+        "get_docker_client",
+        "get_logs",
+        "get_wrapped_container",
+        "wait",
+        "waiting_for",
+        "with_bind_ports",
+        "with_command",
+        "with_copy_into_container",
+        "with_env_file",
+        "with_network",
+        "with_network_aliases",
+        "with_tmpfs_mount",
+        "with_volume_mapping",
+    }
+)
+"""Methods of containers that a broker in a process has no answer to."""
+
+
+class _KafkaConfig:
+    """The options of testcontainers for its Kafka containers, which have no effect here."""
+
+    limit_broker_to_first_host = False
+
+
+class _Container:
+    """What both containers have."""
+
+    NAME: ClassVar[str]
+
+    def __init__(self, image: str, port: int) -> None:
+        self.image, self.port = image, port
+        self._variables: dict[str, str] = {}
+        self._broker: Broker | None = None
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name in _ABSENT:
+            _refuse(self, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def with_env(self, key: str, value: str) -> Self:
+        self._variables[key] = str(value)
+        return self
+
+    def with_envs(self, **variables: str) -> Self:
+        for key, value in variables.items():
+            self.with_env(key, value)
+        return self
+
+    def with_exposed_ports(self, *ports: str | int) -> Self:
+        return self
+
+    def with_name(self, name: str) -> Self:
+        return self
+
+    def with_kwargs(self, **kwargs: Any) -> Self:
+        return self
+
+    def maybe_emulate_amd64(self) -> Self:
+        return self
+
+    def start(self, timeout: float = 0) -> Self:
+        settings = _settings(self, self._variables)
+        self._broker = Broker(config=settings)
+        self._broker.start()
+        return self
+
+    def stop(self, force: bool = True, delete_volume: bool = True) -> None:
+        if self._broker is not None:
+            broker, self._broker = self._broker, None
+            broker.__exit__(None, None, None)
+
+    def get_bootstrap_server(self) -> str:
+        return self._running().bootstrap_servers
+
+    def get_container_host_ip(self) -> str:
+        return _HOST
+
+    def get_exposed_port(self, port: int) -> int:
+        if port != self.port:
+            raise ConnectionError(f"{self.NAME} of kafkapy has the port {self.port} only, not {port}")
+        return int(self._running().bootstrap_servers.rpartition(":")[2])
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _running(self) -> Broker:
+        if self._broker is None:
+            raise RuntimeError(f"{self.NAME} has not been started")
+        return self._broker
+
+
+class KafkaContainer(_Container):
+    """Stands in for `testcontainers.kafka.KafkaContainer`."""
+
+    NAME = "KafkaContainer"
+
+    def __init__(
+        self,
+        image: str = "confluentinc/cp-kafka:7.6.0",
+        port: int = 9093,
+        wait_strategy_check_string: str = "",
+        listener_name: str = "PLAINTEXT",
+        security_protocol: str = "PLAINTEXT",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(image, kwargs.pop("port_to_expose", port))
+        if security_protocol != "PLAINTEXT":
+            _refuse(self, f"security_protocol={security_protocol}")
+
+    def with_kraft(self) -> Self:
+        return self
+
+    def with_cluster_id(self, cluster_id: str) -> Self:
+        _refuse(self, "with_cluster_id")
+
+
+class RedpandaContainer(_Container):
+    """Stands in for `testcontainers.kafka.RedpandaContainer`, schema registry included."""
+
+    NAME = "RedpandaContainer"
+
+    def __init__(
+        self, image: str = "docker.redpanda.com/redpandadata/redpanda:v23.1.13", **kwargs: Any
+    ) -> None:
+        super().__init__(image, 9092)
+        self._registry: SchemaRegistry | None = None
+
+    def get_schema_registry_address(self) -> str:
+        if self._registry is None:
+            self._registry = SchemaRegistry(self._running().bootstrap_servers)
+            self._registry.start()
+        return self._registry.url
+
+    def stop(self, force: bool = True, delete_volume: bool = True) -> None:
+        if self._registry is not None:
+            self._registry.stop()
+            self._registry = None
+        super().stop(force, delete_volume)
+
+
+def install() -> None:
+    """Let `from testcontainers.kafka import KafkaContainer` give the stand-in."""
+    for name in _MODULES:
+        module = ModuleType(name, "Stand-ins of kafkapy.")
+        module.__dict__.update(
+            KafkaContainer=KafkaContainer, RedpandaContainer=RedpandaContainer, kafka_config=_KafkaConfig()
+        )
+        sys.modules[name] = module
+
+
+def _settings(container: _Container, variables: Mapping[str, str]) -> dict[str, str]:
+    """The broker's settings of an image's variables."""
+    settings = {}
+    for variable, value in variables.items():
+        name = setting_of(variable)
+        if name == "listener.security.protocol.map" and "S" in {
+            each.rpartition(":")[2][:1] for each in value.split(",")
+        }:
+            _refuse(container, f"{variable}={value}")
+        if name is not None and name not in _OF_A_CONTAINER:
+            settings[name] = value
+    return settings
+
+
+def _refuse(container: _Container, what: str) -> NoReturn:
+    raise NotImplementedError(
+        f"kafkapy stands in for {container.NAME} without a container, so it has no {what}: take"
+        " kafka_stand_in out of pytest's configuration for this suite"
+    )

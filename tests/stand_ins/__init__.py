@@ -1,0 +1,1 @@
+"""Suites that are written for containers run with brokers of kafkapy."""

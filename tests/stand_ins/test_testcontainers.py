@@ -1,0 +1,88 @@
+"""A suite for testcontainers runs unedited when one line of pytest's configuration says so."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kafkapy.stand_ins.testcontainers import KafkaContainer, RedpandaContainer
+
+CONFTEST = """
+import pytest
+from testcontainers.kafka import KafkaContainer
+
+@pytest.fixture(scope="session")
+def kafka():
+    container = KafkaContainer("confluentinc/cp-kafka:7.6.1").with_kraft().with_env("KAFKA_NUM_PARTITIONS", 3)
+    with container as started:
+        yield started
+"""
+SUITE = """
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+def test_a_record_is_taken(kafka):
+    servers = {"bootstrap.servers": kafka.get_bootstrap_server()}
+    producer = Producer(servers)
+    producer.produce("orders", "two apples")
+    assert producer.flush(20) == 0
+    topic = AdminClient(servers).list_topics("orders", timeout=20).topics["orders"]
+    assert len(topic.partitions) == 3
+    host, port = kafka.get_container_host_ip(), kafka.get_exposed_port(9093)
+    assert kafka.get_bootstrap_server() == f"{host}:{port}"
+"""
+
+
+def pytest_in(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    (folder / "conftest.py").write_text(CONFTEST)
+    (folder / "test_it.py").write_text(SUITE)
+    command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100)
+
+
+def test_a_suite_runs_unedited(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\nkafka_stand_in = testcontainers\n")
+    ended = pytest_in(tmp_path)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_a_name_that_is_not_known_is_refused(tmp_path: Path) -> None:
+    ended = pytest_in(tmp_path, "-o", "kafka_stand_in=docker")
+    assert ended.returncode != 0
+    assert "kafka_stand_in=docker: expected testcontainers" in ended.stderr
+
+
+def test_redpanda_has_a_schema_registry() -> None:
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+
+    with RedpandaContainer() as redpanda:
+        with SchemaRegistryClient({"url": redpanda.get_schema_registry_address()}) as client:
+            assert client.get_subjects() == []
+        assert redpanda.get_bootstrap_server().endswith(f":{redpanda.get_exposed_port(9092)}")
+
+
+@pytest.mark.parametrize("method", ["exec", "with_network", "with_command", "get_logs"])
+def test_what_needs_a_container_is_refused(method: str) -> None:
+    with pytest.raises(NotImplementedError, match=f"so it has no {method}: take kafka_stand_in out"):
+        getattr(KafkaContainer(), method)
+
+
+def test_tls_and_logins_are_refused() -> None:
+    with pytest.raises(NotImplementedError, match="security_protocol=SSL"):
+        KafkaContainer(security_protocol="SSL")
+    mapped = KafkaContainer().with_env("KAFKA_LISTENER_SECURITY_PROTOCOL_MAP", "A:PLAINTEXT,B:SASL_SSL")
+    with pytest.raises(NotImplementedError, match="B:SASL_SSL"):
+        mapped.start()
+
+
+def test_it_can_be_started_again() -> None:
+    container = KafkaContainer()
+    for _ in range(2):
+        container.start()
+        assert container.get_bootstrap_server()
+        container.stop()
+    with pytest.raises(RuntimeError, match="KafkaContainer has not been started"):
+        container.get_bootstrap_server()
