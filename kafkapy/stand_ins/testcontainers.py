@@ -153,10 +153,12 @@ class KafkaContainer(_Container):
         **kwargs: Any,
     ) -> None:
         super().__init__(image, kwargs.pop("port_to_expose", port))
+        self.kraft_enabled = False
         if security_protocol != "PLAINTEXT":
             _refuse(self, f"security_protocol={security_protocol}")
 
     def with_kraft(self) -> Self:
+        self.kraft_enabled = True
         return self
 
     def with_cluster_id(self, cluster_id: str) -> Self:
