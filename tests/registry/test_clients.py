@@ -147,9 +147,10 @@ def test_confluents_client_administers_it(client: SchemaRegistryClient, topic: s
     assert not client.test_compatibility(subject, Schema(record(("id", "string")), "AVRO"))
     client.set_compatibility(subject, "FULL_TRANSITIVE")
     assert client.get_compatibility(subject) == "FULL_TRANSITIVE"
-    assert client.set_mode(subject, "READONLY") == client.get_mode(subject) == "READONLY"
-    client.set_mode(subject, "READWRITE")
+    assert client.update_mode(subject, "READONLY") == client.get_mode(subject) == "READONLY"
+    client.update_mode(subject, "READWRITE")
     assert client.delete_version(subject, 1) == 1
+    assert client.delete_subject(subject) == [2]
     assert client.delete_subject(subject, permanent=True) == [1, 2]
     assert subject not in client.get_subjects()
 
