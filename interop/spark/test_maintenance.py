@@ -270,7 +270,9 @@ def test_a_run_maintains_its_table(
     assert audit(definition, spark=spark).ok
     assert ids(open_table(spark, merged_target)) == list(range(2 * MANY + 1))
     (row,) = lineage(definition, source=f"{topic}-0-0", spark=spark).rows
-    assert row.operation in ("OPTIMIZE", "replace")
+    forgotten = merged_target.format == "iceberg"  # its snapshot has expired
+    assert row.operation == ("" if forgotten else "OPTIMIZE")
+    assert row.version
 
 
 def test_a_run_leaves_the_table_alone_if_the_definition_says_so(
