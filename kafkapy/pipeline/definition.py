@@ -412,7 +412,9 @@ class PipelineDefinition:
             options = self._client_options
         except PipelineError:  # the file is gone, and nothing in it was used
             options = dict(self.kafka)
-        return redacted(text, secrets_of({**options, **self.spark, **self.format.registry_settings}, self.format.registry))
+        return redacted(
+            text, secrets_of({**options, **self.spark, **self.format.registry_settings}, self.format.registry)
+        )
 
     def without_secrets(self) -> PipelineDefinition:
         """The definition as it is stored: without secrets, but with references to them."""

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -172,11 +173,12 @@ def test_the_pipeline_reads_it(client: SchemaRegistryClient, registry: SchemaReg
     reference = SchemaReference("Customer", f"{topic}-a", 1)
     schema_id = client.register_schema(f"{topic}-b", Schema(order, "AVRO", [reference]))
     pipelines = Registry(registry.url)
-    pipelines.check()
-    found = pipelines.schema(schema_id)
-    assert found is not None
-    assert (found.kind, found.text, found.references) == ("AVRO", order, {"Customer": customer})
-    assert pipelines.schema(99_999) is None
+    with closing(pipelines._client):  # whose connection lives as long as a run
+        pipelines.check()
+        found = pipelines.schema(schema_id)
+        assert found is not None
+        assert (found.kind, found.text, found.references) == ("AVRO", order, {"Customer": customer})
+        assert pipelines.schema(99_999) is None
 
 
 def message_class(folder: Path, package: str) -> Any:
