@@ -237,6 +237,20 @@ async def test_brokers_come_in_at_each_other(
                 await brokers_seen(found)
 
 
+async def test_tickets_are_not_those_of_a_broker_that_was_here_before(
+    centre: KerberosCentre, keytab: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KRB5CCNAME", raising=False)
+    for number in range(2):  # each time with another key; the one before is in no keytab any more
+        only = centre.add(SERVICE, keytab=f"only-{number}.keytab")
+        settings = link_settings(only)
+        with Broker(config=settings) as broker:
+            security = LinkSecurity(BrokerConfig(settings, clustered=True))
+            async with peer(broker, security, "localhost") as found:
+                assert await brokers_seen(found) == 1
+    centre.change_key(SERVICE, keytab)  # for the others
+
+
 async def test_a_broker_that_the_centre_does_not_know_is_told(
     centre: KerberosCentre, keytab: Path, tmp_path: Path
 ) -> None:

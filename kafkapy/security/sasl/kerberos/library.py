@@ -7,6 +7,7 @@ login, so that new keys count at once. It finds its own settings by KRB5_CONFIG.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from functools import partial
 from types import ModuleType
@@ -57,6 +58,8 @@ class Key:
                 raise wrong(f"this broker proves its name by a keytab: add {name}={only or '…'}")
         self._service = service
         self._keytab: str = options["keyTab"]
+        # Not shared with a broker that was here before: its tickets may be of keys that are gone.
+        self._tickets = f"MEMORY:{uuid.uuid4()}"
         try:
             self._principal = self._library.Name(
                 options["principal"], self._library.NameType.kerberos_principal
@@ -77,7 +80,7 @@ class Key:
         def begin() -> dict[str, Any]:
             gss = self._library
             name = gss.Name(f"{self._service}@{host}", gss.NameType.hostbased_service)
-            store = {"client_keytab": self._keytab, "ccache": f"MEMORY:{self._principal}"}
+            store = {"client_keytab": self._keytab, "ccache": self._tickets}
             # Anew for each login: the library gets another ticket when the last one ends.
             return {
                 "name": name,
