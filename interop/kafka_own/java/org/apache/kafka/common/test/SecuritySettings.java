@@ -103,14 +103,19 @@ final class SecuritySettings {
 
     private void convertKeystore(String prefix, String store) throws IOException, GeneralSecurityException {
         String type = texts.getOrDefault(prefix + store + ".type", "JKS");
-        if (type.equals("PEM"))
+        File file = new File(texts.get(prefix + store + ".location"));
+        if (type.equals("PEM") || !file.exists())
             return;
-        String password = texts.remove(prefix + store + ".password");
+        // A listener's own store may have the password of all; the names of listeners' settings come first.
+        String common = texts.get(store + ".password");
+        String own = texts.remove(prefix + store + ".password");
+        String password = own == null ? common : own;
         KeyStore keys = KeyStore.getInstance(type);
-        try (InputStream file = new FileInputStream(texts.get(prefix + store + ".location"))) {
-            keys.load(file, password == null ? null : password.toCharArray());
+        try (InputStream in = new FileInputStream(file)) {
+            keys.load(in, password == null ? null : password.toCharArray());
         }
-        String keyPassword = texts.getOrDefault(prefix + "ssl.key.password", password);
+        String commonKeyPassword = texts.getOrDefault("ssl.key.password", password);
+        String keyPassword = texts.getOrDefault(prefix + "ssl.key.password", commonKeyPassword);
         if (store.equals("ssl.keystore"))
             texts.remove(prefix + "ssl.key.password");
         File pem = File.createTempFile("kafkapy-", ".pem");
