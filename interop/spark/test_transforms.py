@@ -223,6 +223,15 @@ def test_an_upsert_table_has_the_last_records_that_pass(
     assert told.reason == "`where` leaves it out"
 
 
+def test_what_where_leaves_out_may_have_values_that_no_partition_can(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    reader = parser(tmp_path, where="email <> ''", partition_by=["email"])
+    found = computed(spark, reader, {"id": 1, "email": ""}, {"id": 2, "email": "ann@x"})
+    assert found[0] == "where"
+    assert found[1]["id"] == 2
+
+
 def test_changes_are_transformed_too(
     spark: SparkSession, bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:

@@ -62,4 +62,6 @@ class DividedFormat(Format):
         if len(errors) == 1:
             return parsed
         error = f.coalesce(*errors)
+        if "_left_out" in parsed.columns:  # what becomes no row needs no partition
+            error = f.when(f.col("_left_out").isNull(), error)
         return parsed.withColumns({"_data": f.when(error.isNull(), f.col("_data")), "_error": error})
