@@ -232,6 +232,22 @@ def test_what_where_leaves_out_may_have_values_that_no_partition_can(
     assert found[1]["id"] == 2
 
 
+def test_a_record_without_key_columns_that_where_leaves_out_changes_no_row(
+    spark: SparkSession, bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    """It has a record key, but is no tombstone of all rows of this key."""
+    topic = make_topic()
+    pipeline = Pipeline(topic, bootstrap=bootstrap_servers).json(SCHEMA).upsert("id").where("n < 10")
+    definition = pipeline.to_delta(tmp_path / "orders").definition
+    produce(bootstrap_servers, topic, [("k", json.dumps({"id": number, "n": 1})) for number in range(3)])
+    run(definition, once=True, spark=spark)
+    produce(bootstrap_servers, topic, [("k", json.dumps({"n": 10})), ("k", json.dumps({"id": 1, "n": 10}))])
+    result = run(definition, once=True, spark=spark)
+    assert (result.rows, result.left_out) == (0, 2)
+    assert {row.id for row in rows(definition, spark).collect()} == {0, 2}
+    assert audit(definition, spark, deep=True).ok
+
+
 def test_changes_are_transformed_too(
     spark: SparkSession, bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:

@@ -120,7 +120,7 @@ class AuditSides:
                 self._identity("key", "_data.{}").alias("identity"),
                 deleting.alias("deleted"),
                 gone.alias("gone"),
-                is_ignored(records, upsert=True).alias("ignored"),
+                is_ignored(records, upsert=True, keys=definition.key).alias("ignored"),
                 unparsed.alias("unparsed"),
             ]
         if self._deep:

@@ -1,12 +1,13 @@
 """What becomes of parsed records: rows, deletes, errors, or nothing.
 
 A record that `where` leaves out of an upsert table deletes the row of its key, since the table holds what the
-query gives for the last record of each key. It counts as left out all the same. One that a change stream
-leaves out (`changes`) does nothing.
+query gives for the last record of each key. It counts as left out all the same. Without a value in the key
+columns, it names no row. One that a change stream leaves out (`changes`) does nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
@@ -28,12 +29,22 @@ def is_deleting(parsed: DataFrame) -> Column:
     return deleting
 
 
-def is_ignored(parsed: DataFrame, *, upsert: bool) -> Column:
-    """Whether a record changes nothing in the table."""
+def is_ignored(parsed: DataFrame, *, upsert: bool, keys: Sequence[str] = ()) -> Column:
+    """Whether a record changes nothing in the table.
+
+    `keys` are the columns that rows are matched by; without them, it is the record's key.
+    """
     if "_left_out" not in parsed.columns:
         return f.lit(False)
     reason = f.col("_left_out")
-    return f.coalesce(reason == CHANGES, f.lit(False)) if upsert else reason.isNotNull()
+    if not upsert:
+        return reason.isNotNull()
+    ignored = reason == CHANGES
+    for key in keys:
+        # By its record key it would delete other rows, as a tombstone does.
+        keyless = f.col("value").isNotNull() & f.col("_data").getField(key).isNull()
+        ignored |= (reason == WHERE) & keyless
+    return f.coalesce(ignored, f.lit(False))
 
 
 def is_left_out(parsed: DataFrame, *, upsert: bool) -> Column:

@@ -248,8 +248,9 @@ class Batches:
         if self._mode == "upsert":
             columns.append(is_deleting(good).alias("_deleted"))
         if "_left_out" in good.columns:
-            columns.append(is_ignored(good, upsert=self._mode == "upsert").alias(_IGNORED))
-            columns.append(is_left_out(good, upsert=self._mode == "upsert").alias(_LEFT_OUT))
+            upsert = self._mode == "upsert"
+            columns.append(is_ignored(good, upsert=upsert, keys=self._definition.key).alias(_IGNORED))
+            columns.append(is_left_out(good, upsert=upsert).alias(_LEFT_OUT))
         return good.select(*columns)
 
     def _counts(self, parsed: DataFrame) -> Counts:
