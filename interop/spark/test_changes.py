@@ -292,3 +292,17 @@ def test_an_audit_of_changes_finds_rows_that_are_lost_or_should_be(
     assert told.missing
     with pytest.raises(PipelineError, match="cannot be written back as the changes that they came from"):
         replay(definition, f"{topic}.back", spark=spark)
+
+
+def test_a_mark_of_a_change_stream_is_not_missing(
+    spark: SparkSession, bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic = make_topic()
+    pipeline = Pipeline(topic, bootstrap=bootstrap_servers).json(ROW, changes="maxwell").upsert("id")
+    definition = pipeline.to_delta(tmp_path / "orders").definition
+    events = [{"type": "bootstrap-start", "data": {}}, {"type": "insert", "data": A}]
+    produce(bootstrap_servers, topic, [("k", json.dumps(event)) for event in events] + [("k", None)])
+    assert run(definition, once=True, spark=spark).left_out == 2
+    for offset in (0, 2):
+        told = lineage(definition, source=f"{topic}-0-{offset}", spark=spark)
+        assert (told.missing, told.reason) == (False, "it changes no row of the source table")

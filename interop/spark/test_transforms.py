@@ -246,6 +246,19 @@ def test_a_record_without_key_columns_that_where_leaves_out_changes_no_row(
     assert (result.rows, result.left_out) == (0, 2)
     assert {row.id for row in rows(definition, spark).collect()} == {0, 2}
     assert audit(definition, spark, deep=True).ok
+    assert lineage(definition, source=f"{topic}-0-3", spark=spark).reason == "`where` leaves it out"
+
+
+def test_a_tombstone_that_where_leaves_out_of_an_append_is_not_missing(
+    spark: SparkSession, bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic = make_topic()
+    pipeline = Pipeline(topic, bootstrap=bootstrap_servers).json(SCHEMA).append().where("n < 10")
+    definition = pipeline.to_delta(tmp_path / "orders").definition
+    produce(bootstrap_servers, topic, [("k", json.dumps({"id": 1, "n": 1})), ("k", None)])
+    assert run(definition, once=True, spark=spark).left_out == 1
+    told = lineage(definition, source=f"{topic}-0-1", spark=spark)
+    assert (told.missing, told.reason) == (False, "`where` leaves it out")
 
 
 def test_changes_are_transformed_too(

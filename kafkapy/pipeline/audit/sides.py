@@ -131,6 +131,19 @@ class AuditSides:
             found = found.localCheckpoint(eager=False)
         return found.where("NOT ignored").drop("ignored") if self._upsert else found
 
+    def why_left_out(self, partition: int, offset: int) -> str | None:
+        """Why the record there became neither a row nor a delete (`formats/outcomes.py`), or None."""
+        definition = self._definition
+        if definition.where is None and definition.format.changes is None:
+            return None
+        ends = self._topics.end_offsets(definition.topic)
+        starting, ending = {**ends, partition: offset}, {**ends, partition: offset + 1}
+        record = self._read(definition.topic, starting=starting, ending=ending)
+        parsed = open_format(definition, State.of(definition)).reparse(record)
+        why = f.when(is_left_out(parsed, upsert=self._upsert), f.col("_left_out"))
+        found = parsed.select(why.alias("why")).head()
+        return None if found is None else found.why
+
     def dead_letters(self) -> DataFrame:
         """The dead letters of this pipeline.
 

@@ -15,6 +15,7 @@ from kafkapy.pipeline.audit.report import Bounds
 from kafkapy.pipeline.audit.sides import AuditSides
 from kafkapy.pipeline.dead_letters.source import Source
 from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.formats.outcomes import CHANGES, WHERE
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.tables import Table
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 
 _DIGITS: Final = Context(prec=38)
 """The most that a DECIMAL has."""
+_LEFT_OUT: Final = {
+    WHERE: "`where` leaves it out",
+    CHANGES: "it changes no row of the source table",
+}
 
 
 class KeyHistory:
@@ -42,7 +47,7 @@ class KeyHistory:
         former = state.definition
         mode = (former and former.mode) or definition.mode_for(topics.cleanup_policy(definition.topic))
         self.upserts = mode == "upsert"
-        self._sides = AuditSides(definition, spark, topics, upsert=True, deep=False)
+        self._sides = AuditSides(definition, spark, topics, upsert=self.upserts, deep=False)
 
     def place(self, key: str) -> Source:
         """The record of the key's row, or the key's last record.
@@ -82,12 +87,10 @@ class KeyHistory:
             why = "deletes its key" if last.deleted else "is a later record of its key"
             yield f"{name} {why}"
 
-    def left_out(self, place: Source) -> bool:
-        """Whether a record is one that `where` leaves out."""
-        if self._definition.where is None:
-            return False
-        own = f"partition = {place.partition} AND offset = {place.offset} AND left_out"
-        return not self._records().where(own).isEmpty()
+    def why_left_out(self, place: Source) -> str | None:
+        """Why a record became neither a row nor a delete; None if it did, or is an error."""
+        reason = self._sides.why_left_out(place.partition, place.offset)
+        return None if reason is None else _LEFT_OUT[reason]
 
     def _records(self, *, read: bool = False) -> DataFrame:
         """The records that the topic has, or that the pipeline has read of them."""

@@ -216,8 +216,8 @@ class _Search:
             yield "it is before the start of the pipeline" if offset < began else "a reset skipped it"
         if found.record is None:
             yield f"it has expired (the topic starts at {log_start}), and nothing tells what it was"
-        elif self._keys.left_out(place):
-            yield "`where` leaves it out"
+        elif (reason := self._keys.why_left_out(place)) is not None:
+            yield reason
         elif self._keys.upserts:
             yield from self._keys.why_replaced(place, tombstone=found.record["tombstone"])
 
