@@ -261,6 +261,17 @@ def test_a_tombstone_that_where_leaves_out_of_an_append_is_not_missing(
     assert (told.missing, told.reason) == (False, "`where` leaves it out")
 
 
+@pytest.mark.parametrize("mode", ["append", "upsert"])
+def test_a_table_without_a_record_so_far_is_clean(
+    spark: SparkSession, bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path, mode: str
+) -> None:
+    pipeline = Pipeline(make_topic(), bootstrap=bootstrap_servers).json(SCHEMA).where("n < 10")
+    pipeline = pipeline.upsert() if mode == "upsert" else pipeline.append()
+    definition = pipeline.to_delta(tmp_path / "orders").definition
+    assert run(definition, once=True, spark=spark).batches == 0
+    assert audit(definition, spark, deep=True).ok
+
+
 def test_changes_are_transformed_too(
     spark: SparkSession, bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:

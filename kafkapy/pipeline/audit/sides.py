@@ -60,7 +60,7 @@ class AuditSides:
         table = self._table()
         if not table.exists():
             # The first valid record creates the table. Until then: the same columns and types, and no rows.
-            return self.records((), {}).limit(0).withColumn("topic", f.lit(None).cast("string"))
+            return self._parsed((), {})[0].limit(0).withColumn("topic", f.lit(None).cast("string"))
         content = table.read()
         columns = [f.col(f"_{name}").alias(name) for name in ("topic", "partition", "offset")]
         if self._upsert:
@@ -86,6 +86,14 @@ class AuditSides:
         The window may begin later and end earlier. They begin at `earliest` if that is lower. For upserts
         they extend to the end of the topic.
         """
+        found, costly = self._parsed(bounds, earliest)
+        if costly:
+            # Spark would copy what parses a value, twice, into each condition, and plan for many minutes.
+            found = found.localCheckpoint(eager=False)
+        return found.where("NOT ignored").drop("ignored") if self._upsert else found
+
+    def _parsed(self, bounds: Sequence[Bounds], earliest: Mapping[int, int]) -> tuple[DataFrame, bool]:
+        """The records, and whether to parse them once; for upserts also with those that are `ignored`."""
         first = {
             b.partition: min(
                 max(b.log_start, b.starting, min(b.start, earliest.get(b.partition, b.start))), b.end
@@ -125,11 +133,7 @@ class AuditSides:
             ]
         if self._deep:
             columns.append(_digest("key", "timestamp", self._as_stored(records.schema["_data"].dataType)))
-        found = records.select(*columns)
-        if parsed and (computed or definition.format.rescued is not None):
-            # Spark would copy what parses a value, twice, into each condition, and plan for many minutes.
-            found = found.localCheckpoint(eager=False)
-        return found.where("NOT ignored").drop("ignored") if self._upsert else found
+        return records.select(*columns), parsed and (computed or definition.format.rescued is not None)
 
     def why_left_out(self, partition: int, offset: int) -> str | None:
         """Why the record there became neither a row nor a delete (`formats/outcomes.py`), or None."""
