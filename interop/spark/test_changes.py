@@ -298,7 +298,7 @@ def test_a_mark_of_a_change_stream_is_not_missing(
     spark: SparkSession, bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
     topic = make_topic()
-    pipeline = Pipeline(topic, bootstrap=bootstrap_servers).json(ROW, changes="maxwell").upsert("id")
+    pipeline = Pipeline(topic, bootstrap=bootstrap_servers).json("id BIGINT", changes="maxwell").upsert("id")
     definition = pipeline.to_delta(tmp_path / "orders").definition
     events = [{"type": "bootstrap-start", "data": {}}, {"type": "insert", "data": A}]
     produce(bootstrap_servers, topic, [("k", json.dumps(event)) for event in events] + [("k", None)])
@@ -306,3 +306,25 @@ def test_a_mark_of_a_change_stream_is_not_missing(
     for offset in (0, 2):
         told = lineage(definition, source=f"{topic}-0-{offset}", spark=spark)
         assert (told.missing, told.reason) == (False, "it changes no row of the source table")
+
+
+@pytest.mark.parametrize("changes", [None, "debezium"])
+def test_a_first_batch_without_a_valid_value_waits_for_the_key_columns(
+    spark: SparkSession, bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path, changes: str | None
+) -> None:
+    """A tombstone of it counts all the same, for an older record that another partition has."""
+    topic = make_topic(2)
+    pipeline = Pipeline(topic, bootstrap=bootstrap_servers).json(changes=changes).upsert("id")
+    definition = pipeline.dead_letter(f"{topic}.dlq").to_delta(tmp_path / "orders").definition
+    produce(bootstrap_servers, topic, [("k", "{"), ("k", None)], partition=1, timestamp=2_000)
+    result = run(definition, once=True, spark=spark)
+    assert (result.rows, result.dead_letters, result.left_out) == ((0, 1, 1) if changes else (1, 1, 0))
+    assert audit(definition, spark, deep=True).ok
+    rows = [{"id": number, "n": number} for number in range(2)]
+    values = [json.dumps(change("c", None, row) if changes else row) for row in rows]
+    for key, value, time in zip("kl", values, (1_000, 3_000), strict=True):
+        produce(bootstrap_servers, topic, [(key, value)], partition=0, timestamp=time)
+    run(definition, once=True, spark=spark)
+    found = {row.id for row in open_table(spark, definition.table).read().collect()}
+    assert found == ({0, 1} if changes else {1}), "a change stream has a delete before its tombstone"
+    assert audit(definition, spark, deep=True).ok

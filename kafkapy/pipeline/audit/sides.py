@@ -58,8 +58,8 @@ class AuditSides:
 
     def rows(self) -> DataFrame:
         table = self._table()
-        if not table.exists():
-            # The first valid record creates the table. Until then: the same columns and types, and no rows.
+        if not table.exists() or not self._has_key_columns(table.schema()):
+            # The first valid record gives the table its columns. Until then: the same types, and no rows.
             return self._parsed((), {})[0].limit(0).withColumn("topic", f.lit(None).cast("string"))
         content = table.read()
         columns = [f.col(f"_{name}").alias(name) for name in ("topic", "partition", "offset")]
@@ -118,6 +118,8 @@ class AuditSides:
             is_left_out(records, upsert=self._upsert).alias("left_out"),
         ]
         if self._upsert:
+            known = self._has_key_columns(records.schema["_data"].dataType) if by_columns else True
+            identity = self._identity("key", "_data.{}") if known else f.lit(None).cast("string")
             unparsed = f.col("_error").isNotNull() if parsed else f.lit(False)
             deleting, gone = is_deleting(records), f.lit(False)
             if by_columns and computed:
@@ -125,10 +127,10 @@ class AuditSides:
             columns += [
                 "timestamp",
                 "key",
-                self._identity("key", "_data.{}").alias("identity"),
+                identity.alias("identity"),
                 deleting.alias("deleted"),
                 gone.alias("gone"),
-                is_ignored(records, upsert=True, keys=definition.key).alias("ignored"),
+                is_ignored(records, upsert=True, keys=definition.key if known else ()).alias("ignored"),
                 unparsed.alias("unparsed"),
             ]
         if self._deep:
@@ -212,6 +214,10 @@ class AuditSides:
             value = f.col(f"_data.{quoted(field.name)}")
             columns[own.name] = as_stored(value, field.dataType, own.dataType)
         return columns
+
+    def _has_key_columns(self, schema: StructType) -> bool:
+        present = [name.lower() for name in schema.names]
+        return all(key.lower() in present for key in self._definition.key)
 
     def _identity(self, key: str, column: str) -> Column:
         if not self._definition.key:

@@ -29,6 +29,7 @@ import json
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -180,23 +181,29 @@ class Batches:
             return parsed
         keyless = f.when(f.col("key").isNull(), "has no key")
         if self._definition.key:
-            self._check_key_columns(parsed)
             keyless = f.when(f.col("value").isNull() & f.col("key").isNull(), "is a tombstone without a key")
-            for name in self._definition.key:
+            for name in self._present_key_columns(parsed):
                 missing = f.col("value").isNotNull() & f.col("_data").getField(name).isNull()
                 keyless = keyless.when(missing, f"has no value in the key column {name}")
         if "_left_out" in parsed.columns:  # it may have no key: then it changes no row
             keyless = f.when(f.col("_left_out").isNull(), keyless)
         return parsed.withColumn("_error", f.coalesce(f.col("_error"), keyless))
 
-    def _check_key_columns(self, parsed: DataFrame) -> None:
+    def _present_key_columns(self, parsed: DataFrame) -> Sequence[str]:
+        """The key columns; none as long as no value was valid, which gives the data its columns.
+
+        Raises PipelineError if the data lacks one.
+        """
         present = parsed.schema["_data"].dataType.names
+        if not present:
+            return ()
         for name in self._definition.key:
             if name.lower() not in (one.lower() for one in present):
                 raise PipelineError(
                     f"{self._definition.name}: key: the data has no column {name}; "
                     f"it has {', '.join(present[:20])}"
                 )
+        return self._definition.key
 
     def _strictly(self, parsed: DataFrame, batch_id: int) -> Counts:
         """Writes the batch if no record has an error; otherwise raises the first error."""
@@ -249,7 +256,8 @@ class Batches:
             columns.append(is_deleting(good).alias("_deleted"))
         if "_left_out" in good.columns:
             upsert = self._mode == "upsert"
-            columns.append(is_ignored(good, upsert=upsert, keys=self._definition.key).alias(_IGNORED))
+            keys = self._present_key_columns(good)
+            columns.append(is_ignored(good, upsert=upsert, keys=keys).alias(_IGNORED))
             columns.append(is_left_out(good, upsert=upsert).alias(_LEFT_OUT))
         return good.select(*columns)
 

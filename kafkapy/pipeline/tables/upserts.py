@@ -68,10 +68,7 @@ class Upsert:
     def run(self, rows: DataFrame) -> None:
         """Merges `rows`, which have the columns of the table and `_deleted`."""
         present = [name.lower() for name in rows.columns]
-        for key in self._keys:
-            if key.lower() not in present:
-                shown = ", ".join(rows.columns[:20])
-                raise PipelineError(f"key: the data has no column {key}; it has {shown}")
+        lacking = [key for key in self._keys if key.lower() not in present]
         if self._keys == (RECORD_KEY,):
             with stored(self._last_of_each(rows, self._keys)) as last:
                 spans = Spans.of(last, self._partition)
@@ -82,7 +79,21 @@ class Upsert:
                     self._change(source, spans.rows)
         else:
             with stored(rows) as batch:
-                self._by_columns(batch)
+                if lacking:
+                    self._before_columns(batch, lacking[0])
+                else:
+                    self._by_columns(batch)
+
+    def _before_columns(self, batch: DataFrame, lacking: str) -> None:
+        """Keeps the tombstones of a batch before the first value, which gives the table its columns."""
+        spans = Spans.of(batch, self._partition)
+        if spans.oldest_values:
+            shown = ", ".join(batch.columns[:20])
+            raise PipelineError(f"key: the data has no column {lacking}; it has {shown}")
+        if spans.newest_tombstones:
+            tombstones = batch.where(f"{RECORD_KEY} IS NOT NULL")
+            last = self._last_of_each(tombstones, (RECORD_KEY,))
+            self._tombstones.add(last, self._partition, spans.newest_tombstones)
 
     def _by_columns(self, batch: DataFrame) -> None:
         place = (self._partition, "_offset", "_timestamp")

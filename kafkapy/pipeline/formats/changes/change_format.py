@@ -74,8 +74,8 @@ class ChangeFormat(Format):
 
         columns: Struct = json.loads(parsed.schema["_data"].dataType.json())
         if not columns["fields"]:  # no value was valid so far
-            nothing = f.lit(None).cast("string")
-            return parsed.withColumns({"_deleted": f.lit(False), "_left_out": nothing})
+            ignored = f.col("value").isNull() & f.lit(self._by_columns)
+            return parsed.withColumns({"_deleted": f.lit(False), "_left_out": f.when(ignored, CHANGES)})
         envelope = self._envelope
         row = StructType.fromJson(nullable(self._row_of(columns)))
 

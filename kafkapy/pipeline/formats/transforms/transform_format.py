@@ -138,7 +138,8 @@ class TransformFormat(Format):
         spark = parsed.sparkSession
         data: Struct = json.loads(parsed.schema["_data"].dataType.json())
         if not data["fields"]:  # no value was valid so far
-            return parsed.withColumn("_left_out", f.lit(None).cast("string"))
+            nothing = f.lit(None).cast("string")
+            return parsed if "_left_out" in parsed.columns else parsed.withColumn("_left_out", nothing)
         columns = self._columns_of(spark, data)
         own = (f.col(name.removeprefix("_")).alias(name) for name in RECORD_COLUMNS.names)
         opened = parsed.select(f.struct(*parsed.columns).alias(_RECORD), "_data.*", *own)
