@@ -87,3 +87,13 @@ def test_an_envelope_takes_the_rows_of_the_form_that_values_have() -> None:
     assert envelope.narrowed(deletes, nothing) == struct({"op": "string", "after": struct({"id": "long"})})
     both = ENVELOPES["debezium"].narrowed(bare, nothing)
     assert ENVELOPES["debezium"].row_of(both) == row
+
+
+def test_a_change_that_is_not_followed_has_a_reason_of_its_own_in_metrics() -> None:
+    pytest.importorskip("pyspark", reason="pyspark is not installed (pip install pyspark==4.0.0)")
+    from kafkapy.pipeline.run.reasons import REASONS
+
+    for told in ENVELOPES["debezium"].refused.values():
+        assert next(one for one in REASONS if told.startswith(one)) == told
+    for told in ("is no change: it has no op", "is a change without a row: after is missing"):
+        assert any(told.startswith(one) for one in REASONS)

@@ -25,7 +25,12 @@ REASONS: Final = (
     "is not Avro of the schema",
     "is not Protobuf",
     "is a tombstone without a key",
+    "is a message of the source's log",
     "is a message",
+    "is no change",
+    "is a change without a row",
+    "truncates the source table",
+    "cannot be computed",
     "does not match the schema",
     "has a field",
     "has an object with a name twice",
@@ -36,6 +41,7 @@ REASONS: Final = (
     "has no value in the key column",
     "has no schema id",
     "has the schema id",
+    "has an unknown",
 )
 
 
