@@ -147,3 +147,13 @@ def test_a_descriptor_with_options_of_its_own_is_refused() -> None:
     descriptor.message_type.add(name="A").options.ParseFromString(b"\x8a\xd1\x86\x03\x01x")
     with pytest.raises(ValueError, match="register that file's text"):
         parsed("PROTOBUF", base64.b64encode(descriptor.SerializeToString()).decode(), ())
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("",), (".",), ("a" * 300,), ("schema_to_check.proto",), ("a", "a/b"), ("a/b", "a"), ("a", "./a")],
+)
+def test_names_that_are_no_paths_of_files_are_refused(names: tuple[str, ...]) -> None:
+    text = 'syntax = "proto3"; message A {}'
+    with pytest.raises(ValueError, match="path"):
+        parsed("PROTOBUF", text, tuple((name, text) for name in names))

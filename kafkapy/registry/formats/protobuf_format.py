@@ -24,8 +24,10 @@ from kafkapy.registry.formats.parsed import Parsed
 from kafkapy.registry.formats.proto_text import json_name, proto_text
 
 _FILE: Final = "schema_to_check.proto"
-"""The name of the schema itself, which no reference should have."""
+"""The name of the schema itself, which no reference may have."""
 _SECONDS: Final = 30
+_MOST_PATH: Final = 255
+"""The most bytes of a path."""
 _LINES: Final = 3
 """How many of protoc's messages are told."""
 
@@ -91,12 +93,8 @@ def _compiled(text: str, references: Sequence[tuple[str, str]]) -> FileDescripto
     """What protoc makes of a file; raises ValueError with its messages."""
     with tempfile.TemporaryDirectory(prefix="kafkapy-protoc-") as name:
         folder = Path(name)
-        for file, content in [*references, (_FILE, text)]:
-            path = PurePosixPath(file)
-            if path.is_absolute() or ".." in path.parts:
-                raise ValueError(f"{file} is no path of a file to import")
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / path).write_text(content, encoding="utf-8")
+        for file, content in [(_FILE, text), *references]:
+            _write(folder, file, content)
         output = folder / "descriptors"
         protoc = (sys.executable, "-m", "grpc_tools.protoc", f"-I{folder}", f"--descriptor_set_out={output}")
         try:
@@ -110,3 +108,16 @@ def _compiled(text: str, references: Sequence[tuple[str, str]]) -> FileDescripto
             raise ValueError("; ".join(lines[:_LINES]) or f"protoc ended with status {done.returncode}")
         descriptors = FileDescriptorSet.FromString(output.read_bytes())
     return descriptors.file[0]
+
+
+def _write(folder: Path, file: str, content: str) -> None:
+    """Write a file to import; raises ValueError if its path cannot be one."""
+    path = PurePosixPath(file)
+    if not path.parts or path.is_absolute() or ".." in path.parts or len(file.encode()) > _MOST_PATH:
+        raise ValueError(f"{file[:_MOST_PATH]!r} is no path of a file to import")
+    try:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        with (folder / path).open("x", encoding="utf-8") as written:
+            written.write(content)
+    except (FileExistsError, IsADirectoryError, NotADirectoryError):
+        raise ValueError(f"{file!r} is the path of another file, or of its folder") from None
