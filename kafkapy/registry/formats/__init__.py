@@ -7,15 +7,12 @@ have the level NONE only.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from importlib import import_module
 from typing import Final, Protocol, cast
 
 from kafkapy.registry.formats.parsed import Parsed
+from kafkapy.registry.formats.recent import Recent, References
 from kafkapy.registry.schema import AVRO, JSON, PROTOBUF
-
-References = tuple[tuple[str, str], ...]
-"""The name and the text of each schema that is referred to, after those that it uses itself."""
 
 
 class _Format(Protocol):
@@ -28,13 +25,20 @@ class _Format(Protocol):
 _MODULES: Final = {AVRO: "avro_format", JSON: "json_format", PROTOBUF: "protobuf_format"}
 
 
-@lru_cache(maxsize=128)
+_recent: Final = Recent()
+
+
 def parsed(kind: str, text: str, references: References) -> Parsed:
     """Check a schema, or remember it; raises ValueError, whose text says what is wrong.
 
     A format's library is imported at its first use.
     """
-    return cast("_Format", import_module(f"{__name__}.{_MODULES[kind]}")).parse(text, references)
+    key = (kind, text, references)
+    found = _recent.get(key)
+    if found is None:
+        found = cast("_Format", import_module(f"{__name__}.{_MODULES[kind]}")).parse(text, references)
+        _recent.put(key, found)
+    return found
 
 
 def unreadable(kind: str, reader: Parsed, writer: Parsed) -> list[str] | None:
