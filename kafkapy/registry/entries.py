@@ -24,13 +24,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kafkapy.registry.schema import AVRO, Reference, Schema, Version
+from kafkapy.registry.schema import AVRO, MOST_ID, Reference, Schema, Version
 
 SCHEMA: Final = "SCHEMA"
 CONFIG: Final = "CONFIG"
 MODE: Final = "MODE"
 DELETE_SUBJECT: Final = "DELETE_SUBJECT"
 CLEAR_SUBJECT: Final = "CLEAR_SUBJECT"
+NOOP: Final = "NOOP"
 
 _SCHEMA_FIELDS: Final = frozenset(
     {"subject", "version", "id", "schema", "schemaType", "references", "deleted", "md5"}
@@ -47,7 +48,9 @@ class Entry:
     value: Mapping[str, Any] | None
 
     def key_bytes(self) -> bytes:
-        key: dict[str, Any] = {"keytype": self.keytype, "subject": self.subject}
+        key: dict[str, Any] = {"keytype": self.keytype}
+        if self.keytype != NOOP:
+            key["subject"] = self.subject
         if self.keytype == SCHEMA:
             key["version"] = self.version
         key["magic"] = 1 if self.keytype == SCHEMA else 0
@@ -91,11 +94,16 @@ def version_of(value: Mapping[str, Any]) -> Version:
     """The version of a SCHEMA entry's value.
 
     Raises:
-        KeyError, TypeError, ValueError: it is none.
+        ArithmeticError, KeyError, TypeError, ValueError: it is none.
     """
+    kind, schema_id = value.get("schemaType") or AVRO, int(value["id"])
+    if not isinstance(kind, str):
+        raise TypeError("its schemaType is no text")
+    if schema_id > MOST_ID:
+        raise ValueError(f"its id is {schema_id}, and the highest one is {MOST_ID}")
     references = value.get("references") or ()
     schema = Schema(
-        value.get("schemaType") or AVRO,
+        kind,
         str(value["schema"]),
         tuple(
             Reference(str(each["name"]), str(each["subject"]), int(each["version"])) for each in references
@@ -103,7 +111,7 @@ def version_of(value: Mapping[str, Any]) -> Version:
     )
     further = {name: each for name, each in value.items() if name not in _SCHEMA_FIELDS}
     deleted = bool(value.get("deleted"))
-    return Version(str(value["subject"]), int(value["version"]), int(value["id"]), schema, deleted, further)
+    return Version(str(value["subject"]), int(value["version"]), schema_id, schema, deleted, further)
 
 
 def _dumped(content: Mapping[str, Any]) -> bytes:

@@ -11,6 +11,9 @@ LEVELS_HINT: Final = (
     "none, backward, forward, full, backward_transitive, forward_transitive, and full_transitive"
 )
 
+SECONDS: Final = 10.0
+"""How long the cluster may take for an answer; then the request has timed out."""
+
 
 class RegistryError(Exception):
     """A request that cannot be carried out."""

@@ -6,14 +6,16 @@ Everything that changes something has one lock, so that nothing comes between a 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kafkapy.registry import errors, formats
 from kafkapy.registry.entries import CONFIG, DELETE_SUBJECT, MODE, SCHEMA, Entry, of_version
 from kafkapy.registry.formats.parsed import Parsed
-from kafkapy.registry.schema import KINDS, Reference, Schema, Version
+from kafkapy.registry.formats.recent import References
+from kafkapy.registry.schema import KINDS, MOST_ID, Reference, Schema, Version
 from kafkapy.registry.subjects import Subjects
 
 DEFAULT_LEVEL: Final = "BACKWARD"
@@ -33,9 +35,12 @@ IMPORT: Final = "IMPORT"
 MODES: Final = (READWRITE, READONLY, READONLY_OVERRIDE, IMPORT)
 
 LATEST: Final = "latest"
-_MOST_VERSION: Final = 2**31 - 1
 _MOST_REFERENCES: Final = 1000
 """All schemas that one needs, directly or not."""
+_MOST_CHARACTERS: Final = 4 * 1024 * 1024
+"""Of a schema and all that it needs."""
+_MOST_REASON: Final = 2000
+"""Characters of a library's message, which may have the whole schema."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +59,11 @@ class Registry:
     Args:
         subjects: what is registered; the topic's entries drive it.
         write: writes entries to the topic, and returns when they are applied.
+        settle: returns when nothing is on its way that an earlier, failed write left.
     """
 
-    def __init__(self, subjects: Subjects, write: Callable[..., None]) -> None:
-        self.subjects, self._write = subjects, write
+    def __init__(self, subjects: Subjects, write: Callable[..., None], settle: Callable[[], None]) -> None:
+        self.subjects, self._write, self._settle = subjects, write, settle
         self._changes = threading.Lock()
 
     # Schemas and versions
@@ -65,7 +71,7 @@ class Registry:
     def register(self, subject: str, asked: Asked) -> Version:
         """Register a schema as the next version of a subject, or find it there."""
         _check_subject(subject)
-        with self._changes:
+        with self._changing():
             self._check_writable(subject)
             importing = self.mode(subject) == IMPORT
             if importing and asked.id is None:
@@ -141,7 +147,7 @@ class Registry:
 
     def delete_subject(self, subject: str, *, permanent: bool) -> list[int]:
         """Delete all versions of a subject, softly or permanently; return their numbers."""
-        with self._changes:
+        with self._changing():
             self._check_writable(subject)
             every = self.subjects.versions(subject, deleted=True)
             live = [each for each in every if not each.deleted]
@@ -167,7 +173,7 @@ class Registry:
 
     def delete_version(self, subject: str, number: str, *, permanent: bool) -> int:
         """Delete a version, softly or permanently; return its number."""
-        with self._changes:
+        with self._changing():
             self._check_writable(subject)
             wanted = _number(number)
             every = self.subjects.versions(subject, deleted=True)
@@ -210,7 +216,8 @@ class Registry:
     def level(self, subject: str | None) -> str:
         """The compatibility level that is in force."""
         for each in (subject, None):
-            if found := self.subjects.configs.get(each, {}).get("compatibilityLevel"):
+            found = self.subjects.configs.get(each, {}).get("compatibilityLevel")
+            if found in LEVELS:  # not one that only another registry knows
                 return str(found)
         return DEFAULT_LEVEL
 
@@ -228,14 +235,14 @@ class Registry:
         """Change settings; `changes` has those that are given."""
         if subject is not None:
             _check_subject(subject)
-        with self._changes:
+        with self._changing():
             self._check_writable(subject)
             old = self.subjects.configs.get(subject, {})
             self._write(Entry(CONFIG, subject, None, {**old, **changes}))
 
     def delete_config(self, subject: str | None) -> dict[str, Any]:
         """Forget the settings of a subject or of the registry; return them."""
-        with self._changes:
+        with self._changing():
             self._check_writable(subject)
             if subject is not None and subject not in self.subjects.configs:
                 raise errors.subject_not_found(subject)
@@ -262,7 +269,7 @@ class Registry:
             _check_subject(subject)
         if mode not in MODES:
             raise errors.invalid_mode()
-        with self._changes:
+        with self._changing():
             if mode == IMPORT and self.mode(subject) != IMPORT and not force:
                 names = self.subjects.names() if subject is None else [subject]
                 if any(self.subjects.versions(name, deleted=True) for name in names):
@@ -271,7 +278,7 @@ class Registry:
 
     def delete_mode(self, subject: str | None) -> str:
         """Forget a mode; return it."""
-        with self._changes:
+        with self._changing():
             if subject is not None and subject not in self.subjects.modes:
                 raise errors.mode_not_configured(subject)
             old = self.shown_mode(subject, default_to_global=True)
@@ -279,6 +286,20 @@ class Registry:
             return old
 
     # Parts
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Nothing else changes meanwhile.
+
+        While the cluster does not answer, those that wait here leave threads to those that only read.
+        """
+        if not self._changes.acquire(timeout=errors.SECONDS):
+            raise errors.timed_out()
+        try:
+            self._settle()
+            yield
+        finally:
+            self._changes.release()
 
     def _check_writable(self, subject: str | None) -> None:
         if self.mode(subject) in (READONLY, READONLY_OVERRIDE):
@@ -302,7 +323,7 @@ class Registry:
         try:
             parsed = formats.parsed(schema.kind, schema.text, references)
         except ValueError as error:
-            raise errors.invalid_schema(" ".join(str(error).split())) from None
+            raise errors.invalid_schema(" ".join(str(error)[:_MOST_REASON].split())) from None
         wanted = asked.normalize or self._normalizes(subject)
         return replace(schema, text=parsed.normalized if wanted else parsed.text), parsed
 
@@ -317,11 +338,13 @@ class Registry:
             for each in references
         )
 
-    def _references(self, schema: Schema) -> formats.References:
+    def _references(self, schema: Schema) -> References:
         """The names and texts of all that a schema needs, each after what it needs itself."""
         found: dict[str, str] = {}
+        characters = len(schema.text)
 
         def collect(references: Sequence[Reference]) -> None:
+            nonlocal characters
             for each in references:
                 if each.name in found:
                     continue
@@ -332,17 +355,26 @@ class Registry:
                     )
                 if len(found) >= _MOST_REFERENCES:
                     raise errors.invalid_schema(f"it needs more than {_MOST_REFERENCES} others")
+                characters += len(version.schema.text)
+                if characters > _MOST_CHARACTERS:
+                    raise errors.invalid_schema(
+                        f"it and all that it needs have more than {_MOST_CHARACTERS} characters"
+                    )
                 collect(version.schema.references)
                 found[each.name] = version.schema.text
 
-        collect(schema.references)
+        try:
+            collect(schema.references)
+        except RecursionError:
+            raise errors.invalid_schema("its references need too many others, one after the other") from None
         return tuple(found.items())
 
     def _same(self, schema: Schema, parsed: Parsed, versions: Sequence[Version]) -> Version | None:
-        """The latest of the versions that is this schema, in any spelling."""
+        """The latest of the versions that is this schema: spelt so, or else in any spelling."""
         for version in reversed(versions):
             if version.schema == schema:
                 return version
+        for version in reversed(versions):
             if version.schema.kind == schema.kind and version.schema.references == schema.references:
                 known = self._parsed_version(version)
                 if known is not None and known.identity == parsed.identity:
@@ -364,11 +396,16 @@ class Registry:
         if not importing:
             if asked.version not in (None, number):
                 raise errors.invalid_schema("Version is not one more than previous version")
-            return Version(subject, number, known or self.subjects.next_id(), schema)
+            schema_id = known or self.subjects.next_id()
+            if max(schema_id, number) > MOST_ID:
+                raise errors.not_permitted(f"Ids and versions end at {MOST_ID}, which is in use")
+            return Version(subject, number, schema_id, schema)
         assert asked.id is not None
         others = self.subjects.by_id(asked.id)
         if others and others[0].schema != schema:
             raise errors.not_permitted(f"Overwrite new schema with id {asked.id} is not permitted.")
+        if (asked.version or number) > MOST_ID:
+            raise errors.not_permitted(f"Versions end at {MOST_ID}, which is in use")
         return Version(subject, asked.version or number, asked.id, schema)
 
     def _incompatibilities(
@@ -406,7 +443,8 @@ def _unreadable(kind: str, level: str, reader: Parsed, writer: Parsed) -> list[s
 
 
 def _check_subject(subject: str) -> None:
-    if not subject.strip() or not subject.isprintable():
+    in_a_context = subject.startswith(":.")
+    if not subject.strip() or not subject.isprintable() or in_a_context:
         raise errors.invalid_subject(subject)
 
 
@@ -414,6 +452,6 @@ def _number(text: str) -> int | None:
     """A version's number; None for the latest."""
     if text in (LATEST, "-1"):
         return None
-    if not (text.isascii() and text.isdecimal() and len(text) <= 10 and 1 <= int(text) <= _MOST_VERSION):
+    if not (text.isascii() and text.isdecimal() and len(text) <= 10 and 1 <= int(text) <= MOST_ID):
         raise errors.invalid_version(text)
     return int(text)

@@ -23,6 +23,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kafkapy.registry import errors
+from kafkapy.registry.formats import json_text
 from kafkapy.registry.registry import LEVELS, Asked, Registry
 from kafkapy.registry.schema import AVRO, KINDS, Reference, Schema, Version
 
@@ -329,16 +330,18 @@ def _endpoint(registry: Registry, answer: Callable[[Call], Any]) -> Callable[[Re
     async def endpoint(request: Request) -> Response:
         content_type = _accepted(request)
         body = await _body(request) if request.method in ("POST", "PUT") else None
-        path = {name: unquote(value) for name, value in request.path_params.items()}
-        call = Call(registry, path, request.query_params, body)
-        # In a thread: answers may need the cluster, or a compiler.
+        # In a thread: answers may need the cluster, or a compiler, and large bodies time.
         try:
-            content = await run_in_threadpool(answer, call)
+            return await run_in_threadpool(answered, request, body, content_type)
         except (errors.RegistryError, HTTPException):
             raise
         except Exception:
             logger.exception("%s %s failed", request.method, request.url.path)
             raise HTTPException(500) from None
+
+    def answered(request: Request, body: bytes | None, content_type: str) -> Response:
+        path = {name: _unquoted(value) for name, value in request.path_params.items()}
+        content = answer(Call(registry, path, request.query_params, None if body is None else _json(body)))
         return _response(content, 200, content_type)
 
     return endpoint
@@ -357,8 +360,8 @@ def _accepted(request: Request) -> str:
     return found
 
 
-async def _body(request: Request) -> Any:
-    """The JSON of a request; raises RegistryError or HTTPException."""
+async def _body(request: Request) -> bytes:
+    """The body of a request; raises RegistryError or HTTPException."""
     given = request.headers.get("content-type", _TYPES[0]).partition(";")[0].strip().lower()
     if given not in _BODY_TYPES:
         raise HTTPException(415)
@@ -367,9 +370,22 @@ async def _body(request: Request) -> Any:
         content += part
         if len(content) > MOST_BYTES:
             raise errors.too_large(f"a request may have {MOST_BYTES} bytes")
+    return bytes(content)
+
+
+def _unquoted(part: str) -> str:
+    """A part of a path; raises HTTPException for one that is not in UTF-8."""
     try:
-        return json.loads(content.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
+        return unquote(part, errors="strict")
+    except UnicodeDecodeError:
+        raise HTTPException(400, "the path is not in UTF-8") from None
+
+
+def _json(body: bytes) -> Any:
+    """The JSON of a body; raises HTTPException."""
+    try:
+        return json_text.loaded(body.decode("utf-8"))
+    except ValueError as error:
         raise HTTPException(400, f"the body is no JSON: {error}") from None
 
 

@@ -12,6 +12,9 @@ PROTOBUF: Final = "PROTOBUF"
 KINDS: Final = (JSON, PROTOBUF, AVRO)
 """In the order of GET /schemas/types."""
 
+MOST_ID: Final = 2**31 - 1
+"""Serializers write ids in 4 bytes; versions end here too."""
+
 
 @dataclass(frozen=True)
 class Reference:

@@ -84,7 +84,7 @@ class SchemaRegistry:
         except BaseException:
             server.stop()
             raise
-        server.serve(rest(Registry(subjects, topic.write)))
+        server.serve(rest(Registry(subjects, topic.write, topic.settle)))
         self._running = (server, topic)
 
     def stop(self) -> None:

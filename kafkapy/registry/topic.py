@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from kafkapy.errors import UserError
-from kafkapy.registry.entries import Entry, decoded
-from kafkapy.registry.errors import store_failed, timed_out, too_large
+from kafkapy.registry.entries import NOOP, Entry, decoded
+from kafkapy.registry.errors import SECONDS, store_failed, timed_out, too_large
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # read_text, for which kafka-python has no other word
@@ -26,9 +26,6 @@ with warnings.catch_warnings():
     from kafka.net.compat import KafkaNetClient
 
 logger = logging.getLogger(__name__)
-
-SECONDS: Final = 10.0
-"""How long the cluster may take for an answer."""
 
 _MOST_REPLICAS: Final = 3
 _POLL_MS: Final = 50
@@ -51,6 +48,8 @@ class SchemasTopic:
         self._config, self._name, self._apply = {**config, **_BACKOFF}, name, apply
         self._stopping = threading.Event()
         self._applied = threading.Condition()
+        self._is_settled = True
+        """Whether all that was written is applied."""
         self._position = 0
         """The offset after the last one that was read."""
         self._consumer: Any = None
@@ -111,8 +110,25 @@ class SchemasTopic:
         """Write entries, in order; return when they are applied.
 
         Raises:
-            RegistryError: the cluster does not take them.
+            RegistryError: the cluster does not take them, or does not say so in time.
         """
+        self._is_settled = False
+        self._send(*entries)
+        self._is_settled = True
+
+    def settle(self) -> None:
+        """Return when the entries of a write that failed are applied, or never will be.
+
+        The producer may still send them after `write` has given up, and what is checked before that would not
+        know of them: two schemas could get one id. Whatever is written before a NOOP is read before it.
+
+        Raises:
+            RegistryError: as of `write`.
+        """
+        if not self._is_settled:
+            self.write(Entry(NOOP, None, None, None))
+
+    def _send(self, *entries: Entry) -> None:
         try:
             sent = [
                 self._producer.send(self._name, key=entry.key_bytes(), value=entry.value_bytes(), partition=0)
@@ -176,7 +192,7 @@ class SchemasTopic:
                 entry = decoded(record.key, record.value)
                 if entry is not None:
                     self._apply(entry)
-            except (KeyError, TypeError, ValueError) as error:
+            except (ArithmeticError, KeyError, RecursionError, TypeError, ValueError) as error:
                 logger.warning(
                     "The record at offset %d of %s is left out: %s",
                     record.offset,

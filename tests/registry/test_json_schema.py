@@ -64,3 +64,8 @@ def test_only_the_same_schema_is_judged() -> None:
     one, same, other = (parsed("JSON", text, ()) for text in ('{"a":1,"b":2}', '{ "b":2, "a":1}', "{}"))
     assert unreadable("JSON", one, same) == []
     assert unreadable("JSON", one, other) is None
+
+
+def test_a_reference_into_a_number_leads_to_nothing() -> None:
+    with pytest.raises(ValueError, match="leads into what has no parts"):
+        parsed("JSON", '{"$ref":"#/a/0","a":1}', ())

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import Any
 
 import pytest
 
+from kafkapy import Broker
 from tests.registry.conftest import SCHEMA_TYPE, Ask
 from tests.registry.schemas import ONE, WITH_OPTIONAL, WITH_REQUIRED, body, record
 
@@ -341,3 +343,60 @@ def test_what_clients_ask_first(ask: Ask) -> None:
     assert ask("GET", "/").content == {}
     assert ask("GET", "/schemas/types").content == ["JSON", "PROTOBUF", "AVRO"]
     assert ask("GET", "/contexts").content == ["."]
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ('{"type":"record","name":"A","fields":[{"name":"x","type":"int","default":1e999}]}', "too large"),
+        ('{"type":"string","doc":"\\ud800"}', "half of a pair"),
+        (f'{{"type":"{"x" * 10_000}"}}', "xxx"),
+    ],
+    ids=["infinite", "surrogate", "long"],
+)
+def test_odd_texts_are_refused_with_a_short_reason(ask: Ask, subject: str, schema: str, reason: str) -> None:
+    answer = ask("POST", f"/subjects/{subject}/versions", body(schema))
+    assert answer.error == (422, 42201)
+    assert reason in answer.content["message"]
+    assert len(answer.content["message"]) < 3000
+
+
+def test_half_of_a_pair_of_surrogates_is_no_text(ask: Ask, subject: str) -> None:
+    assert (
+        ask("POST", f"/subjects/{subject}/versions", body('{"type":"string","doc":"\ud800"}')).status == 400
+    )
+
+
+def test_subjects_that_would_become_others_are_refused(ask: Ask) -> None:
+    assert ask("POST", "/subjects/%FF/versions", body(ONE)).status == 400
+    assert ask("POST", "/subjects/:.context:a/versions", body(ONE)).error == (422, 42208)
+
+
+def test_ids_end_where_serializers_can_write_no_more(broker: Broker) -> None:
+    from kafkapy import SchemaRegistry
+    from tests.registry.conftest import asking
+
+    with SchemaRegistry(broker.bootstrap_servers, topic="_ids") as registry:
+        ask = asking(registry.url)
+        ask("PUT", "/mode/imported", {"mode": "IMPORT"})
+        last = {**body(ONE), "id": 2**31 - 1, "version": 2**31 - 1}
+        assert ask("POST", "/subjects/imported/versions", last).content["id"] == 2**31 - 1
+        assert ask("POST", "/subjects/imported/versions", {**body('"int"'), "id": 5}).error == (422, 42205)
+        assert ask("POST", "/subjects/a/versions", body('"int"')).error == (422, 42205)
+        assert ask("POST", "/subjects/a/versions", body(ONE)).content["id"] == 2**31 - 1
+
+
+def test_a_large_body_does_not_hold_others(ask: Ask, subject: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server's thread does not read its JSON, which can take seconds."""
+    threads = []
+
+    def loads(*given: Any, **named: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return loaded(*given, **named)
+
+    loaded = json.loads
+    with monkeypatch.context() as patched:
+        patched.setattr(json, "loads", loads)
+        assert ask("POST", f"/subjects/{subject}/versions", body(ONE)).status == 200
+    assert len(threads) > 2
+    assert "kafkapy-registry" not in threads

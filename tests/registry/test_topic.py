@@ -11,7 +11,7 @@ import pytest
 from kafkapy import Broker, SchemaRegistry
 from kafkapy.errors import UserError
 from tests.registry.conftest import Ask, asking
-from tests.registry.schemas import ONE, WITH_OPTIONAL, body, record
+from tests.registry.schemas import ONE, WITH_OPTIONAL, WITH_REQUIRED, body, record
 
 
 @pytest.fixture
@@ -206,3 +206,42 @@ def test_a_port_that_is_taken_is_named(broker: Broker) -> None:
         port = int(first.url.rpartition(":")[2])
         with pytest.raises(UserError, match=f"cannot listen on 127.0.0.1:{port}: Address already in use"):
             SchemaRegistry(broker.bootstrap_servers, port=port).start()
+
+
+def test_damage_of_any_kind_is_left_out(broker: Broker) -> None:
+    """What ends the reader would leave each later change without an answer."""
+    key = '{"keytype":"SCHEMA","subject":"x","version":1,"magic":1}'
+    value = {"subject": "x", "version": 1, "id": 1, "schema": ONE}
+    with SchemaRegistry(broker.bootstrap_servers) as registry:
+        for damaged in (
+            '{"subject":"x","version":1e999,"id":1,"schema":"x"}',
+            "[" * 100_000,
+            json.dumps({**value, "id": 2**31}),
+            json.dumps({**value, "schemaType": ["AVRO"]}),
+            json.dumps({**value, "references": 5}),
+        ):
+            broker.produce("_schemas", key=key, value=damaged)
+        level = '{"compatibilityLevel":"UNHEARD_OF"}'
+        broker.produce("_schemas", key='{"keytype":"CONFIG","subject":null,"magic":0}', value=level)
+        ask = asking(registry.url)
+        assert ask("POST", "/subjects/a/versions", body(ONE)).content["id"] == 1
+        assert ask("POST", "/subjects/a/versions", body(WITH_REQUIRED)).error == (409, 40901)
+        assert ask("GET", "/subjects").content == ["a"]
+
+
+def test_what_an_outage_delays_has_an_id_of_its_own(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The producer sends a write later that was answered with a timeout."""
+    from kafkapy.registry import topic
+
+    with SchemaRegistry(broker.bootstrap_servers) as registry:
+        ask = asking(registry.url)
+        assert ask("POST", "/subjects/a/versions", body(ONE)).status == 200
+        monkeypatch.setattr(topic, "SECONDS", 0.5)
+        broker.stop()
+        assert ask("POST", "/subjects/late/versions", body('"string"')).error == (500, 50002)
+        monkeypatch.setattr(topic, "SECONDS", 10.0)
+        broker.start()
+        ask("POST", "/subjects/b/versions", body('"bytes"'))
+        ids = {each["subject"]: each["id"] for each in ask("GET", "/schemas").content}
+    assert ids == {"a": 1, "late": 2, "b": 3}
+    assert ('{"keytype":"NOOP","magic":0}', None) in written(broker)

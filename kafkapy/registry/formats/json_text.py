@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any, Final
 
 _STRING_OR_SPACE: Final = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
+_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 
 
 def loaded(text: str) -> Any:
-    """The value of a text; raises ValueError for one that is not JSON, or nested too deeply."""
+    """The value of a text.
+
+    Raises:
+        ValueError: it is not JSON, nested too deeply, or has what cannot be written as JSON in UTF-8.
+    """
     try:
-        return json.loads(text, parse_constant=_refuse)
+        value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
+        if _SURROGATE.search(text):
+            normalized(value).encode()
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    except UnicodeEncodeError:
+        raise ValueError("a text has half of a pair of surrogates") from None
+    return value
 
 
 def without_spaces(text: str) -> str:
@@ -29,3 +40,10 @@ def normalized(value: Any) -> str:
 
 def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is no JSON")
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if math.isinf(value):
+        raise ValueError(f"{number[:20]} is too large for a number")
+    return value
