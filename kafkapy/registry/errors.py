@@ -14,6 +14,8 @@ LEVELS_HINT: Final = (
 SECONDS: Final = 10.0
 """How long the cluster may take for an answer; then the request has timed out."""
 
+_MOST_REASONS: Final = 20
+
 
 class RegistryError(Exception):
     """A request that cannot be carried out."""
@@ -72,10 +74,11 @@ def mode_not_configured(subject: str) -> RegistryError:
 
 
 def incompatible(reasons: list[str]) -> RegistryError:
+    more = len(reasons) - _MOST_REASONS
     return RegistryError(
         40901,
         "Schema being registered is incompatible with an earlier schema for the subject: "
-        + "; ".join(reasons),
+        + "; ".join([*reasons[:_MOST_REASONS], *([f"and {more} more"] if more > 0 else [])]),
     )
 
 

@@ -34,6 +34,8 @@ class Subjects:
         self._versions: dict[str, dict[int, Version]] = {}
         self._by_id: dict[int, dict[tuple[str, int], Version]] = {}
         self._ids: dict[Schema, int] = {}
+        self._referring: dict[tuple[str, int], set[tuple[str, int]]] = {}
+        """The places of the versions that refer to a place, which may have no version."""
         self._last_id = 0
         """The highest id of all entries, those of deleted versions included."""
         self._lock = threading.RLock()
@@ -98,12 +100,12 @@ class Subjects:
 
     def referring(self, subject: str, number: int, *, deleted: bool = False) -> list[Version]:
         """The versions that refer to this one."""
-        return [
-            version
-            for name in self.names()
-            for version in self.versions(name, deleted=deleted)
-            if any((each.subject, each.version) == (subject, number) for each in version.schema.references)
-        ]
+        with self._lock:
+            found = [self._versions[name][each] for name, each in self._referring.get((subject, number), ())]
+        return sorted(
+            (version for version in found if deleted or not version.deleted),
+            key=lambda version: (version.subject, version.version),
+        )
 
     def _apply_schema(self, entry: Entry) -> None:
         if entry.value is not None:
@@ -116,6 +118,9 @@ class Subjects:
         self._versions.setdefault(version.subject, {})[version.version] = version
         self._by_id.setdefault(version.id, {})[version.subject, version.version] = version
         self._ids.setdefault(version.schema, version.id)
+        for each in version.schema.references:
+            places = self._referring.setdefault((each.subject, each.version), set())
+            places.add((version.subject, version.version))
         self._last_id = max(self._last_id, version.id)
 
     def _remove(self, subject: str, number: int) -> None:
@@ -124,6 +129,11 @@ class Subjects:
             return
         if not self._versions[subject]:
             del self._versions[subject]
+        for each in removed.schema.references:
+            places = self._referring.get((each.subject, each.version), set())
+            places.discard((subject, number))
+            if not places:
+                self._referring.pop((each.subject, each.version), None)
         with_id = self._by_id[removed.id]
         del with_id[subject, number]
         if not with_id:
