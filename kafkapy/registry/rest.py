@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote
 
+from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -31,6 +31,8 @@ logger = logging.getLogger(__name__)
 
 MOST_BYTES: Final = 4 * 1024 * 1024
 """A body may have so many bytes."""
+_MOST_BODIES: Final = 40
+"""So many requests other than GET run at once: they may wait for the cluster, and reads shall not."""
 
 _TYPES: Final = (
     "application/vnd.schemaregistry.v1+json",
@@ -312,7 +314,11 @@ class Raw:
 
 def rest(registry: Registry) -> ASGIApp:
     """The application that serves a registry."""
-    routes = [Route(path, _endpoint(registry, answer), methods=[method]) for method, path, answer in _ROUTES]
+    bodies = CapacityLimiter(_MOST_BODIES)
+    routes = [
+        Route(path, _endpoint(registry, answer, None if method == "GET" else bodies), methods=[method])
+        for method, path, answer in _ROUTES
+    ]
     handlers: Any = {errors.RegistryError: _registry_error, HTTPException: _http_error}
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False
@@ -326,13 +332,15 @@ def rest(registry: Registry) -> ASGIApp:
     return with_raw_path
 
 
-def _endpoint(registry: Registry, answer: Callable[[Call], Any]) -> Callable[[Request], Any]:
+def _endpoint(
+    registry: Registry, answer: Callable[[Call], Any], limiter: CapacityLimiter | None
+) -> Callable[[Request], Any]:
     async def endpoint(request: Request) -> Response:
         content_type = _accepted(request)
         body = await _body(request) if request.method in ("POST", "PUT") else None
         # In a thread: answers may need the cluster, or a compiler, and large bodies time.
         try:
-            return await run_in_threadpool(answered, request, body, content_type)
+            return await to_thread.run_sync(answered, request, body, content_type, limiter=limiter)
         except (errors.RegistryError, HTTPException):
             raise
         except Exception:

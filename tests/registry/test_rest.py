@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -400,3 +402,32 @@ def test_a_large_body_does_not_hold_others(ask: Ask, subject: str, monkeypatch: 
         assert ask("POST", f"/subjects/{subject}/versions", body(ONE)).status == 200
     assert len(threads) > 2
     assert "kafkapy-registry" not in threads
+
+
+def test_schemas_are_read_while_changes_wait_for_the_cluster() -> None:
+    from kafkapy.registry.http_server import HttpServer
+    from kafkapy.registry.registry import Registry
+    from kafkapy.registry.rest import rest
+    from kafkapy.registry.subjects import Subjects
+    from tests.registry.conftest import asking
+
+    def write(*_: Any) -> None:
+        answered.wait(20)
+
+    answered, server = threading.Event(), HttpServer("127.0.0.1", 0)
+    server.serve(rest(Registry(Subjects(), write, lambda: None)))
+    ask = asking(server.url)
+    try:
+        with ThreadPoolExecutor(60) as pool:
+            waiting = [pool.submit(ask, "PUT", "/config", {"compatibility": "FULL"}) for _ in range(60)]
+            try:
+                while not any(each.running() for each in waiting[-10:]):
+                    time.sleep(0.01)
+                begun = time.perf_counter()
+                assert ask("GET", "/subjects").content == []
+                assert time.perf_counter() - begun < 5
+            finally:
+                answered.set()
+        assert {each.result().status for each in waiting} == {200}
+    finally:
+        server.stop()
