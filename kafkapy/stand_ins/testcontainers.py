@@ -7,6 +7,7 @@ but for its listeners: the broker listens on 127.0.0.1.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from types import ModuleType, TracebackType
@@ -34,6 +35,8 @@ _OF_A_CONTAINER: Final = frozenset(
     }
 )
 """Settings that say how a container listens, and what it is in a cluster of containers."""
+_SECURED: Final = re.compile(r"(?<![\w.-])(SSL|SASL_PLAINTEXT|SASL_SSL)\s*(://|,|$)", re.IGNORECASE)
+"""A listener with TLS or a login, in `listeners` or in the map of protocols."""
 _ABSENT: Final = frozenset(
     {
         "copy_from_container",
@@ -103,6 +106,8 @@ class _Container:
         return self
 
     def start(self, timeout: float = 0) -> Self:
+        if self._broker is not None:
+            return self
         settings = _settings(self, self._variables)
         self._broker = Broker(config=settings)
         self._broker.start()
@@ -204,9 +209,7 @@ def _settings(container: _Container, variables: Mapping[str, str]) -> dict[str, 
     settings = {}
     for variable, value in variables.items():
         name = setting_of(variable)
-        if name == "listener.security.protocol.map" and "S" in {
-            each.rpartition(":")[2][:1] for each in value.split(",")
-        }:
+        if name in _OF_A_CONTAINER and _SECURED.search(value):
             _refuse(container, f"{variable}={value}")
         if name is not None and name not in _OF_A_CONTAINER:
             settings[name] = value

@@ -76,6 +76,15 @@ def test_tls_and_logins_are_refused() -> None:
     mapped = KafkaContainer().with_env("KAFKA_LISTENER_SECURITY_PROTOCOL_MAP", "A:PLAINTEXT,B:SASL_SSL")
     with pytest.raises(NotImplementedError, match="B:SASL_SSL"):
         mapped.start()
+    secured = KafkaContainer().with_env("KAFKA_LISTENERS", "PLAINTEXT://:9092,SASL_PLAINTEXT://:9093")
+    with pytest.raises(NotImplementedError, match="SASL_PLAINTEXT"):
+        secured.start()
+
+
+def test_a_second_start_leaves_the_broker_as_it_is() -> None:
+    with KafkaContainer() as container:
+        address = container.get_bootstrap_server()
+        assert container.start().get_bootstrap_server() == address
 
 
 def test_it_can_be_started_again() -> None:
