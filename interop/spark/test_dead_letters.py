@@ -12,7 +12,8 @@ from interop.conftest import MakeTopic
 from kafkapy.pipeline.dead_letters.dead_letters import write_dead_letters
 from kafkapy.pipeline.dead_letters.reader import dead_letters
 from kafkapy.pipeline.dead_letters.replay import replay_dead_letters
-from kafkapy.pipeline.definition import FormatDefinition, PipelineDefinition
+from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.format_definition import FormatDefinition
 from kafkapy.pipeline.formats import open_format
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.state import State

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import fastavro
 import pytest
 
-from kafkapy.pipeline.definition import FormatDefinition
+from kafkapy.pipeline.format_definition import FormatDefinition
 from kafkapy.pipeline.formats import Format
 from kafkapy.pipeline.formats.avro_format import AvroFormat
 from kafkapy.pipeline.formats.ddl import parse_ddl

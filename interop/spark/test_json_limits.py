@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from interop.spark.test_formats import Parsed
-from kafkapy.pipeline.definition import FormatDefinition
+from kafkapy.pipeline.format_definition import FormatDefinition
 from kafkapy.pipeline.formats.inferred_json import InferredJsonFormat
 from kafkapy.pipeline.formats.json_format import JsonFormat
 from kafkapy.pipeline.state import State

@@ -16,7 +16,7 @@ from interop.spark.test_poison import POISON
 from interop.spark.test_runs import produce
 from kafkapy.pipeline import Pipeline
 from kafkapy.pipeline.audit.audit import audit
-from kafkapy.pipeline.definition import FormatDefinition
+from kafkapy.pipeline.format_definition import FormatDefinition
 from kafkapy.pipeline.formats.inferred_json import InferredJsonFormat
 from kafkapy.pipeline.formats.json_format import JsonFormat
 from kafkapy.pipeline.replay.replay import replay

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from kafkapy.pipeline.definition import CHANGE_KINDS, PipelineDefinition
+from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.format_definition import CHANGE_KINDS
 from kafkapy.pipeline.formats import open_format
 from kafkapy.pipeline.formats.changes.envelope import ENVELOPES
 from kafkapy.pipeline.formats.spark_types import struct

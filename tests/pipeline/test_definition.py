@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kafkapy.pipeline import Pipeline, PipelineDefinition, PipelineError
-from kafkapy.pipeline.definition import is_schema_file
 from kafkapy.pipeline.fields import seconds, timestamp_ms
+from kafkapy.pipeline.format_definition import is_schema_file
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.table_target import TableTarget
 

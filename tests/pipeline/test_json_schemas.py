@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafkapy.pipeline.definition import FormatDefinition
+from kafkapy.pipeline.format_definition import FormatDefinition
 from kafkapy.pipeline.formats.ddl import parse_ddl
 from kafkapy.pipeline.formats.json_format import JsonFormat
 from kafkapy.pipeline.formats.json_schema import parse_json_schema

@@ -11,7 +11,7 @@ import pytest
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
 from google.protobuf.json_format import ParseDict
 
-from kafkapy.pipeline.definition import FormatDefinition
+from kafkapy.pipeline.format_definition import FormatDefinition
 from kafkapy.pipeline.formats.protobuf_columns import protobuf_columns
 from kafkapy.pipeline.formats.protobuf_decoder import Decoder, decode_batches
 from kafkapy.pipeline.formats.protobuf_descriptors import descriptor_of, message_class

@@ -12,7 +12,8 @@ import pytest
 import trustme
 from google.protobuf import descriptor_pb2
 
-from kafkapy.pipeline.definition import FormatDefinition, PipelineDefinition
+from kafkapy.pipeline.definition import PipelineDefinition
+from kafkapy.pipeline.format_definition import FormatDefinition
 from kafkapy.pipeline.formats import open_format
 from kafkapy.pipeline.formats.avro_format import AvroFormat
 from kafkapy.pipeline.formats.registry import Registry

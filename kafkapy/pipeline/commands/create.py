@@ -12,11 +12,11 @@ import click
 from kafkapy.pipeline.definition import (
     BOOTSTRAP_VARIABLE,
     DEFAULT_BOOTSTRAP,
-    FORMAT_KINDS,
     MERGE_MODES,
     MODES,
     PipelineDefinition,
 )
+from kafkapy.pipeline.format_definition import FORMAT_KINDS
 from kafkapy.pipeline.pipeline_error import PipelineError
 
 

@@ -16,7 +16,7 @@ import json
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
-from kafkapy.pipeline.definition import FormatDefinition
+from kafkapy.pipeline.format_definition import FormatDefinition
 from kafkapy.pipeline.formats.avro_columns import avro_columns, is_record
 from kafkapy.pipeline.formats.avro_evolution import evolved, logical_conflict, widened
 from kafkapy.pipeline.formats.avro_schema import AvroSchema

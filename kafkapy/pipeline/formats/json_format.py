@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kafkapy.pipeline.definition import FormatDefinition
+from kafkapy.pipeline.format_definition import FormatDefinition
 from kafkapy.pipeline.formats.changes.envelope import Envelope
 from kafkapy.pipeline.formats.ddl import parse_ddl
 from kafkapy.pipeline.formats.format import Format

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from kafkapy.pipeline.definition import FormatDefinition
+from kafkapy.pipeline.format_definition import FormatDefinition
 from kafkapy.pipeline.formats.format import Format
 from kafkapy.pipeline.formats.protobuf_columns import protobuf_columns
 from kafkapy.pipeline.formats.protobuf_descriptors import descriptor_of, joined_files, message_class

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from kafkapy.pipeline.definition import FormatDefinition
+from kafkapy.pipeline.format_definition import FormatDefinition
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.secret_options import hidden_url, redacted, secrets_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kafkapy.pipeline.definition import is_schema_file
+from kafkapy.pipeline.format_definition import is_schema_file
 from kafkapy.pipeline.pipeline_error import PipelineError, did_you_mean
 
 
