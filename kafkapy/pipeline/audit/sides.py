@@ -93,7 +93,7 @@ class AuditSides:
         return found.where("NOT ignored").drop("ignored") if self._upsert else found
 
     def _parsed(self, bounds: Sequence[Bounds], earliest: Mapping[int, int]) -> tuple[DataFrame, bool]:
-        """The records, and whether to parse them once; for upserts also with those that are `ignored`."""
+        """The records, for upserts also those that are `ignored`, and whether to keep them."""
         first = {
             b.partition: min(
                 max(b.log_start, b.starting, min(b.start, earliest.get(b.partition, b.start))), b.end
@@ -138,7 +138,7 @@ class AuditSides:
         return records.select(*columns), parsed and (computed or definition.format.rescued is not None)
 
     def why_left_out(self, partition: int, offset: int) -> str | None:
-        """Why the record there became neither a row nor a delete (`formats/outcomes.py`), or None."""
+        """Why the record there became neither a row nor a delete, or None (`outcomes.py`)."""
         definition = self._definition
         if definition.where is None and definition.format.changes is None:
             return None

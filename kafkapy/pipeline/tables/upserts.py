@@ -85,7 +85,7 @@ class Upsert:
                     self._by_columns(batch)
 
     def _before_columns(self, batch: DataFrame, lacking: str) -> None:
-        """Keeps the tombstones of a batch before the first value, which gives the table its columns."""
+        """Keeps the tombstones of a batch before the first value, which brings the columns."""
         spans = Spans.of(batch, self._partition)
         if spans.oldest_values:
             shown = ", ".join(batch.columns[:20])
