@@ -54,6 +54,11 @@ _GROUPS: dict[str, tuple[str, str | None, str]] = {
     ),
     "run": ("kafkapy.run", None, "Run a command beside a broker of its own."),
     "pipeline": ("kafkapy.pipeline.commands.cli", "spark", "Turn topics into tables on Spark, and back."),
+    "trace": (
+        "kafkapy.trace.command",
+        None,
+        "Relay clients to any Kafka cluster, and show their requests.",
+    ),
     "spark": ("kafkapy.spark.cli", "spark", "See whether Spark can run here; fetch its jars."),
 }
 # Commands for any Kafka cluster: name -> its line; the module in kafkapy/commands has the name too.

@@ -1,0 +1,1 @@
+"""The proxy with stock clients, and with bytes that no client sends."""
