@@ -1,4 +1,4 @@
-"""`kafkapy trace`: the proxy, and `read` for what it has written."""
+"""`kafkapy trace`: the proxy, and what is done with its file: `read`, `replay`."""
 
 from __future__ import annotations
 
@@ -98,6 +98,33 @@ def read(file: Path, full: bool, **filters: Any) -> None:
     lines = Lines(_filters(**filters), full=full)
     for exchange in read_trace(file):
         lines.show(exchange)
+
+
+@trace.command()
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@click.option("--to", metavar="HOST:PORT", required=True, help="The broker that gets the requests.")
+def replay(file: Path, to: str) -> int:
+    """Send the requests of FILE to another broker, and say where its answers differ.
+
+    It does what the requests do: it writes records, deletes topics, commits offsets. Exit status 1: an answer
+    differs.
+    """
+    from kafkapy.trace.facts import printable
+    from kafkapy.trace.replay import replay
+    from kafkapy.trace.trace_file import read_trace
+
+    try:
+        there = parse_address("--to", to)
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from None
+    result = asyncio.run(replay(read_trace(file), there))
+    for difference in result.differences:
+        exchange = difference.exchange
+        version = exchange.header.api_version if exchange.header is not None else -1
+        for way in difference.ways:
+            click.echo(printable(f"#{exchange.connection} {exchange.api} v{version}: {way}"))
+    click.echo(f"same: {result.same}, different: {len(result.differences)}, left out: {result.left_out}")
+    return 1 if result.differences else 0
 
 
 def _filters(

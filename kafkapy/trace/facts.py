@@ -144,13 +144,14 @@ def _count_errors(struct: Struct, message: Any, found: Counter[str]) -> None:
     for field in struct.fields:
         if field.name.endswith("error_code") and not field.is_array:
             if code := getattr(message, field.name):
-                found[_error_name(code)] += 1
+                found[error_name(code)] += 1
         elif field.struct is not None and (value := getattr(message, field.name)):
             for element in value if field.is_array else [value]:
                 _count_errors(field.struct, element, found)
 
 
-def _error_name(code: int) -> str:
+def error_name(code: int) -> str:
+    """Kafka's name of an error code."""
     try:
         return ErrorCode(code).name
     except ValueError:
