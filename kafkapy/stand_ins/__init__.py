@@ -1,9 +1,9 @@
-"""Stand-ins for what starts containers of Kafka in tests.
+"""Stand-ins for what starts Kafka in tests.
 
 Suites run unedited, with brokers of kafkapy.
 
-`kafka_stand_in = testcontainers` in pytest's configuration replaces the classes of that name before the suite
-imports them.
+`kafka_stand_in = testcontainers` or `pytest_kafka` in pytest's configuration replaces the modules of that
+name before the suite imports them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Final
 
-NAMES: Final = ("testcontainers",)
+NAMES: Final = ("pytest_kafka", "testcontainers")
 """What can be stood in for; each is a module of this package with `install`."""
 
 

@@ -19,7 +19,7 @@ from kafkapy.registry.server import SchemaRegistry
 
 _MODULES: Final = ("testcontainers.kafka", "testcontainers.community.kafka")
 _HOST: Final = "127.0.0.1"
-_OF_A_CONTAINER: Final = frozenset(
+OF_A_CONTAINER: Final = frozenset(
     {
         "advertised.listeners",
         "broker.id",
@@ -211,7 +211,7 @@ def _settings(container: _Container, variables: Mapping[str, str]) -> dict[str, 
         name = setting_of(variable)
         if name in _OF_A_CONTAINER and _SECURED.search(value):
             _refuse(container, f"{variable}={value}")
-        if name is not None and name not in _OF_A_CONTAINER:
+        if name is not None and name not in OF_A_CONTAINER:
             settings[name] = value
     return settings
 

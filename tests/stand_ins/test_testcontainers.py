@@ -52,7 +52,7 @@ def test_a_suite_runs_unedited(tmp_path: Path) -> None:
 def test_a_name_that_is_not_known_is_refused(tmp_path: Path) -> None:
     ended = pytest_in(tmp_path, "-o", "kafka_stand_in=docker")
     assert ended.returncode != 0
-    assert "kafka_stand_in=docker: expected testcontainers" in ended.stderr
+    assert "kafka_stand_in=docker: expected pytest_kafka, testcontainers" in ended.stderr
 
 
 def test_redpanda_has_a_schema_registry() -> None:
