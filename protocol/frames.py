@@ -218,10 +218,13 @@ def decode_response(
     correlation_id: int = struct.unpack_from(">i", frame)[0]
     position = 4
     if _has_tags(api_key, api_version):
-        tags, _ = read_uvarint(frame[:9], position)
-        if tags > MAX_HEADER_TAGS:
-            raise DecodeError("response header: too many tagged fields")
-        position, _ = skip_tags(frame, position, len(frame), MAX_HEADER_TAGS)
+        try:
+            tags, _ = read_uvarint(frame[:9], position)
+            if tags > MAX_HEADER_TAGS:
+                raise DecodeError("response header: too many tagged fields")
+            position, _ = skip_tags(frame, position, len(frame), MAX_HEADER_TAGS)
+        except IndexError:
+            raise DecodeError("response header: ends too early") from None
     return correlation_id, codec.decode_from(
         response_class(api_key), frame, position, api_version, budget=budget
     )[0]

@@ -159,7 +159,16 @@ def test_a_header_of_20_million_tagged_fields_is_refused_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "frame", [b"", b"\0\0\0\1", b"\0\0\0\1\xff\xff\xff\xff\xff", b"\0\0\0\1\x7f" + bytes(300)]
+    "frame",
+    [
+        b"",
+        b"\0\0\0\1",
+        b"\0\0\0\1\x80",
+        b"\0\0\0\1\x01",
+        b"\0\0\0\1\x01\x05\xff",
+        b"\0\0\0\1\xff\xff\xff\xff\xff",
+        b"\0\0\0\1\x7f" + bytes(300),
+    ],
 )
 def test_a_broken_response_header_is_a_decode_error(frame: bytes) -> None:
     with pytest.raises(DecodeError):
