@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from kafkapy.broker.core import BrokerCore
     from kafkapy.configs.config import BrokerConfig
     from kafkapy.configs.listeners import Listener
+    from kafkapy.faults.fault import AsyncFault, Fault
+    from kafkapy.faults.faults import Faults, SwitchedOn
     from kafkapy.observe.awaitable import AsyncGroup, AsyncTopic, AsyncTransaction
     from kafkapy.observe.blocking import Group, Topic, Transaction
     from kafkapy.observe.record import Record
@@ -80,6 +82,8 @@ class Broker:
         self._stopping: asyncio.Event | None = None
         self._is_killed = False
         self._keep_data = True
+        self._switched_on: SwitchedOn | None = None
+        """Its faults; None as long as nobody has asked for them."""
 
     @property
     def bootstrap_servers(self) -> str:
@@ -196,6 +200,26 @@ class Broker:
 
         return Transaction(self.call, transactional_id)
 
+    @property
+    def faults(self) -> Faults[Fault]:
+        """What it does wrong on purpose; what is switched on stays so when it is started again."""
+        from kafkapy.faults.faults import blocking
+
+        return blocking(self.switched_on())
+
+    def switched_on(self) -> SwitchedOn:
+        """The faults that are switched on."""
+        from kafkapy.faults.faults import SwitchedOn
+
+        if self._switched_on is None:
+            self._switched_on = SwitchedOn(self._lead_to_faults)
+        return self._switched_on
+
+    def _lead_to_faults(self) -> None:
+        """Have a running broker meet its faults as they are now."""
+        if self._core is not None:
+            self.call(self.switched_on().lead)
+
     def call(self, function: Callable[[BrokerCore], Coroutine[Any, Any, T]]) -> T:
         """Run `function(core)` on the broker's loop and return its result."""
         return self.submit(function).result()
@@ -256,6 +280,8 @@ class Broker:
             config = BrokerConfig.from_properties(defaults, settings)
             core = self._new_core(config)
             await core.start()
+            if self._switched_on is not None:
+                await self._switched_on.lead(core)
         except BaseException as error:
             started.set_exception(error)
             return
@@ -368,6 +394,13 @@ class AsyncBroker:
         from kafkapy.observe.awaitable import AsyncTransaction
 
         return AsyncTransaction(self._call, transactional_id)
+
+    @property
+    def faults(self) -> Faults[AsyncFault]:
+        """What it does wrong on purpose, as `Broker.faults`."""
+        from kafkapy.faults.faults import awaitable
+
+        return awaitable(self._broker.switched_on())
 
     async def _call(self, function: Callable[[BrokerCore], Coroutine[Any, Any, T]]) -> T:
         return await asyncio.wrap_future(self._broker.submit(function))

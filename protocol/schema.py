@@ -120,6 +120,7 @@ class Field(NamedTuple):
     default_is_null: bool
     ignorable: bool
     never_flexible: bool
+    entity: str | None  # what the text or the number names: "topicName", "groupId"
     secret: "Secret | None"  # None: it may be logged
 
     @property
@@ -231,6 +232,7 @@ def _message(name: str, spec: dict[str, Any], class_names: dict[tuple[str, str],
             default_is_null=default_is_null,
             ignorable=spec.get("ignorable", False),
             never_flexible=spec.get("flexible") == "none",
+            entity=spec.get("entity"),
             secret=Secret(spec["secret"]) if "secret" in spec else None,
         )
 

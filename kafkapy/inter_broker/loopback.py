@@ -15,7 +15,7 @@ from typing import Any, Final
 from kafkapy.configs.listeners import Listener
 from kafkapy.inter_broker.peers import PeerError
 from kafkapy.loop.waiters import Watch
-from kafkapy.network.answers import Pipelined
+from kafkapy.network.answers import Pipelined, settled
 from kafkapy.network.dispatcher import Dispatcher
 from kafkapy.protocol.frames import RequestHeader
 from kafkapy.protocol.message import TopMessage
@@ -87,7 +87,7 @@ class LoopbackPeer:
         if isinstance(answer, Awaitable | Pipelined | Watch):
             try:
                 async with asyncio.timeout(seconds):
-                    answer = await _settled(answer)
+                    answer = await settled(answer)
             except TimeoutError:
                 raise PeerError(f"this broker has not answered within {seconds:.1f} s") from None
             except Exception as error:
@@ -95,27 +95,3 @@ class LoopbackPeer:
         if answer is None:
             raise PeerError("this broker gives no answer")
         return answer
-
-
-async def _settled(answer: Any) -> Any:
-    """The answer itself, whatever it waits for, one thing after the other."""
-    while True:
-        if isinstance(answer, Pipelined):
-            answer = answer.answer
-        elif isinstance(answer, Watch):
-            answer = await _watched(answer)
-        elif isinstance(answer, Awaitable):
-            answer = await answer
-        else:
-            return answer
-
-
-async def _watched(watch: Watch) -> Any:
-    done = asyncio.get_running_loop().create_future()
-    watch.add_done_callback(done.set_result)
-    try:
-        await done
-    except asyncio.CancelledError:
-        watch.cancel()
-        raise
-    return watch.result()

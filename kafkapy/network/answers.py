@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -21,3 +22,27 @@ class Pipelined:
     def __init__(self, answer: Awaitable[Any] | Watch, expected: Callable[[], Any] | None = None) -> None:
         self.answer = answer
         self.expected = expected
+
+
+async def settled(answer: Any) -> Any:
+    """The answer itself, whatever it waits for, one thing after the other."""
+    while True:
+        if isinstance(answer, Pipelined):
+            answer = answer.answer
+        elif isinstance(answer, Watch):
+            answer = await _watched(answer)
+        elif isinstance(answer, Awaitable):
+            answer = await answer
+        else:
+            return answer
+
+
+async def _watched(watch: Watch) -> Any:
+    done = asyncio.get_running_loop().create_future()
+    watch.add_done_callback(done.set_result)
+    try:
+        await done
+    except asyncio.CancelledError:
+        watch.cancel()
+        raise
+    return watch.result()

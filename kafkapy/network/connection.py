@@ -232,6 +232,11 @@ class Connection:
         """Whether a request of the client is not answered yet."""
         return len(self._requests) > 0
 
+    @property
+    def waits_for_other_answers(self) -> bool:
+        """Whether another request than the last one is not answered yet."""
+        return len(self._requests) > 1
+
     def login_began_before(self, moment: float) -> bool:
         """Whether the client has had since before `moment` to log in, and has not.
 

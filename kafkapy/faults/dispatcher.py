@@ -1,0 +1,43 @@
+"""The dispatcher of a broker with faults: it stands before that of all others."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kafkapy.faults.fault import Fault
+from kafkapy.faults.kinds import PASSED, Asked
+from kafkapy.protocol.types import Uuid
+
+if TYPE_CHECKING:
+    from kafkapy.metadata.cache import MetadataCache
+    from kafkapy.network.dispatcher import Dispatcher
+    from kafkapy.protocol.frames import RequestHeader
+
+
+class FaultyDispatcher:
+    """Lets requests meet the first fault that takes them, and leads all others to their handlers."""
+
+    def __init__(self, dispatcher: Dispatcher, metadata: MetadataCache, faults: tuple[Fault, ...]) -> None:
+        self._dispatcher = dispatcher
+        self._metadata = metadata
+        self._faults = faults
+        self.max_version = dispatcher.max_version
+        self.endpoint = dispatcher.endpoint
+        self.refusal = dispatcher.refusal
+        self.failed = dispatcher.failed
+
+    def call(self, connection: Any, header: RequestHeader, endpoint: Any, request: Any) -> Any:
+        """Call the handler of a decoded request, unless a fault meets it."""
+        serve = partial(self._dispatcher.call, connection, header, endpoint)
+        for fault in self._faults:
+            api, _, client_id = fault.requests
+            if header.api_key == api and client_id in (None, header.client_id):
+                asked = Asked(connection, header, endpoint, request, serve, self._topic_name)
+                answer = fault.meet(asked)
+                if answer is not PASSED:
+                    return answer
+        return serve(request)
+
+    def _topic_name(self, topic_id: Uuid) -> str | None:
+        return self._metadata.image.topic_name(topic_id)
