@@ -1,4 +1,4 @@
-"""Faults on purpose: what a broker of a test does wrong to its clients, and how often it did.
+"""What a broker of a test does wrong to its clients on purpose.
 
     broker.faults.produce(topic="orders").error("NOT_LEADER_OR_FOLLOWER", times=2)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class FaultyDispatcher:
-    """Lets requests meet the first fault that takes them, and leads all others to their handlers."""
+    """Lets requests meet the first fault that takes them, and leads the others on."""
 
     def __init__(self, dispatcher: Dispatcher, metadata: MetadataCache, faults: tuple[Fault, ...]) -> None:
         self._dispatcher = dispatcher

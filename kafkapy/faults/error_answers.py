@@ -1,4 +1,4 @@
-"""Answers with an error, for any API, made from the schemas of its request and its response.
+"""Answers with an error, made from the schemas of any API.
 
 The error is as far out as the filter allows: without one it is that of the whole answer, with a topic that of
 the topic, with a partition that of the partition. Where a version has no error there, it is that of each part
@@ -50,7 +50,10 @@ class ErrorAnswers:
     # --- instead of an effect -------------------------------------------------------------------------------
 
     def split(self, request: Any, response_class: Any, concerned: Filter) -> Split:
-        """A request without what the filter concerns, and the response to that; `request` stays as it is."""
+        """A request without what the filter concerns, and the response to that.
+
+        `request` stays as it is.
+        """
         asked, root = schema_of(type(request)).root, schema_of(response_class).root
         return self._split(request, asked, response_class(), root, concerned)
 

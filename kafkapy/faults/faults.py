@@ -146,7 +146,7 @@ class FaultyRequests(Generic[F]):
         return self._switch_on_for_requests(Delay(_positive("seconds", seconds)), **often)
 
     def disconnect(self, *, after_effect: bool = False, **often: Unpack[HowOften]) -> F:
-        """Close the connection before the request is served, or when it is and before it is answered."""
+        """Close the connection before the request is served, or instead of its answer."""
         return self._switch_on_for_requests(Disconnect(after_effect), **often)
 
     def no_answer(self, **often: Unpack[HowOften]) -> F:

@@ -133,7 +133,10 @@ class Error:
 
 
 def _as_object(response: Any, header: RequestHeader) -> Any:
-    """A response that may be encoded already; the answers of these APIs have no slices of files then."""
+    """A response that may be encoded already.
+
+    Encoded ahead are answers to Metadata and OffsetCommit, which have no slices of files.
+    """
     if type(response) is not list:
         return response
     return decode_response(header.api_key, header.api_version, b"".join(response)[4:])[1]
