@@ -235,6 +235,20 @@ def test_an_asynchronous_test_waits_without_blocking_its_client() -> None:
     assert asyncio.run(lose_an_answer()) == (1, b"two apples")
 
 
+def test_brokers_of_a_cluster_have_faults_of_their_own() -> None:
+    with kafkapy.Cluster(brokers=3) as cluster:
+        cluster[1].create_topics({"orders": 3})  # each broker leads one partition
+        fault = cluster[2].faults.produce(topic="orders").error("NOT_LEADER_OR_FOLLOWER", times=1)
+        fetches = [cluster[node].faults.fetch(topic="orders").delay(0.01, times=1) for node in (1, 2, 3)]
+        writer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+        for partition in range(3):
+            writer.produce("orders", "two apples", partition=partition)
+        assert writer.flush(30) == 0
+        assert fault.hits == 1
+        for each in fetches:  # those of followers
+            each.hit(within=30)
+
+
 # --- how often ----------------------------------------------------------------------------------------------
 
 
