@@ -209,7 +209,7 @@ def _settings(container: _Container, variables: Mapping[str, str]) -> dict[str, 
     settings = {}
     for variable, value in variables.items():
         name = setting_of(variable)
-        if name in _OF_A_CONTAINER and _SECURED.search(value):
+        if name in OF_A_CONTAINER and _SECURED.search(value):
             _refuse(container, f"{variable}={value}")
         if name is not None and name not in OF_A_CONTAINER:
             settings[name] = value
