@@ -12,11 +12,11 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from kafkapy.configs.keys import broker_key, client_metrics_keys, group_keys, topic_keys
+from kafkapy.configs.secret_fields import is_secret
 from kafkapy.logs.text import shortened
 from kafkapy.protocol.codec import schema_of
 from kafkapy.protocol.message import Message, TopMessage
-from kafkapy.protocol.schema import Field, Secret, Struct, at_default
+from kafkapy.protocol.schema import Field, Struct, at_default
 from kafkapy.protocol.types import uuid_to_text
 
 ELEMENTS: Final = 10
@@ -54,7 +54,7 @@ class _Shown:
                 shown[name] = "…"
                 break
             shown[name] = (
-                HIDDEN if value is not None and _is_secret(field, message) else self._value(field, value)
+                HIDDEN if value is not None and is_secret(field, message) else self._value(field, value)
             )
         return shown
 
@@ -85,17 +85,3 @@ class _Shown:
         if field.type == "float64" and not math.isfinite(value):
             return str(value)
         return value
-
-
-def _is_secret(field: Field, message: Any) -> bool:
-    if field.secret is Secret.BY_NAME:
-        return _is_secret_setting(message.name)
-    return field.secret is Secret.YES
-
-
-def _is_secret_setting(name: str) -> bool:
-    """Whether the value of a setting is a secret, as that of an unknown one may be."""
-    for keys in (topic_keys(), group_keys(), client_metrics_keys()):
-        if name in keys:
-            return keys[name].sensitive
-    return broker_key(name).sensitive

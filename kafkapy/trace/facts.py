@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
+from kafkapy.configs.secret_fields import is_secret
 from kafkapy.logs.text import shortened
 from kafkapy.protocol.codec import schema_of
 from kafkapy.protocol.errors import ErrorCode
@@ -18,7 +19,7 @@ from kafkapy.protocol.message import Message, TopMessage
 from kafkapy.protocol.schema import Field, Struct, at_default
 from kafkapy.protocol.types import ZERO_UUID, uuid_to_text
 from kafkapy.trace.records import batches_text, record_count
-from kafkapy.trace.secrets import HIDDEN, is_secret
+from kafkapy.trace.secrets import HIDDEN
 from kafkapy.trace.topic_names import TopicNames
 
 TOPICS: Final = 5

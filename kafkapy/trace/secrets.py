@@ -1,29 +1,15 @@
-"""Which fields of messages are secrets, and frames without them.
-
-The schema marks them: what SASL exchanges, salted passwords, HMACs of delegation tokens, values of settings
-that are secrets. Records are no secrets here.
-"""
+"""Messages without their secrets, as they are shown and kept."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from kafkapy.configs.keys import broker_key, client_metrics_keys, group_keys, topic_keys
+from kafkapy.configs.secret_fields import is_secret
 from kafkapy.protocol.codec import schema_of
 from kafkapy.protocol.message import TopMessage
-from kafkapy.protocol.schema import Field, Secret, Struct
+from kafkapy.protocol.schema import Struct
 
 HIDDEN: Final = "[hidden]"
-
-
-def is_secret(field: Field, message: Any) -> bool:
-    """Whether this field of `message` is a secret; the setting of an unknown name may be one."""
-    if field.secret is not Secret.BY_NAME:
-        return field.secret is Secret.YES
-    for keys in (topic_keys(), group_keys(), client_metrics_keys()):
-        if message.name in keys:
-            return keys[message.name].sensitive
-    return broker_key(message.name).sensitive
 
 
 def has_secrets(message_class: type[TopMessage]) -> bool:
