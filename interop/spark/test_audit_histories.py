@@ -163,6 +163,7 @@ def findings(spark: SparkSession, histories: list[History]) -> dict[int, str]:
             "binary(text) AS key",
             "binary(text) AS identity",
             f"kind = '{TOMBSTONE}' AS deleted",
+            "false AS gone",
             "false AS unparsed",
         ),
         spark.createDataFrame(dead, "partition INT, offset BIGINT"),
