@@ -268,7 +268,7 @@ def test_a_table_without_a_record_so_far_is_clean(
     pipeline = Pipeline(make_topic(), bootstrap=bootstrap_servers).json(SCHEMA).where("n < 10")
     pipeline = pipeline.upsert() if mode == "upsert" else pipeline.append()
     definition = pipeline.to_delta(tmp_path / "orders").definition
-    assert run(definition, once=True, spark=spark).batches == 0
+    assert run(definition, once=True, spark=spark).rows == 0
     assert audit(definition, spark, deep=True).ok
 
 
