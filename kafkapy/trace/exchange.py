@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any, Final
@@ -68,12 +69,16 @@ class Exchange:
     @cached_property
     def request_message(self) -> TopMessage | None:
         """The request; if it cannot be decoded None, and a note says why."""
-        if not self.request:
-            return None
+        return self._decoded(self._decode_request) if self.request else None
+
+    def _decode_request(self) -> TopMessage:
+        header, position = parse_request_header(self.request)
+        kind = request_class(header.api_key)
+        return codec.decode_from(kind, self.request, position, header.api_version, budget=BUDGET)[0]
+
+    def _decoded(self, decode: Callable[[], TopMessage]) -> TopMessage | None:
         try:
-            header, position = parse_request_header(self.request)
-            kind = request_class(header.api_key)
-            return codec.decode_from(kind, self.request, position, header.api_version, budget=BUDGET)[0]
+            return decode()
         except ModuleNotFoundError:
             self._add_note(f"{self.api} is not decoded")
         except DecodeError as error:
@@ -92,16 +97,12 @@ class Exchange:
     @cached_property
     def response_message(self) -> TopMessage | None:
         """The answer; if it cannot be decoded None, and a note says why."""
-        if self.response is None or self.header is None:
+        response, header = self.response, self.header
+        if response is None or header is None:
             return None
-        try:
-            key, version = self.header.api_key, self.response_version
-            return decode_response(key, version, self.response, budget=BUDGET)[1]
-        except ModuleNotFoundError:
-            self._add_note(f"{self.api} is not decoded")
-        except DecodeError as error:
-            self._add_note(str(error))
-        return None
+        return self._decoded(
+            lambda: decode_response(header.api_key, self.response_version, response, budget=BUDGET)[1]
+        )
 
     @property
     def wants_no_answer(self) -> bool:
