@@ -84,7 +84,7 @@ def test_the_first_request_for_a_coordinator_does_not_hold_the_loop(tmp_path: Pa
         f"""
 import pathlib, pytest, sys
 from tests.handlers import group_client, produce_client
-from tests.network.loop_watch import LIMIT, LoopWatch
+from tests.network.loop_watch import LoopWatch
 from tests.network.raw_client import RawClient
 watch = LoopWatch(pytest.MonkeyPatch())
 with watch.broker(pathlib.Path({str(tmp_path)!r})) as broker, RawClient(broker.bootstrap_servers) as client:

@@ -91,7 +91,7 @@ def test_trickling_connections_are_held_cheaply_and_closed_in_time(impatient: At
         eventually(lambda: open_connections(impatient) == 0, "all of them are closed")
         took = time.monotonic() - since
         print(f"closed after {took:.1f} s")
-        assert took >= 2.9  # connections know the time of the last sweep, which may be a moment ago
+        assert took >= 2.4  # connections know the time of the last sweep, 0.3 s ago or more on a busy machine
 
 
 def open_connections(broker: AttackedBroker) -> int:
