@@ -128,6 +128,14 @@ def too_large(reason: str) -> RegistryError:
     return RegistryError(42209, f"The schema is too large: {reason}")
 
 
+def too_many_versions(compared: int, versions: int) -> RegistryError:
+    return RegistryError(
+        42209,
+        f"Comparing the schema with {compared} of {versions} versions has taken too long: give the subject a"
+        " level that is not transitive, or delete old versions",
+    )
+
+
 def store_failed(reason: str) -> RegistryError:
     return RegistryError(50001, f"Error in the backend data store: {reason}")
 

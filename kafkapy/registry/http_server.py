@@ -10,12 +10,16 @@ from typing import Final
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from kafkapy.errors import UserError
 
 _BACKLOG: Final = 128
 _MOST_REQUESTS: Final = 256
 """At once; a client beyond gets status 503."""
+PATIENCE_SECONDS: Final = 60.0
+"""How long a connection may take to send a request and read the answer. A request waits for the cluster for
+10 seconds a few times at most."""
 _CLOSING_SECONDS: Final = 5
 
 
@@ -37,6 +41,7 @@ class HttpServer:
         started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
         config = uvicorn.Config(
             application,
+            http=_Connection,
             lifespan="off",
             log_config=None,
             access_log=False,
@@ -61,6 +66,38 @@ class HttpServer:
             thread.join()
             self._running = None
         self._socket.close()
+
+
+class _Connection(H11Protocol):
+    """Is closed if no request has ended for PATIENCE_SECONDS.
+
+    Uvicorn gives a time only to connections that wait for their next request. Those that send nothing or
+    slowly, or read slowly, would count among the requests for ever.
+    """
+
+    _ending: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._end_later()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._end_later()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._forget_end()
+        super().connection_lost(exc)
+
+    def _end_later(self) -> None:
+        self._forget_end()
+        if not self.transport.is_closing():
+            self._ending = self.loop.call_later(PATIENCE_SECONDS, self.transport.abort)
+
+    def _forget_end(self) -> None:
+        if self._ending is not None:
+            self._ending.cancel()
+            self._ending = None
 
 
 class _Server(uvicorn.Server):

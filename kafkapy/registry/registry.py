@@ -6,6 +6,7 @@ Everything that changes something has one lock, so that nothing comes between a 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -60,10 +61,19 @@ class Registry:
         subjects: what is registered; the topic's entries drive it.
         write: writes entries to the topic, and returns when they are applied.
         settle: returns when nothing is on its way that an earlier, failed write left.
+        comparing_seconds: how long a schema is compared with earlier versions. Other changes wait meanwhile.
     """
 
-    def __init__(self, subjects: Subjects, write: Callable[..., None], settle: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        subjects: Subjects,
+        write: Callable[..., None],
+        settle: Callable[[], None],
+        *,
+        comparing_seconds: float = errors.SECONDS / 2,
+    ) -> None:
         self.subjects, self._write, self._settle = subjects, write, settle
+        self._comparing_seconds = comparing_seconds
         self._changes = threading.Lock()
 
     # Schemas and versions
@@ -416,7 +426,10 @@ class Registry:
             return []
         reasons = []
         against = versions if level.endswith("_TRANSITIVE") else versions[-1:]
-        for version in reversed(against):
+        until = time.monotonic() + self._comparing_seconds
+        for compared, version in enumerate(reversed(against)):
+            if compared and time.monotonic() > until:
+                raise errors.too_many_versions(compared, len(against))
             where, old = f"version {version.version}", self._parsed_version(version)
             if version.schema.kind != schema.kind:
                 reasons.append(f"{where} is {version.schema.kind}, and this schema {schema.kind}")

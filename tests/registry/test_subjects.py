@@ -7,7 +7,8 @@ import time
 import pytest
 
 from kafkapy.registry import formats
-from kafkapy.registry.entries import SCHEMA, Entry, of_version
+from kafkapy.registry.entries import CONFIG, SCHEMA, Entry, of_version
+from kafkapy.registry.errors import RegistryError
 from kafkapy.registry.formats.parsed import Parsed
 from kafkapy.registry.formats.recent import References
 from kafkapy.registry.registry import Asked, Registry
@@ -69,3 +70,15 @@ def test_a_spelling_is_looked_for_before_a_meaning(monkeypatch: pytest.MonkeyPat
     first = subjects.versions("a")[0].schema
     assert registry.lookup("a", Asked(first), deleted=False).version == 1
     assert checked == [first.text]
+
+
+def test_a_comparison_with_all_versions_ends_in_time() -> None:
+    subjects = Subjects()
+    for number in range(1, 21):
+        put(subjects, "a", number)
+    subjects.apply(Entry(CONFIG, "a", None, {"compatibilityLevel": "FULL_TRANSITIVE"}))
+    registry = Registry(subjects, lambda *_: None, lambda: None, comparing_seconds=0)
+    with pytest.raises(RegistryError, match=r"with 1 of 20 versions .* not transitive"):
+        registry.register("a", Asked(Schema(AVRO, '"int"')))
+    subjects.apply(Entry(CONFIG, "a", None, {"compatibilityLevel": "FULL"}))
+    assert registry.compare("a", None, Asked(Schema(AVRO, '"int"')))
