@@ -32,7 +32,7 @@ TRIES: Final = 4
 
 
 def is_long(seconds: float) -> bool:
-    """Whether so much CPU time holds the loop for longer than LIMIT, which grows on a slower machine.
+    """Whether so much CPU time is longer than LIMIT, which grows on a slower machine.
 
     A machine may be a third as fast an hour later, so it is asked whenever that decides.
     """
@@ -40,7 +40,10 @@ def is_long(seconds: float) -> bool:
 
 
 def _slowness() -> float:
-    """How much longer than MAKING this machine takes: for objects, since numbers alone need no memory."""
+    """How much longer than MAKING this machine takes.
+
+    It makes objects, since additions would tell nothing of the memory.
+    """
     started = time.thread_time()
     sorted({f"topic-{number}": [number, (number,)] for number in range(ENTRIES)})
     return (time.thread_time() - started) / MAKING
