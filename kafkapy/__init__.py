@@ -10,10 +10,21 @@ if TYPE_CHECKING:
     from kafkapy.configs.keys import ConfigError
     from kafkapy.inprocess import AsyncBroker, Broker
     from kafkapy.registry.server import SchemaRegistry
+    from kafkapy.snapshot import Snapshot, SnapshotError
 
     __version__: str
 
-__all__ = ["AsyncBroker", "Broker", "Cluster", "ConfigError", "SchemaRegistry", "StartError", "__version__"]
+__all__ = [
+    "AsyncBroker",
+    "Broker",
+    "Cluster",
+    "ConfigError",
+    "SchemaRegistry",
+    "Snapshot",
+    "SnapshotError",
+    "StartError",
+    "__version__",
+]
 
 _MODULES = {
     "AsyncBroker": "kafkapy.inprocess",
@@ -21,6 +32,8 @@ _MODULES = {
     "Cluster": "kafkapy.cluster",
     "ConfigError": "kafkapy.configs.keys",
     "SchemaRegistry": "kafkapy.registry.server",
+    "Snapshot": "kafkapy.snapshot",
+    "SnapshotError": "kafkapy.snapshot",
     "StartError": "kafkapy.broker.core",
 }
 

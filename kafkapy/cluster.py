@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from kafkapy.configs.config import BrokerConfig
     from kafkapy.inter_broker.peers import Peer, PeerAddress, Peers
     from kafkapy.security.links import LinkSecurity
+    from kafkapy.snapshot import Snapshot
 
 _METADATA: Final = "metadata.db"
 _PORTS: Final = "ports.json"
@@ -272,6 +273,16 @@ class _ClusterBroker(Broker):
         super().__init__(config=config, data_dir=data_dir)
         self._metadata = metadata
         self._cuts = cuts
+
+    def reset(self, snapshot: Snapshot | None = None) -> None:
+        """Refuse: what the other brokers have would not fit.
+
+        Raises:
+            SnapshotError: always.
+        """
+        from kafkapy.snapshot import SnapshotError
+
+        raise SnapshotError("a broker of a cluster cannot be reset: make a new cluster")
 
     def _new_core(self, config: BrokerConfig) -> BrokerCore:
         from kafkapy.broker.core import BrokerCore

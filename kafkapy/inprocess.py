@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from kafkapy.observe.awaitable import AsyncGroup, AsyncTopic, AsyncTransaction
     from kafkapy.observe.blocking import Group, Topic, Transaction
     from kafkapy.observe.record import Record
+    from kafkapy.snapshot import Snapshot
 
 _NOT_RUNNING: Final = "the broker is not running; use it in a with statement or call start()"
 
@@ -54,6 +55,9 @@ TEST_DEFAULTS: Final[Mapping[str, str]] = {
 CREATION_SECONDS: Final = 30
 """How long the creation of topics may take."""
 
+_PLACES: Final = ("listeners", "advertised.listeners", "log.dir", "log.dirs", "metrics.port")
+"""The settings that two brokers of a machine cannot share."""
+
 T = TypeVar("T")
 Data = bytes | str | None
 Headers = Mapping[str, Data] | Iterable[tuple[str, Data]]
@@ -65,15 +69,32 @@ class Broker:
     Args:
         config: Kafka's settings; values may be str, int, float or bool.
         data_dir: the directory to keep the data in, for later starts.
+        snapshot: what to start with, if not with nothing: a snapshot, the path of one, or of an archive of
+            one. The directory of the data must be new or empty.
+
+    Raises:
+        SnapshotError: the path is that of no snapshot.
     """
 
     def __init__(
-        self, *, config: Mapping[str, object] | None = None, data_dir: str | Path | None = None
+        self,
+        *,
+        config: Mapping[str, object] | None = None,
+        data_dir: str | Path | None = None,
+        snapshot: Snapshot | str | Path | None = None,
     ) -> None:
         self._config = {name: _text(value) for name, value in (config or {}).items()}
+        self._origin = _found(snapshot)
+        """What it starts with, before it has data."""
+        self._owned: Snapshot | None = None
+        """A snapshot that nobody else knows, which ends with the broker."""
         self._folder = None if data_dir is None else Path(data_dir)
         self._temporary: weakref.finalize[..., Any] | None = None
         """Deletes the temporary directory `_folder`, at the latest when the process ends."""
+        self._is_filled = False
+        """Whether `_folder` has the data of the broker."""
+        self._has_history = False
+        """Whether it had data before the first start."""
         self._listening: Sequence[Listener] = ()
         """Where it listens, or did before it was stopped: it comes back there."""
         self._thread: threading.Thread | None = None
@@ -147,6 +168,68 @@ class Broker:
         self._is_killed = True
         self.stop()
         self._is_killed = False
+
+    def snapshot(self, path: str | Path | None = None) -> Snapshot:
+        """Keep the data of this moment: records, offsets, topics, settings, transactions, groups.
+
+        Files of closed segments are shared on disk, so it takes about as long for a gigabyte as for a byte.
+        Clients go on meanwhile.
+
+        Args:
+            path: a directory to make, which stays; else it goes when the snapshot is closed or forgotten.
+
+        Raises:
+            SnapshotError: `path` exists; a disk failed or is full; or the broker is one of a cluster.
+        """
+        from kafkapy.broker.snapshots import take_snapshot
+        from kafkapy.snapshot import Snapshot, new_path
+
+        taken = new_path(self.core.config.log_dirs[0]) if path is None else Path(path)
+        self.call(partial(take_snapshot, target=str(taken.absolute())))
+        return Snapshot(taken, is_kept=path is not None)
+
+    def reset(self, snapshot: Snapshot | None = None) -> None:
+        """Go back to a snapshot; without one, to what the broker started with.
+
+        It ends as by `kill`, and starts with other data at the same ports: clients that are connected lose
+        their connections, and what they know of offsets and members may be gone. Faults are switched off.
+
+        Raises:
+            SnapshotError: the snapshot was closed. Or none is given, and the broker was started on the data
+                of an earlier one, which were not kept.
+            kafkapy.StartError: as `start`.
+        """
+        from kafkapy.snapshot import SnapshotError
+
+        origin = self._origin if snapshot is None else snapshot
+        if snapshot is None and self._has_history:
+            raise SnapshotError(
+                f"{self._folder} had data when the broker was started, and nobody has kept them: take a"
+                " snapshot first, and name it"
+            )
+        if origin is not None:
+            origin.check()
+        was_running = self._thread is not None
+        self.kill()
+        if self._switched_on is not None:
+            self._switched_on.remove(self._switched_on.faults)
+        self._fill(origin)
+        if was_running:
+            self.start()
+
+    def fork(self, snapshot: Snapshot | None = None) -> Broker:
+        """A second broker, with the same settings and the data of a snapshot, or of this moment.
+
+        It has other ports, and is not started yet: `with broker.fork() as fork`.
+
+        Raises:
+            SnapshotError: as `snapshot`.
+        """
+        taken = self.snapshot() if snapshot is None else snapshot
+        config = {name: value for name, value in self._config.items() if name not in _PLACES}
+        fork = Broker(config=config, snapshot=taken)
+        fork._owned = taken if snapshot is None else None
+        return fork
 
     def create_topics(self, topics: Mapping[str, int]) -> None:
         """Create topics of so many partitions each, with the broker's settings.
@@ -301,10 +384,37 @@ class Broker:
         return BrokerCore(config)
 
     def _directory(self) -> Path:
+        """The directory of the data; at the first start it is filled."""
+        if self._is_filled and self._folder is not None:
+            return self._folder
+        if self._folder is not None and self._folder.is_dir() and any(self._folder.iterdir()):
+            if self._origin is not None:
+                from kafkapy.snapshot import SnapshotError
+
+                raise SnapshotError(f"{self._folder} is not empty: a snapshot needs a new directory")
+            self._has_history = self._is_filled = True
+            return self._folder
+        self._fill(self._origin)
+        assert self._folder is not None
+        return self._folder
+
+    def _fill(self, origin: Snapshot | None) -> None:
+        """Give the broker, which is stopped, the data of a snapshot in place of its own, or none."""
+        if self._temporary is not None:
+            self._temporary()
+            self._temporary = self._folder = None
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="kafkapy-"))
             self._temporary = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        return self._folder
+        else:
+            from kafkapy.storage.disk.files import FileSystem
+            from kafkapy.storage.snapshots.stopped import clear_directory
+
+            self._folder.mkdir(parents=True, exist_ok=True)
+            clear_directory(FileSystem(), str(self._folder))
+        if origin is not None:
+            origin.copy_to(self._folder)
+        self._is_filled = True
 
     def _forget(self) -> None:
         """Delete the temporary data, and let the next start choose its ports."""
@@ -312,6 +422,9 @@ class Broker:
         if self._temporary is not None:
             self._temporary()
             self._temporary = self._folder = None
+            self._is_filled = False
+        if self._owned is not None:
+            self._owned.close()
 
     def _same_listeners(self, configured: Iterable[Listener]) -> str:
         """The listeners with the ports that they had before, where they took free ones."""
@@ -328,9 +441,13 @@ class AsyncBroker:
     """
 
     def __init__(
-        self, *, config: Mapping[str, object] | None = None, data_dir: str | Path | None = None
+        self,
+        *,
+        config: Mapping[str, object] | None = None,
+        data_dir: str | Path | None = None,
+        snapshot: Snapshot | str | Path | None = None,
     ) -> None:
-        self._broker = Broker(config=config, data_dir=data_dir)
+        self._broker = Broker(config=config, data_dir=data_dir, snapshot=snapshot)
 
     @classmethod
     def of(cls, broker: Broker) -> Self:
@@ -355,6 +472,18 @@ class AsyncBroker:
     async def stop(self) -> None:
         """Stop the broker as SIGTERM does, until `start`; do nothing if it is not running."""
         await asyncio.to_thread(self._broker.stop)
+
+    async def snapshot(self, path: str | Path | None = None) -> Snapshot:
+        """Keep the data of this moment, as `Broker.snapshot`."""
+        return await asyncio.to_thread(self._broker.snapshot, path)
+
+    async def reset(self, snapshot: Snapshot | None = None) -> None:
+        """Go back to a snapshot, or to what the broker started with, as `Broker.reset`."""
+        await asyncio.to_thread(self._broker.reset, snapshot)
+
+    async def fork(self, snapshot: Snapshot | None = None) -> AsyncBroker:
+        """A second broker on the data of a snapshot, or of this moment, as `Broker.fork`."""
+        return AsyncBroker.of(await asyncio.to_thread(self._broker.fork, snapshot))
 
     async def create_topics(self, topics: Mapping[str, int]) -> None:
         """Create topics of so many partitions each; raises ValueError as `Broker.create_topics`."""
@@ -439,6 +568,14 @@ def _producing(
     return partial(
         produce, name=topic, key=key, value=value, headers=pairs, partition=partition, timestamp=timestamp
     )
+
+
+def _found(snapshot: Snapshot | str | Path | None) -> Snapshot | None:
+    if not isinstance(snapshot, str | Path):
+        return snapshot
+    from kafkapy.snapshot import Snapshot
+
+    return Snapshot.at(snapshot)
 
 
 def _import_broker() -> None:

@@ -118,6 +118,7 @@ class BrokerCore(BrokerParts):
     group_commit: GroupCommit
     log_cleaner: LogCleaner
     loopback: LoopbackPeer
+    store: MetadataStore
     _threads: Threads
     _coordination: Coordination
 
@@ -249,7 +250,7 @@ class BrokerCore(BrokerParts):
         self._started.push_async_callback(self._close_logs)
         self.server.lacks_files = lambda: self.logs.files.open_files.crowded
         data = await open_data(start, workers, self.logs, endpoints(config, self.server))
-        self.node_id, self.cluster_id, self._store = data.node_id, data.cluster_id, data.store
+        self.node_id, self.cluster_id, self.store = data.node_id, data.cluster_id, data.store
         replication = make_replication(start, workers, data)
         self._offer_replication(replication)
         member = self._member = _cluster_member(start, data, replication, security)

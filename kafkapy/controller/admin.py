@@ -23,7 +23,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
@@ -237,6 +237,12 @@ class ClusterAdmin:
         self._following = asyncio.create_task(self._follow(), name="kafkapy-metadata")
         if self.delegation_tokens is not None:
             self.delegation_tokens.start()
+
+    @contextlib.asynccontextmanager
+    async def unchanged(self) -> AsyncIterator[None]:
+        """Have changes of topics, settings and all other metadata wait for the end of a block."""
+        async with self._writer.turn:
+            yield
 
     async def stop(self) -> None:
         """Stop following the tree."""

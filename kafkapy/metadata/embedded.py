@@ -168,6 +168,14 @@ class EmbeddedStore(MetadataStore):
         watch = _TreeWatch(self._session_id, asyncio.get_running_loop(), path, watcher)
         await self._submit(lambda tree: self._shared.watch_tree(watch))
 
+    async def content(self) -> bytes:
+        """The file with all commits so far, as one without a write-ahead log.
+
+        Raises:
+            MetadataStoreError: it cannot be read.
+        """
+        return await self._submit(lambda tree: tree.content())
+
     async def close(self) -> None:
         if self._closed:
             return

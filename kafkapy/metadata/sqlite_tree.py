@@ -225,6 +225,10 @@ class SqliteTree:
     def close(self) -> None:
         self._db.close()
 
+    def content(self) -> bytes:
+        """What the file would be if nothing of it were in the write-ahead log."""
+        return self._db.serialize()
+
     def abandon(self) -> None:
         """Never touch the file again: its disk has failed.
 

@@ -119,7 +119,7 @@ class Housekeeping:
         cleaner_runs = self._config["log.cleaner.enable"]
 
         def may_delete(partition: Partition) -> bool:
-            if partition.offline or partition.log.log_directory.is_stuck:
+            if partition.offline or partition.log.log_directory.is_stuck or self._logs.is_held:
                 return False
             return not (cleaner_runs and partition.log.config.is_compacted)
 

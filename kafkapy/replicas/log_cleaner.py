@@ -65,6 +65,7 @@ from kafkapy.storage.log.batches import BadBatchError
 from kafkapy.storage.log.partition_log import PartitionLog
 
 FLUSH_POLL_SECONDS: Final = 0.02
+HOLD_POLL_SECONDS: Final = 0.02
 
 UNCLEANABLE = (BadBatchError, DecodeError, DamagedSegmentError, ValueError)
 """The errors of a pass after which the log cannot be compacted now or later."""
@@ -188,6 +189,7 @@ class LogCleaner:
             and not partition.offline
             and log.cleaning is None
             and log.log_directory.error is None
+            and not self._logs.is_held
             and partition.topic_partition not in self._logs.moves.copies
         )
 
@@ -351,6 +353,9 @@ class _Pass:
         next_dirty = await self._in_thread(cleaner.build_map)
         for group in await self._in_thread(cleaner.groups):
             cleaned = await self._in_thread(self._write, cleaner, planned, group)
+            while self._logs.is_held:
+                self.task.check()
+                await asyncio.sleep(HOLD_POLL_SECONDS)
             self.task.check()
             log.replace_segments(partial(replace, task=self.task, cleaned=cleaned, sources=group))
         self.task.check()

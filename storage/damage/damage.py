@@ -22,7 +22,7 @@ except the lost end of a log that has records after it. So recovery syncs the fi
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -123,7 +123,7 @@ def read_damage(files: FileSystem, directory: str) -> dict[int, tuple[DamagedRan
 
 
 def save_damage(
-    files: FileSystem, directory: str, damage: dict[int, tuple[DamagedRange, ...]], *, durable: bool
+    files: FileSystem, directory: str, damage: Mapping[int, tuple[DamagedRange, ...]], *, durable: bool
 ) -> None:
     """Replace the file, or remove it if there is no damage.
 

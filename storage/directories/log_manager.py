@@ -22,6 +22,7 @@ Source: LogManager.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -119,6 +120,24 @@ class LogManager:
         self._deleted: set[TopicPartition] = set()
         """The partitions that were deleted since then, whether they had a log or not."""
         self._loaded = False
+        self._holds = 0
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Have nobody remove or replace segments while a snapshot links them.
+
+        Retention and compaction ask `is_held` before they do.
+        """
+        self._holds += 1
+        try:
+            yield
+        finally:
+            self._holds -= 1
+
+    @property
+    def is_held(self) -> bool:
+        """Whether segments have to stay as they are."""
+        return self._holds > 0
 
     @property
     def logs(self) -> Mapping[TopicPartition, PartitionLog]:

@@ -274,8 +274,15 @@ class FileSystem:
             self.open_files.refill()
 
     def create(self, path: str) -> None:
-        """Create an empty file, or empty an existing one."""
-        with self._opened(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC):
+        """Create an empty file, or empty an existing one; other names of that keep its content."""
+        with self._opened(path, os.O_WRONLY | os.O_CREAT) as fd:
+            found = os.fstat(fd)
+            if found.st_nlink == 1:
+                if found.st_size:
+                    os.ftruncate(fd, 0)
+                return
+        self.unlink(path)
+        with self._opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL):
             pass
 
     def read_at(self, file: File, nbytes: int, position: int) -> bytes:
@@ -420,6 +427,32 @@ class FileSystem:
     def link(self, source: str, target: str) -> None:
         """Give a file a second name on the same file system."""
         os.link(source, target)
+
+    def is_shared(self, path: str) -> bool:
+        """Whether a file has another name, as in a snapshot; False if it is missing."""
+        try:
+            return os.stat(path).st_nlink > 1
+        except FileNotFoundError:
+            return False
+
+    def unshare(self, path: str) -> None:
+        """Give a file that is closed, and about to change, content that no other name has."""
+        if self.is_shared(path):
+            temporary = path + TEMPORARY_SUFFIX
+            self.unlink(temporary)
+            self.copy(path, temporary)
+            self.rename(temporary, path)
+
+    def copy_start(self, source: str, target: str, nbytes: int) -> None:
+        """Copy the first bytes of a file, which may be written meanwhile, to a new one.
+
+        Nothing is synced. The copy is shorter if the file is.
+        """
+        with (
+            self._opened(source, os.O_RDONLY) as reading,
+            self._opened(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as writing,
+        ):
+            _copy_start(reading, writing, nbytes)
 
     def copy(self, source: str, target: str) -> int | None:
         """Copy a file to `target`, and sync it.
@@ -612,6 +645,22 @@ def _copy_data(reading: int, writing: int) -> int:
         position = end
     os.ftruncate(writing, size)
     return written
+
+
+def _copy_start(reading: int, writing: int, nbytes: int) -> None:
+    """Copy the first bytes of a file in the kernel, which shares blocks where it can."""
+    copied = 0
+    try:
+        while copied < nbytes and hasattr(os, "copy_file_range"):
+            count = os.copy_file_range(reading, writing, nbytes - copied, copied, copied)
+            if count == 0:
+                break
+            copied += count
+    except OSError as error:
+        if is_disk_full(error):
+            raise
+    while copied < nbytes and (data := os.pread(reading, min(_COPY_CHUNK, nbytes - copied), copied)):
+        copied += os.pwrite(writing, data, copied)
 
 
 def _next_data(fd: int, position: int, size: int) -> tuple[int, int]:

@@ -272,6 +272,7 @@ class Segment:
 
     def truncate_to(self, offset: int) -> bool:
         """Remove the batches that hold `offset` or anything above; return whether there were any."""
+        self.unshare()
         indexes = self.indexes
         indexes.stop_repair()
         self._load_indexes(thoroughly=True)
@@ -643,6 +644,20 @@ class Segment:
         self.close_files()
         self.stem = path_stem(directory, self.base_offset)
         self.indexes.moved_to(self.stem)
+
+    def unshare(self) -> None:
+        """Give the files content of their own: they are about to be written in place.
+
+        A closed segment is not written, so snapshots share its files. A truncation makes it active again.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        shared = [path for suffix in SEGMENT_SUFFIXES if self._files.is_shared(path := self.stem + suffix)]
+        if shared:
+            self.close_files()
+            for path in shared:
+                self._files.unshare(path)
 
     def mark_deleted(self) -> list[str]:
         """Rename the files to `.deleted`, and return their new paths.

@@ -176,6 +176,9 @@ class TransactionIndex:
         return file
 
     def _truncate_file(self, size: int) -> None:
+        if self._files.is_shared(self.path):
+            self.close()
+            self._files.unshare(self.path)
         file = self.file
         if file is not None and self._size != size:
             self._files.truncate(file, size)

@@ -293,6 +293,9 @@ class OverlayFiles(FileSystem):
         self._add(target, content.copy())
         return content.size
 
+    def unshare(self, path: str) -> None:
+        """Do nothing: changes are in memory, and of one name."""
+
     def unlink(self, path: str) -> None:
         with contextlib.suppress(FileNotFoundError):
             self._file(path)

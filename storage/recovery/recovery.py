@@ -161,6 +161,7 @@ class _Loader:
         if not self._segments:
             now = self._now_ms
             self._segments = [Segment.create(self._files, self._path, end_offset, self._config, now)]
+        self._segments[-1].unshare()  # it is appended to from now on
         log_start_offset = max(self._offsets.log_start_offset, self._segments[0].base_offset)
         self._epochs.truncate_from_end(end_offset)
         self._epochs.truncate_from_start(log_start_offset)
@@ -401,6 +402,7 @@ class _Loader:
         self._listener(
             Truncated(segment.path, good_bytes, segment.size - good_bytes, end_offset, len(later), reason)
         )
+        segment.unshare()
         self._files.truncate(segment.file, good_bytes)
         segment.size = good_bytes
         if segment.unchecked is not None:

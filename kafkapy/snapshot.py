@@ -1,0 +1,135 @@
+"""A snapshot of a broker: a directory with its records, offsets and metadata at one moment.
+
+    snapshot = broker.snapshot()
+    broker.reset(snapshot)
+
+Files of closed segments are shared with the broker on disk, and never written again by either. The directory
+is one that `kafkapy serve --data` opens.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tarfile
+import tempfile
+import weakref
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from kafkapy.errors import UserError
+from kafkapy.storage.disk.directory_names import METADATA_FILE
+from kafkapy.storage.disk.files import FileSystem
+from kafkapy.storage.disk.log_directory import LOCK_FILE
+from kafkapy.storage.snapshots.stopped import copy_directory
+
+ARCHIVES: Final = (".tar", ".tar.gz", ".tgz")
+"""How the name of a snapshot that is one file ends."""
+
+_PREFIX: Final = "kafkapy-snapshot-"
+
+
+def new_path(data: Path) -> Path:
+    """A path for a snapshot, if possible beside the data, so that files can be shared."""
+    try:
+        folder = tempfile.mkdtemp(prefix=_PREFIX, dir=data.absolute().parent)
+    except OSError:
+        folder = tempfile.mkdtemp(prefix=_PREFIX)
+    os.rmdir(folder)
+    return Path(folder)
+
+
+class SnapshotError(UserError):
+    """A snapshot cannot be taken or used; the message says why, in one line."""
+
+
+class Snapshot:
+    """A snapshot; a context manager that removes it, unless its path was named.
+
+    Args:
+        path: the directory.
+        is_kept: whether it stays when the snapshot is closed.
+    """
+
+    def __init__(self, path: str | Path, *, is_kept: bool = True) -> None:
+        self.path = Path(path)
+        self._remove = (
+            None if is_kept else weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+        )
+
+    @classmethod
+    def at(cls, path: str | Path) -> Snapshot:
+        """The snapshot in a directory, or in an archive that `kafkapy snapshot` has written.
+
+        Raises:
+            SnapshotError: there is none.
+        """
+        path = Path(path)
+        if path.is_file() and path.name.endswith(ARCHIVES):
+            return cls._unpacked(path)
+        if not (path / METADATA_FILE).is_file():
+            raise SnapshotError(
+                f"{path} is no snapshot: expected a directory with a {METADATA_FILE}, or an archive of one"
+                f" ({', '.join(ARCHIVES)})"
+            )
+        return cls(path)
+
+    @classmethod
+    def _unpacked(cls, archive: Path) -> Snapshot:
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        unpacked = cls(folder, is_kept=False)
+        try:
+            with tarfile.open(archive) as tar:
+                tar.extractall(folder, filter="data")
+        except (tarfile.TarError, OSError, EOFError) as error:
+            unpacked.close()
+            raise SnapshotError(f"{archive} cannot be unpacked: {error}") from error
+        if not (folder / METADATA_FILE).is_file():
+            unpacked.close()
+            raise SnapshotError(f"{archive} is no snapshot: it has no {METADATA_FILE}")
+        return unpacked
+
+    def check(self) -> None:
+        """Raise SnapshotError if it is closed, or a broker is running in it."""
+        if not self.path.is_dir():
+            raise SnapshotError(
+                f"the snapshot {self.path} is gone: it was closed, or somebody has removed it"
+            )
+        files = FileSystem()
+        lock = f"{self.path}/{LOCK_FILE}"
+        if files.exists(lock):
+            try:
+                files.lock(lock).release()
+            except BlockingIOError:
+                raise SnapshotError(
+                    f"{self.path} is in use by a running broker: take a snapshot of it (broker.snapshot())"
+                ) from None
+
+    def copy_to(self, directory: Path) -> None:
+        """Copy it into an empty directory, which shares the files of closed segments with it.
+
+        Raises:
+            SnapshotError: it is closed; a broker is running in it; or a disk failed or is full.
+        """
+        self.check()
+        try:
+            copy_directory(FileSystem(), str(self.path), str(directory))
+        except OSError as error:
+            raise SnapshotError(f"{self.path} cannot be copied to {directory}: {error}") from error
+
+    def close(self) -> None:
+        """Remove it, unless its path was named; brokers that came from it keep their data."""
+        if self._remove is not None:
+            self._remove()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Snapshot({str(self.path)!r})"

@@ -1,0 +1,1 @@
+"""Copies of data directories, which share the files of closed segments with them."""
