@@ -7,7 +7,8 @@
 Each test has a broker of its own, so that no test sees another's topics. A broker starts in less than a tenth
 of a second. A `kafka_cluster` has three, which a test may stop, kill and start. To share them, set
 `kafka_broker_scope = session` (or module, class, package) in pytest's configuration. To change the settings
-of all brokers, override the fixture `kafka_broker_config`; the mark is for the tests below it.
+of all brokers, override the fixture `kafka_broker_config`; the mark is for the tests below it. To give each
+broker data, override `kafka_broker_seed`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from kafkapy.cluster import Cluster
     from kafkapy.inprocess import AsyncBroker, Broker
     from kafkapy.registry.server import SchemaRegistry
+    from kafkapy.seeded import Seed, SeededBrokers
 
 Scope = Literal["session", "package", "module", "class", "function"]
 
@@ -132,6 +134,47 @@ def kafka_broker_config() -> Mapping[str, object]:
     return {}
 
 
+@pytest.fixture(scope="session")
+def kafka_broker_seed() -> Seed | None:
+    """What each `kafka_broker` has at its start: None for nothing.
+
+    Override it with a function that fills a broker, which is called once; or with the path of a snapshot.
+    """
+    return None
+
+
+class _Seeded:
+    """The brokers with seeded data, by what fills them and by their settings."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, str], SeededBrokers] = {}
+        self._last: SeededBrokers | None = None
+
+    def brokers(self, seed: Seed, config: Mapping[str, object]) -> SeededBrokers:
+        """Those that have this data; only the last ones that were asked for have a broker ready."""
+        from kafkapy.seeded import SeededBrokers
+
+        key = (seed, repr(sorted(config.items())))
+        if key not in self._known:
+            self._known[key] = SeededBrokers(seed, config)
+        found = self._known[key]
+        if self._last not in (None, found):
+            self._last.rest()
+        self._last = found
+        return found
+
+    def close(self) -> None:
+        for each in self._known.values():
+            each.close()
+
+
+@pytest.fixture(scope="session")
+def _kafka_seeded() -> Iterator[_Seeded]:
+    seeded = _Seeded()
+    yield seeded
+    seeded.close()
+
+
 @pytest.fixture(scope=_scope)
 def kafka_cluster(kafka_broker_config: Mapping[str, object]) -> Iterator[Cluster]:
     """A running `kafkapy.Cluster` of three brokers, with the settings of `kafka_broker_config`."""
@@ -143,15 +186,28 @@ def kafka_cluster(kafka_broker_config: Mapping[str, object]) -> Iterator[Cluster
 
 @pytest.fixture(scope=_scope)
 def kafka_broker(
-    request: pytest.FixtureRequest, kafka_broker_config: Mapping[str, object]
+    request: pytest.FixtureRequest,
+    kafka_broker_config: Mapping[str, object],
+    kafka_broker_seed: Seed | None,
+    _kafka_seeded: _Seeded,
 ) -> Iterator[Broker]:
-    """A running `kafkapy.Broker`, with the topics and settings of marks `kafka`."""
+    """A running `kafkapy.Broker`, with the data of `kafka_broker_seed`, and what marks `kafka` say."""
     from kafkapy.inprocess import Broker
 
-    topics, config = _marked(request.node)
-    with Broker(config={**kafka_broker_config, **config}) as broker:
+    topics, marked = _marked(request.node)
+    config = {**kafka_broker_config, **marked}
+    if kafka_broker_seed is None:
+        with Broker(config=config) as broker:
+            broker.create_topics(topics)
+            yield broker
+        return
+    seeded = _kafka_seeded.brokers(kafka_broker_seed, config)
+    broker = seeded.take()
+    try:
         broker.create_topics(topics)
         yield broker
+    finally:
+        seeded.give_back(broker)
 
 
 @pytest.fixture(scope=_scope)
