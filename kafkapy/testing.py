@@ -67,7 +67,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
         for name in names:
             if name not in stand_ins.NAMES:
                 raise pytest.UsageError(f"{_STAND_IN}={name}: expected {', '.join(stand_ins.NAMES)}")
-            stand_ins.install(name)
+            stand_ins.install(name, early_config)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -149,7 +149,7 @@ def make_kafka_consumer(
     return kafka_consumer
 
 
-def install() -> None:
+def install(config: pytest.Config) -> None:
     """Let `from pytest_kafka import make_kafka_server` give the stand-in."""
     for name in ("pytest_kafka", "pytest_kafka.constants"):
         module = ModuleType(name, "Stand-ins of kafkapy.")

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from types import ModuleType, TracebackType
 from typing import Any, ClassVar, Final, NoReturn, Self
 
+import pytest
+
 from kafkapy.configs.container import setting_of
 from kafkapy.inprocess import Broker
 from kafkapy.registry.server import SchemaRegistry
@@ -194,7 +196,7 @@ class RedpandaContainer(_Container):
         super().stop(force, delete_volume)
 
 
-def install() -> None:
+def install(config: pytest.Config) -> None:
     """Let `from testcontainers.kafka import KafkaContainer` give the stand-in."""
     for name in _MODULES:
         module = ModuleType(name, "Stand-ins of kafkapy.")
