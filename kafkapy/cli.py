@@ -79,6 +79,7 @@ _CLUSTER_COMMANDS = {
     "reassign": "Move partitions to other brokers.",
     "registry": "Serve schemas that a topic of the cluster keeps.",
     "tail": "Show the last records of topics, and follow them.",
+    "top": "Show what topics, groups and brokers do now.",
     "tokens": "Create, show, renew and expire delegation tokens.",
     "topics": "List, describe, create, change and delete topics.",
     "transactions": "List and describe transactions, and abort those that hang.",

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kafkapy.commands import records
-from kafkapy.commands.options import Session, connected
+from kafkapy.commands.options import Session, connected, filtered
 from kafkapy.commands.units import instant
 from kafkapy.errors import UserError
+
+if TYPE_CHECKING:
+    from kafkapy.commands.record_filter import RecordFilter
 
 
 @click.command()
@@ -31,6 +34,7 @@ from kafkapy.errors import UserError
 @click.option("--print-timestamp", is_flag=True)
 @click.option("--print-partition", is_flag=True)
 @click.option("--print-offset", is_flag=True)
+@filtered
 @connected
 def consume(
     session: Session,
@@ -43,6 +47,7 @@ def consume(
     ends: bool,
     group: str | None,
     isolation_level: str | None,
+    choice: RecordFilter,
     **prints: bool,
 ) -> None:
     """Show records of topics (kafka-console-consumer.sh).
@@ -73,23 +78,36 @@ def consume(
             if ends:
                 reader.end_at(ends_of(session.admin, begin))
         parts = {name.removeprefix("print_"): wanted for name, wanted in prints.items()}
-        count = _show(session, reader, parts, max_messages, commits=group is not None)
+        count = _show(session, reader, choice, parts, max_messages, commits=group is not None)
     session.output.note(f"records: {count}")
 
 
 def _show(
-    session: Session, reader: Any, parts: dict[str, bool], max_messages: int | None, *, commits: bool
+    session: Session,
+    reader: Any,
+    choice: RecordFilter,
+    parts: dict[str, bool],
+    max_messages: int | None,
+    *,
+    commits: bool,
 ) -> int:
-    """Show records until the end or Ctrl-C; returns how many there were."""
+    """Show records until the end or Ctrl-C; returns how many there were.
+
+    A group commits what it has passed over, too.
+    """
     count = 0
     try:
         for found in reader.records():
-            shown = found[: None if max_messages is None else max_messages - count]
-            for record in shown:
-                session.output.line(records.row(record), records.line(record, parts))
-            count += len(shown)
-            if commits and shown:
-                reader.commit(shown)
+            read = []
+            for record in found:
+                if count == max_messages:
+                    break
+                read.append(record)
+                if choice.takes(record):
+                    session.output.line(*records.decoded(record, parts, choice.decoder))
+                    count += 1
+            if commits and read:
+                reader.commit(read)
             if count == max_messages:
                 break
     except KeyboardInterrupt:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +11,9 @@ from kafkapy.commands.options import Session, connected
 from kafkapy.commands.partitions import named
 from kafkapy.commands.units import size_text
 from kafkapy.errors import UserError
+
+if TYPE_CHECKING:
+    from kafkapy.commands.connection.admin import Admin
 
 
 @click.group("log-dirs")
@@ -25,7 +28,7 @@ def log_dirs() -> None:
 @connected
 def describe(session: Session, brokers: tuple[int, ...], topics: tuple[str, ...], partitions: bool) -> None:
     """Show directories with their size, or the replicas in them."""
-    found = _described(session, brokers, topics)
+    found = described(session.admin, brokers, topics)
     if session.output.format != "text":
         session.output.rows(found, ())
         return
@@ -65,7 +68,7 @@ def move(session: Session, partitions: tuple[str, ...], broker: int, log_dir: st
 
     from kafkapy.commands.connection.failures import failure_text
 
-    known = [each["log_dir"] for each in _described(session, (broker,), ())]
+    known = [each["log_dir"] for each in described(session.admin, (broker,), ())]
     if log_dir not in known:
         raise UserError(f"broker {broker} has no log directory {log_dir}; it has {', '.join(known)}")
     wanted = {
@@ -86,7 +89,8 @@ def move(session: Session, partitions: tuple[str, ...], broker: int, log_dir: st
     session.results(rows, ("topic", "partition", "result"))
 
 
-def _described(session: Session, brokers: Sequence[int], topics: Sequence[str]) -> list[dict[str, Any]]:
+def described(admin: Admin, brokers: Sequence[int], topics: Sequence[str]) -> list[dict[str, Any]]:
+    """The log directories of brokers, or of all, with the replicas of topics, or of all."""
     from kafka.protocol.admin import DescribeLogDirsRequest
 
     from kafkapy.commands.connection.failures import check, code_name
@@ -94,12 +98,12 @@ def _described(session: Session, brokers: Sequence[int], topics: Sequence[str]) 
     wanted: list[tuple[str, list[int]]] | None = None
     if topics:
         numbers: dict[str, list[int]] = {}
-        for each in session.admin.partitions(topics):
+        for each in admin.partitions(topics):
             numbers.setdefault(each.topic, []).append(each.partition)
         wanted = list(numbers.items())
     rows = []
-    for broker in brokers or session.admin.broker_ids():
-        answer = session.admin.send(DescribeLogDirsRequest(topics=wanted), broker)
+    for broker in brokers or admin.broker_ids():
+        answer = admin.send(DescribeLogDirsRequest(topics=wanted), broker)
         check(getattr(answer, "error_code", 0) or 0, None, f"broker {broker}")
         for each in answer.results:
             usable = getattr(each, "usable_bytes", None)

@@ -7,14 +7,19 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 import click
+from click.core import ParameterSource
 
 from kafkapy.commands.connection.client_config import client_config
 from kafkapy.commands.connection.target import client_properties
 from kafkapy.commands.output import FORMATS, Output, Row
 from kafkapy.errors import UserError
+
+if TYPE_CHECKING:
+    from kafkapy.commands.decoding import Decoder
 
 SECONDS: Final = 10.0
 
@@ -98,6 +103,56 @@ def connected(function: Callable[..., Any]) -> Callable[..., Any]:
             help="Kafka's client properties: security.protocol, sasl.*, ssl.*.",
         ),
         click.option("--bootstrap-server", metavar="HOST:PORT", help="The cluster, by one or more brokers."),
+    ):
+        run = option(run)
+    return run
+
+
+schema_registry_option: Final = click.option(
+    "--schema-registry",
+    metavar="URL",
+    envvar="SCHEMA_REGISTRY_URL",
+    help="Decode keys and values by the schemas of this registry.",
+)
+
+
+def decoder_of(schema_registry: str | None) -> Decoder:
+    """What decodes by the registry of an option; raises UserError for a wrong one."""
+    from kafkapy.commands.connection.references import REFERENCE, resolved
+    from kafkapy.commands.decoding import Decoder
+
+    if schema_registry is None:
+        return Decoder(None)
+    source = click.get_current_context().get_parameter_source("schema_registry")
+    password = urlsplit(schema_registry).password
+    if source is ParameterSource.COMMANDLINE and password and not REFERENCE.fullmatch(password):
+        raise UserError(
+            "--schema-registry: others can read arguments; write http://USER:${NAME}@HOST:PORT, or set the"
+            " variable SCHEMA_REGISTRY_URL"
+        )
+    return Decoder(resolved("--schema-registry", schema_registry))
+
+
+def filtered(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that choose and decode records; the function gets a `choice` of them."""
+
+    @functools.wraps(function)
+    def run(
+        *args: Any, key: str | None, where: tuple[str, ...], schema_registry: str | None, **kwargs: Any
+    ) -> Any:
+        from kafkapy.commands.record_filter import RecordFilter
+
+        return function(*args, choice=RecordFilter(key, where, decoder_of(schema_registry)), **kwargs)
+
+    for option in (
+        schema_registry_option,
+        click.option(
+            "--where",
+            metavar="CONDITION",
+            multiple=True,
+            help="Only records like this: total>100, customer.name=alice, lines[0].sku~^A, $header.trace=17.",
+        ),
+        click.option("--key", metavar="REGEX", help="Only records whose key has a match."),
     ):
         run = option(run)
     return run

@@ -58,6 +58,12 @@ class Reader(AbstractContextManager["Reader"]):
         for partition, offset in offsets.items():
             self._consumer.seek(partition, offset)
 
+    def begin_too(self, offsets: dict[Any, int]) -> None:
+        """Read further partitions, from these offsets, without going back in the others."""
+        self._consumer.assign([*self._consumer.assignment(), *offsets])
+        for partition, offset in offsets.items():
+            self._consumer.seek(partition, offset)
+
     def end_at(self, ends: dict[Any, int]) -> None:
         """End when all partitions have been read up to there."""
         self._ends = ends

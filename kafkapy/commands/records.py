@@ -9,23 +9,42 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from kafkapy.commands.units import time_text
 from kafkapy.errors import UserError
 
+if TYPE_CHECKING:
+    from kafkapy.commands.decoding import Decoder
 
-def row(record: Any) -> dict[str, Any]:
+
+Shown = Callable[[bytes | None], Any]
+"""What an object has for bytes."""
+Text = Callable[[bytes | None], str]
+"""What a line has for bytes."""
+
+
+def bytes_shown(data: bytes | None) -> str | dict[str, str] | None:
+    """Bytes as they are: what was written is read back from it."""
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
+
+
+def row(record: Any, shown: Shown = bytes_shown) -> dict[str, Any]:
     """A record of kafka-python's consumer as an object."""
     return {
         "topic": record.topic,
         "partition": record.partition,
         "offset": record.offset,
         "timestamp": record.timestamp,
-        "key": _shown(record.key),
-        "value": _shown(record.value),
-        "headers": [{"key": key, "value": _shown(value)} for key, value in record.headers or ()],
+        "key": shown(record.key),
+        "value": shown(record.value),
+        "headers": [{"key": key, "value": bytes_shown(value)} for key, value in record.headers or ()],
     }
 
 
@@ -34,16 +53,26 @@ def text(data: bytes | None) -> str:
     return "null" if data is None else data.decode("utf-8", errors="replace")
 
 
-def line(record: Any, parts: Mapping[str, bool]) -> str:
+def line(record: Any, parts: Mapping[str, bool], as_text: Text = text) -> str:
     """A record in one line: the value, after the `parts` that are asked for."""
     shown = {
         "timestamp": time_text(record.timestamp) or "-",
         "partition": f"{record.topic}-{record.partition}",
         "offset": str(record.offset),
         "headers": ",".join(f"{key}:{text(value)}" for key, value in record.headers or ()) or "-",
-        "key": text(record.key),
+        "key": as_text(record.key),
     }
-    return "\t".join([*(value for name, value in shown.items() if parts.get(name)), text(record.value)])
+    return "\t".join([*(value for name, value in shown.items() if parts.get(name)), as_text(record.value)])
+
+
+def decoded(record: Any, parts: Mapping[str, bool], decoder: Decoder) -> tuple[dict[str, Any], str]:
+    """A record as an object and in one line, by the schemas of a registry if there is one.
+
+    Without a registry both are what was written, and `kafkapy produce --input json` writes it again.
+    """
+    if decoder.has_registry:
+        return row(record, decoder.value), line(record, parts, decoder.text)
+    return row(record), line(record, parts)
 
 
 class Message:
@@ -95,15 +124,6 @@ class Message:
         return cls(
             _bytes(content["value"], about), _bytes(content.get("key"), about), pairs, timestamp=timestamp
         )
-
-
-def _shown(data: bytes | None) -> str | dict[str, str] | None:
-    if data is None:
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(data).decode()}
 
 
 def _bytes(value: Any, about: str) -> bytes | None:

@@ -125,7 +125,7 @@ class _Options:
 
 
 def install(config: pytest.Config) -> None:
-    """Let the fixtures and `from pytest_kafka_broker import KafkaBrokerContext` be the stand-in's."""
+    """Let the plugin's fixtures, and what suites import of it, be the stand-in's."""
     plugins = config.pluginmanager
     if plugins.unregister(name=_PLUGIN) is None:
         plugins.register(_Options(), f"{__name__}.options")

@@ -1,4 +1,4 @@
-"""A suite for pytest-kafka-broker runs unedited when one line of pytest's configuration says so."""
+"""A suite for pytest-kafka-broker runs unedited with one line of configuration."""
 
 from __future__ import annotations
 

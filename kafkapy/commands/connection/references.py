@@ -21,7 +21,7 @@ from kafkapy.errors import UserError
 
 PROMPT: Final = "${prompt}"
 
-_REFERENCE: Final = re.compile(r"\$\{([^{}]*)\}")
+REFERENCE: Final = re.compile(r"\$\{([^{}]*)\}")
 _FILE: Final = "file:"
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Parts of the names of properties whose values are secrets
@@ -39,7 +39,7 @@ def has_secret(name: str, value: str) -> bool:
         secrets = [found.strip("\"'") for found in _JAAS_SECRET.findall(value)]
     else:
         secrets = [value] if any(word in name for word in _SECRETS) else []
-    return not all(_REFERENCE.fullmatch(secret) for secret in secrets)
+    return not all(REFERENCE.fullmatch(secret) for secret in secrets)
 
 
 def require_no_secret(option: str, name: str, value: str) -> None:
@@ -52,7 +52,7 @@ def require_no_secret(option: str, name: str, value: str) -> None:
 
 def resolved(name: str, value: str) -> str:
     """The value with its references replaced; `name` is the property's, for messages."""
-    return _REFERENCE.sub(lambda found: _secret(name, found[1]), value)
+    return REFERENCE.sub(lambda found: _secret(name, found[1]), value)
 
 
 def _secret(name: str, reference: str) -> str:
