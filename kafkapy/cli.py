@@ -72,6 +72,7 @@ _CLUSTER_COMMANDS = {
     "leaders": "Elect leaders of partitions.",
     "lag": "Show the lag of groups, once or all the time.",
     "log-dirs": "Show the log directories of brokers, and move replicas between them.",
+    "mcp": "Serve views of a cluster to coding agents.",
     "ping": "See whether all brokers of a cluster answer, and how fast.",
     "produce": "Write lines of standard input as records.",
     "producers": "Show the producers that partitions know.",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 import click
@@ -170,6 +169,7 @@ def reset_offsets(
     What would change is shown first. Offsets outside a partition become its start or end.
     """
     from kafkapy.commands.group_state import listed
+    from kafkapy.commands.offset_moves import offset_moves, set_offsets
 
     given = {key: value for key, value in to.items() if value not in (None, False)}
     if len(given) != 1:
@@ -180,51 +180,23 @@ def reset_offsets(
     if group is not None and group["state"] not in ("Empty", "Dead", None):
         raise UserError(f"group {name} is {group['state']}: stop its members first")
     type_ = "classic" if group is None else str(group["type"])
-    rows = _moves(session, name, type_, topics, *given.popitem())
+    partitions = named(session, topics) if topics else None
+    how, value = given.popitem()
+    if how in ("to_datetime", "by_duration"):
+        option = f"--{how.replace('_', '-')}"
+        if how == "by_duration":
+            milliseconds(value, option)
+        how, value = "to_time", instant(value, option)
+    rows = offset_moves(session.admin, name, type_, partitions, how, value)
     session.output.rows(
         rows, ("group", "topic", "partition", "before", "after"), empty="there are no offsets."
     )
     if dry_run or not rows:
         return
     confirm(f"Set these {len(rows)} offsets?", sure=yes)
-    _set_offsets(session, name, type_, {(row["topic"], row["partition"]): row["after"] for row in rows})
+    offsets = {(row["topic"], row["partition"]): row["after"] for row in rows}
+    set_offsets(session.admin, name, type_, offsets)
     session.output.note("done.")
-
-
-def _moves(
-    session: Session, name: str, type_: str, topics: Sequence[str], how: str, value: Any
-) -> list[dict[str, Any]]:
-    from kafkapy.commands.group_state import committed
-    from kafkapy.commands.reading import ends, since, starts
-
-    admin = session.admin
-    before = committed(admin, {name: type_}).get(name, {})
-    partitions = named(session, topics) if topics else sorted(before)
-    first, last = starts(admin, partitions), ends(admin, partitions)
-    if how in ("to_datetime", "by_duration"):
-        if how == "to_datetime":
-            time = instant(value, "--to-datetime")
-        else:
-            milliseconds(value, "--by-duration")
-            time = instant(value, "--by-duration")
-        wanted = since(admin, partitions, time)
-    elif how in ("shift_by", "to_current"):
-        if missing := [each for each in partitions if each not in before]:
-            each = missing[0]
-            raise UserError(f"group {name} has no offset for {each.topic}:{each.partition} yet")
-        wanted = {each: before[each] + (value if how == "shift_by" else 0) for each in partitions}
-    else:
-        wanted = {"to_earliest": first, "to_latest": last}.get(how) or dict.fromkeys(partitions, value)
-    return [
-        {
-            "group": name,
-            "topic": each.topic,
-            "partition": each.partition,
-            "before": before.get(each),
-            "after": min(max(wanted[each], first[each]), last[each]),
-        }
-        for each in partitions
-    ]
 
 
 def _delete_share_offsets(session: Session, name: str, topics: tuple[str, ...], yes: bool) -> None:
@@ -234,25 +206,6 @@ def _delete_share_offsets(session: Session, name: str, topics: tuple[str, ...], 
         raise UserError(f"--topic {parts[0]}: a share group's offsets are deleted for whole topics")
     confirm(f"Delete the offsets of {name} for {', '.join(topics)}?", sure=yes)
     session.results(delete_share_offsets(session.admin, name, topics), ("topic", "result"))
-
-
-def _set_offsets(session: Session, name: str, type_: str, offsets: dict[tuple[str, int], int]) -> None:
-    from kafka.structs import OffsetAndMetadata, TopicPartition
-
-    from kafkapy.commands.share_offsets import set_share_offsets
-
-    if type_ == "share":
-        moved = {TopicPartition(*place): offset for place, offset in offsets.items()}
-        set_share_offsets(session.admin, name, moved)
-        return
-    wanted = {
-        TopicPartition(*place): OffsetAndMetadata(offset, "", None) for place, offset in offsets.items()
-    }
-    with session.admin.calls() as client:
-        answers = client.alter_group_offsets(name, wanted)
-    for each, error in answers.items():
-        if reason := _outcome(error, "")["error"]:
-            raise UserError(f"group {name}, {each.topic}:{each.partition}: {reason}")
 
 
 def _outcome(error: Any, done: str) -> dict[str, str | None]:
