@@ -20,18 +20,22 @@ import tempfile
 import time
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from kafkapy.inprocess import Broker
+from kafkapy.inprocess import REAL_CLOCK, Broker, ClockName, new_clock
 
 if TYPE_CHECKING:
     from kafkapy.broker.core import BrokerCore
     from kafkapy.broker.machine import Machine
     from kafkapy.configs.config import BrokerConfig
     from kafkapy.inter_broker.peers import Peer, PeerAddress, Peers
+    from kafkapy.loop.clock import Clock
+    from kafkapy.loop.manual_clock import ManualClock
+    from kafkapy.observe.clock import TestClock
     from kafkapy.security.links import LinkSecurity
     from kafkapy.snapshot import Snapshot
 
@@ -53,6 +57,7 @@ class Cluster:
         first_id: the id of the first of them, which counts up from there.
         config: Kafka's settings for all of them; values may be str, int, float or bool.
         data_dir: the directory to keep the data in, for later starts.
+        clock: "manual" for a `clock` that can be advanced, for all brokers together.
 
     Raises:
         ConfigError: `config` has a setting that the cluster gives each broker itself.
@@ -65,6 +70,7 @@ class Cluster:
         first_id: int = 1,
         config: Mapping[str, object] | None = None,
         data_dir: str | Path | None = None,
+        clock: ClockName = "real",
     ) -> None:
         if brokers < 1:
             raise ValueError(f"a cluster of {brokers} brokers: expected 1 or more")
@@ -83,6 +89,8 @@ class Cluster:
             **(config or {}),
         }
         self._numbers = range(first_id, first_id + brokers)
+        self._clocks = {number: new_clock(clock) for number in self._numbers}
+        """The clocks of the brokers, which outlive their stops; None: the machine's."""
         self._folder = None if data_dir is None else Path(data_dir)
         self._temporary: weakref.finalize[..., Any] | None = None
         """Deletes the temporary directory `_folder`, at the latest when the process ends."""
@@ -111,6 +119,33 @@ class Cluster:
         for broker in self._brokers.values():
             return broker.core.metadata.image.controller_id
         return -1
+
+    @property
+    def clock(self) -> TestClock:
+        """The clock of its brokers, to advance it for all of them.
+
+        Raises:
+            RuntimeError: they have the machine's clock.
+        """
+        from kafkapy.observe.clock import TestClock
+
+        if (first := self._clocks[self._numbers[0]]) is None:
+            raise RuntimeError(REAL_CLOCK)
+        return TestClock(first, self._advance)
+
+    def _advance(self, seconds: float, *, members_stay: bool) -> None:
+        """Advance all brokers at a time: each may need the others for what is due."""
+        running = dict(self._brokers)
+        for number, clock in self._clocks.items():
+            if number not in running and clock is not None:
+                clock.turn(seconds)
+        with ThreadPoolExecutor(len(self._clocks)) as threads:
+            advancing = [
+                threads.submit(broker.advance, seconds, members_stay=members_stay)
+                for broker in running.values()
+            ]
+        for each in advancing:
+            each.result()
 
     def start(self, broker: int | None = None) -> None:
         """Start a broker, or all that are not running.
@@ -192,7 +227,9 @@ class Cluster:
             "broker.id": number,
             "listeners": f"PLAINTEXT://127.0.0.1:{self._ports.get(number, 0)}",
         }
-        broker = _ClusterBroker(config, folder / f"broker-{number}", folder / _METADATA, self._cuts)
+        broker = _ClusterBroker(
+            config, folder / f"broker-{number}", folder / _METADATA, self._cuts, self._clocks[number]
+        )
         broker.start()
         self._brokers[number] = broker
         port = broker.core.server.listening[0].port
@@ -269,8 +306,10 @@ class _ClusterBroker(Broker):
         data_dir: Path,
         metadata: Path,
         cuts: set[frozenset[int]],
+        clock: ManualClock | None,
     ) -> None:
         super().__init__(config=config, data_dir=data_dir)
+        self._clock = clock
         self._metadata = metadata
         self._cuts = cuts
 
@@ -291,10 +330,11 @@ class _ClusterBroker(Broker):
         async def open_store() -> EmbeddedStore:
             return await EmbeddedStore.open(self._metadata, sync=False)
 
-        return BrokerCore(config, _cut_machine(self._cuts), cluster_store=open_store)
+        machine = _cut_machine(self._cuts, self._clock)
+        return BrokerCore(config, machine, cluster_store=open_store)
 
 
-def _cut_machine(cuts: set[frozenset[int]]) -> Machine:
+def _cut_machine(cuts: set[frozenset[int]], clock: Clock | None) -> Machine:
     """A machine whose connections to other brokers may be cut."""
     from kafkapy.broker.machine import Machine
 
@@ -302,7 +342,7 @@ def _cut_machine(cuts: set[frozenset[int]]) -> Machine:
         def peers(self, node_id: int, security: LinkSecurity | None) -> Peers:
             return _CutPeers(super().peers(node_id, security), node_id, cuts)
 
-    return CutMachine()
+    return CutMachine(clock)
 
 
 class _CutPeers:

@@ -25,7 +25,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, get_args
 
 if TYPE_CHECKING:
     from kafkapy.broker.core import BrokerCore
@@ -33,11 +33,14 @@ if TYPE_CHECKING:
     from kafkapy.configs.listeners import Listener
     from kafkapy.faults.fault import AsyncFault, Fault
     from kafkapy.faults.faults import Faults, SwitchedOn
+    from kafkapy.loop.manual_clock import ManualClock
     from kafkapy.observe.awaitable import AsyncGroup, AsyncTopic, AsyncTransaction
     from kafkapy.observe.blocking import Group, Topic, Transaction
+    from kafkapy.observe.clock import AsyncTestClock, TestClock
     from kafkapy.observe.record import Record
     from kafkapy.snapshot import Snapshot
 
+REAL_CLOCK: Final = 'the broker has the machine\'s clock; make it with clock="manual" to advance it'
 _NOT_RUNNING: Final = "the broker is not running; use it in a with statement or call start()"
 
 TEST_DEFAULTS: Final[Mapping[str, str]] = {
@@ -59,6 +62,7 @@ _PLACES: Final = ("listeners", "advertised.listeners", "log.dir", "log.dirs", "m
 """The settings that two brokers of a machine cannot share."""
 
 T = TypeVar("T")
+ClockName = Literal["real", "manual"]
 Data = bytes | str | None
 Headers = Mapping[str, Data] | Iterable[tuple[str, Data]]
 
@@ -71,6 +75,7 @@ class Broker:
         data_dir: the directory to keep the data in, for later starts.
         snapshot: what to start with, if not with nothing: a snapshot, the path of one, or of an archive of
             one. The directory of the data must be new or empty.
+        clock: "manual" for a `clock` that can be advanced.
 
     Raises:
         SnapshotError: the path is that of no snapshot.
@@ -82,7 +87,9 @@ class Broker:
         config: Mapping[str, object] | None = None,
         data_dir: str | Path | None = None,
         snapshot: Snapshot | str | Path | None = None,
+        clock: ClockName = "real",
     ) -> None:
+        self._clock = new_clock(clock)
         self._config = {name: _text(value) for name, value in (config or {}).items()}
         self._origin = _found(snapshot)
         """What it starts with, before it has data."""
@@ -218,7 +225,7 @@ class Broker:
             self.start()
 
     def fork(self, snapshot: Snapshot | None = None) -> Broker:
-        """A second broker, with the same settings and the data of a snapshot, or of this moment.
+        """A second broker, with the same settings and time, and the data of a snapshot, or of this moment.
 
         It has other ports, and is not started yet: `with broker.fork() as fork`.
 
@@ -227,7 +234,9 @@ class Broker:
         """
         taken = self.snapshot() if snapshot is None else snapshot
         config = {name: value for name, value in self._config.items() if name not in _PLACES}
-        fork = Broker(config=config, snapshot=taken)
+        fork = Broker(config=config, snapshot=taken, clock="real" if self._clock is None else "manual")
+        if self._clock is not None and fork._clock is not None:
+            fork._clock.turn(self._clock.ahead)
         fork._owned = taken if snapshot is None else None
         return fork
 
@@ -282,6 +291,31 @@ class Broker:
         from kafkapy.observe.blocking import Transaction
 
         return Transaction(self.call, transactional_id)
+
+    @property
+    def clock(self) -> TestClock:
+        """Its clock, to advance it.
+
+        Raises:
+            RuntimeError: it has the machine's clock.
+        """
+        from kafkapy.observe.clock import TestClock
+
+        return TestClock(self.manual_clock(), self.advance)
+
+    def manual_clock(self) -> ManualClock:
+        """The clock that tests advance; raises RuntimeError if it has the machine's."""
+        if self._clock is None:
+            raise RuntimeError(REAL_CLOCK)
+        return self._clock
+
+    def advance(self, seconds: float, *, members_stay: bool) -> None:
+        """Advance its clock, and do what is due meanwhile."""
+        clock = self.manual_clock()
+        if self._core is None:
+            clock.turn(seconds)
+        else:
+            self.call(partial(_advance, clock=clock, seconds=seconds, members_stay=members_stay))
 
     @property
     def faults(self) -> Faults[Fault]:
@@ -380,8 +414,9 @@ class Broker:
 
     def _new_core(self, config: BrokerConfig) -> BrokerCore:
         from kafkapy.broker.core import BrokerCore
+        from kafkapy.broker.machine import Machine
 
-        return BrokerCore(config)
+        return BrokerCore(config, Machine(self._clock))
 
     def _directory(self) -> Path:
         """The directory of the data; at the first start it is filled."""
@@ -446,8 +481,9 @@ class AsyncBroker:
         config: Mapping[str, object] | None = None,
         data_dir: str | Path | None = None,
         snapshot: Snapshot | str | Path | None = None,
+        clock: ClockName = "real",
     ) -> None:
-        self._broker = Broker(config=config, data_dir=data_dir, snapshot=snapshot)
+        self._broker = Broker(config=config, data_dir=data_dir, snapshot=snapshot, clock=clock)
 
     @classmethod
     def of(cls, broker: Broker) -> Self:
@@ -525,6 +561,13 @@ class AsyncBroker:
         return AsyncTransaction(self._call, transactional_id)
 
     @property
+    def clock(self) -> AsyncTestClock:
+        """Its clock, as `Broker.clock`."""
+        from kafkapy.observe.clock import AsyncTestClock
+
+        return AsyncTestClock(self._broker.clock)
+
+    @property
     def faults(self) -> Faults[AsyncFault]:
         """What it does wrong on purpose, as `Broker.faults`."""
         from kafkapy.faults.faults import awaitable
@@ -559,6 +602,12 @@ async def _create(core: BrokerCore, topics: Mapping[str, int]) -> None:
         raise ValueError(" ".join(refused))
 
 
+async def _advance(core: BrokerCore, clock: ManualClock, seconds: float, members_stay: bool) -> None:
+    """Advance the clock of a broker, and do what is due meanwhile."""
+    turned = core.hear_from_all_members if members_stay else None
+    await clock.advance(seconds, at_rest=lambda: core.is_at_rest, turned=turned)
+
+
 def _producing(
     topic: str, key: Data, value: Data, headers: Headers, partition: int | None, timestamp: int | None
 ) -> Callable[[BrokerCore], Coroutine[Any, Any, Record]]:
@@ -576,6 +625,21 @@ def _found(snapshot: Snapshot | str | Path | None) -> Snapshot | None:
     from kafkapy.snapshot import Snapshot
 
     return Snapshot.at(snapshot)
+
+
+def new_clock(name: ClockName) -> ManualClock | None:
+    """The clock of a broker; None: the machine's.
+
+    Raises:
+        ValueError: there is no such clock.
+    """
+    if name not in get_args(ClockName):
+        raise ValueError(f"clock={name!r}: expected one of {', '.join(map(repr, get_args(ClockName)))}")
+    if name == "real":
+        return None
+    from kafkapy.loop.manual_clock import ManualClock
+
+    return ManualClock()
 
 
 def _import_broker() -> None:

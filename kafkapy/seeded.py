@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-from kafkapy.inprocess import Broker
+from kafkapy.inprocess import Broker, ClockName
 from kafkapy.snapshot import Snapshot
 
 Seed = Callable[[Broker], object] | Snapshot | str | Path
@@ -24,9 +24,10 @@ class SeededBrokers:
     Args:
         seed: what fills them.
         config: as that of `Broker`.
+        clock: as that of `Broker`.
     """
 
-    def __init__(self, seed: Seed, config: Mapping[str, object]) -> None:
+    def __init__(self, seed: Seed, config: Mapping[str, object], clock: ClockName = "real") -> None:
         """Fill the first broker.
 
         Raises:
@@ -36,7 +37,7 @@ class SeededBrokers:
         """
         self.snapshot = _snapshot(seed, config)
         self._is_given = isinstance(seed, Snapshot)
-        self._config = config
+        self._config, self._clock = config, clock
         self._next: Future[Broker] | None = None
         self._stops: list[Future[None]] = []
         self._thread: ThreadPoolExecutor | None = None
@@ -88,7 +89,7 @@ class SeededBrokers:
                 self.snapshot.close()
 
     def _start(self) -> Broker:
-        broker = Broker(config=self._config, snapshot=self.snapshot)
+        broker = Broker(config=self._config, snapshot=self.snapshot, clock=self._clock)
         broker.start()
         return broker
 

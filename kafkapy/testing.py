@@ -17,13 +17,13 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import pytest
 
 if TYPE_CHECKING:
     from kafkapy.cluster import Cluster
-    from kafkapy.inprocess import AsyncBroker, Broker
+    from kafkapy.inprocess import AsyncBroker, Broker, ClockName
     from kafkapy.registry.server import SchemaRegistry
     from kafkapy.seeded import Seed, SeededBrokers
 
@@ -32,7 +32,7 @@ Scope = Literal["session", "package", "module", "class", "function"]
 _SETTING = "kafka_broker_scope"
 _STAND_IN = "kafka_stand_in"
 _MARK = "kafka"
-_ARGUMENTS = {"topics", "config"}
+_ARGUMENTS = {"topics", "config", "clock"}
 _NODES: dict[str, type[pytest.Collector]] = {
     "class": pytest.Class,
     "module": pytest.Module,
@@ -81,7 +81,8 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"{_SETTING}={scope}: expected {', '.join(get_args(Scope))}")
 
     config.addinivalue_line(
-        "markers", f"{_MARK}(topics={{name: partitions}}, config={{setting: value}}): of the kafka_broker"
+        "markers",
+        f"{_MARK}(topics={{name: partitions}}, config={{setting: value}}, clock): of the kafka_broker",
     )
 
 
@@ -111,16 +112,27 @@ def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str]
     return ["the records are not the same", *tables[0], "", "but", *tables[1]]
 
 
-def _marked(node: pytest.Item | pytest.Collector) -> tuple[dict[str, int], dict[str, object]]:
-    """The topics and the settings of the marks of a node and those above it; the nearest count."""
+class _Marked(NamedTuple):
+    """What the marks of a node and those above it say of its broker; the nearest count."""
+
+    topics: dict[str, int]
+    config: dict[str, object]
+    clock: ClockName
+
+
+def _marked(node: pytest.Item | pytest.Collector) -> _Marked:
     topics: dict[str, int] = {}
     config: dict[str, object] = {}
+    clock: ClockName = "real"
     for mark in reversed(list(node.iter_markers(_MARK))):
         if mark.args or not mark.kwargs.keys() <= _ARGUMENTS:
-            raise pytest.UsageError(f"{node.nodeid}: the mark {_MARK} takes topics={{…}} and config={{…}}")
+            raise pytest.UsageError(
+                f"{node.nodeid}: the mark {_MARK} takes topics={{…}}, config={{…}} and clock=…"
+            )
         topics |= mark.kwargs.get("topics", {})
         config |= mark.kwargs.get("config", {})
-    return topics, config
+        clock = mark.kwargs.get("clock", clock)
+    return _Marked(topics, config, clock)
 
 
 def _scope(fixture_name: str, config: pytest.Config) -> Scope:
@@ -147,16 +159,16 @@ class _Seeded:
     """The brokers with seeded data, by what fills them and by their settings."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[object, str], SeededBrokers] = {}
+        self._known: dict[tuple[object, str, ClockName], SeededBrokers] = {}
         self._last: SeededBrokers | None = None
 
-    def brokers(self, seed: Seed, config: Mapping[str, object]) -> SeededBrokers:
+    def brokers(self, seed: Seed, config: Mapping[str, object], clock: ClockName) -> SeededBrokers:
         """Those that have this data; only the last ones that were asked for have a broker ready."""
         from kafkapy.seeded import SeededBrokers
 
-        key = (seed, repr(sorted(config.items())))
+        key = (seed, repr(sorted(config.items())), clock)
         if key not in self._known:
-            self._known[key] = SeededBrokers(seed, config)
+            self._known[key] = SeededBrokers(seed, config, clock)
         found = self._known[key]
         if self._last not in (None, found):
             self._last.rest()
@@ -194,14 +206,14 @@ def kafka_broker(
     """A running `kafkapy.Broker`, with the data of `kafka_broker_seed`, and what marks `kafka` say."""
     from kafkapy.inprocess import Broker
 
-    topics, marked = _marked(request.node)
+    topics, marked, clock = _marked(request.node)
     config = {**kafka_broker_config, **marked}
     if kafka_broker_seed is None:
-        with Broker(config=config) as broker:
+        with Broker(config=config, clock=clock) as broker:
             broker.create_topics(topics)
             yield broker
         return
-    seeded = _kafka_seeded.brokers(kafka_broker_seed, config)
+    seeded = _kafka_seeded.brokers(kafka_broker_seed, config, clock)
     broker = seeded.take()
     try:
         broker.create_topics(topics)

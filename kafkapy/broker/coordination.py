@@ -63,6 +63,11 @@ class Coordination:
         """Whether there are coordinators."""
         return self._coordinators is not None
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether the coordinators have ended all that they have begun."""
+        return self._coordinators is None or self._coordinators.are_at_rest
+
     def prepare(self, image: MetadataImage) -> None:
         """Make the coordinators at once, unless a broker with these metadata can do without.
 

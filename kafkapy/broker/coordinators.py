@@ -49,6 +49,11 @@ class Coordinators:
         self.transactions.start()
         metadata.follow(self.transactions.metadata_changed)
 
+    @property
+    def are_at_rest(self) -> bool:
+        """Whether they have ended all that they have begun."""
+        return self.transactions.is_at_rest and not self.groups.runtime.is_writing and self.shares.is_at_rest
+
     async def stop(self) -> None:
         """Unload all state, and cancel all timers and tasks."""
         await self.transactions.stop()

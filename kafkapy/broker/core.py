@@ -374,6 +374,16 @@ class BrokerCore(BrokerParts):
         """Whether the coordinators are made."""
         return self._coordination.is_made
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether its coordinators have ended all that they have begun."""
+        return self._coordination.is_at_rest
+
+    def hear_from_all_members(self) -> None:
+        """Take each member of a group that it coordinates to have sent a heartbeat now."""
+        if self.has_coordinators:
+            self.groups.hear_from_all()
+
     async def make_coordinators(self) -> None:
         """Make the coordinators, unless they are made (see `Coordination.make`)."""
         await self._coordination.make()

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 class Machine:
     """This machine."""
 
-    def __init__(self) -> None:
-        self.clock = Clock()
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.clock = clock or Clock()
         self.files = FileSystem()
         """The file system of the log directories."""
         self.flush_threads = FlushThreads

@@ -146,7 +146,7 @@ class DelegationTokenAdmin:
 
     async def _sweep_often(self) -> None:
         while True:
-            await asyncio.sleep(self._config["delegation.token.expiry.check.interval.ms"] / 1000)
+            await self._clock.sleep(self._config["delegation.token.expiry.check.interval.ms"] / 1000)
             try:
                 await self.sweep()
             except KafkaError as error:

@@ -174,6 +174,11 @@ class LocalTopicLog:
         else:
             waiting.append((end_offset, done))
 
+    @property
+    def has_uncommitted(self) -> bool:
+        """Whether an append waits to be committed."""
+        return bool(self._waiting)
+
     def _watch(self, partition: int, target: Partition) -> None:
         """Check the appends again when the partition's high watermark moves."""
         waiting = self._waiting[partition]

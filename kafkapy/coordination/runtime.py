@@ -276,6 +276,11 @@ class CoordinatorRuntime(Generic[T]):
             partition = self._partitions[index] = _Partition(index)
             self._open(partition)
 
+    @property
+    def is_writing(self) -> bool:
+        """Whether a write has not been committed yet."""
+        return self._log.has_uncommitted
+
     # --- its partitions -------------------------------------------------------------------------------
 
     def partition_of(self, key: str) -> int:

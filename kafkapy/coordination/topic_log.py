@@ -95,6 +95,11 @@ class TopicLog(Protocol):
         """
         ...
 
+    @property
+    def has_uncommitted(self) -> bool:
+        """Whether an append waits to be committed."""
+        ...
+
     def leadership_lost(self, partition: int) -> None:
         """Report the appends that wait as failed with NOT_LEADER_OR_FOLLOWER.
 

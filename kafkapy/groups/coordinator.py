@@ -452,6 +452,15 @@ class GroupCoordinator:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
 
+    def hear_from_all(self) -> None:
+        """Take each member of a group to have sent a heartbeat now."""
+        for group in self.groups.values():
+            if isinstance(group, ClassicGroup):
+                for member in group.members.values():
+                    self._rebalances.sessions.touch(group, member)
+        for groups in (self.consumers, self.shares, self.streams):
+            groups.hear_from_all()
+
     def is_pending(self, group_id: str, identity: MemberIdentity) -> bool:
         """Whether this is a member id that was handed out, and with which nobody has joined yet."""
         group = self.groups.get(group_id)

@@ -17,7 +17,7 @@ import asyncio
 import heapq
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 TICK: Final = 0.005
 STALL_SECONDS: Final = 0.1
@@ -27,6 +27,22 @@ SWEEP_FROM: Final = 10_000
 """The number of timers below which slots are not swept."""
 
 logger = logging.getLogger(__name__)
+
+
+class TimedLoop(Protocol):
+    """What timers need of an event loop."""
+
+    def time(self) -> float:
+        """The loop's time in seconds."""
+        ...
+
+    def call_at(self, when: float, callback: Callable[[], object], /) -> asyncio.TimerHandle:
+        """Make a call when the loop's time is `when`."""
+        ...
+
+    def call_later(self, delay: float, callback: Callable[[], object], /) -> asyncio.TimerHandle:
+        """Make a call after `delay` seconds."""
+        ...
 
 
 class Timer:
@@ -59,7 +75,7 @@ class Timer:
 class Timers:
     """The timers of one event loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: TimedLoop) -> None:
         self._loop = loop
         self._slots: dict[int, list[Timer]] = {}
         self._order: list[int] = []
@@ -91,6 +107,15 @@ class Timers:
         if self._armed is None or slot < self._armed[0]:
             self._arm()
         return timer
+
+    @property
+    def next_at(self) -> float | None:
+        """When the next timers are due, by the loop's time; None without any."""
+        return self._order[0] * TICK if self._order else None
+
+    def rearm(self) -> None:
+        """Wait for the next timers anew, after the loop's time was moved on purpose."""
+        self._arm()
 
     def close(self) -> None:
         """Drop all timers."""
@@ -128,6 +153,12 @@ class Timers:
             self._armed = armed[0], self._loop.call_later(seconds, self._fire)
             return
         self._reprieved = False
+        self.fire_due()
+        if self._armed is None:
+            self._arm()
+
+    def fire_due(self) -> None:
+        """Fire what is due now."""
         # uvloop's timers count whole milliseconds and may come a fraction early.
         now = int((self._loop.time() + 0.001) / TICK)
         while self._order and self._order[0] <= now:
@@ -138,5 +169,3 @@ class Timers:
                     timer.fire()
                 except Exception:
                     logger.exception("A timer failed")
-        if self._armed is None:
-            self._arm()

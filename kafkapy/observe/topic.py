@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from itertools import chain
@@ -215,7 +214,7 @@ async def produce(
     sent_key, sent_value, sent_headers = encoded(key), encoded(value), encoded_headers(headers)
     if partition is None:
         partition = 0 if sent_key is None else partition_for(sent_key, len(topic.partitions))
-    at_ms = time.time_ns() // 1_000_000 if timestamp is None else timestamp
+    at_ms = core.clock.now_ms() if timestamp is None else timestamp
     batch = build_batch([NewRecord(-1, at_ms, sent_key, sent_value, sent_headers)])
     data = PartitionProduceData(index=partition, records=memoryview(batch))
     request = ProduceRequest(

@@ -93,6 +93,7 @@ class Housekeeping:
         )
         self._every(config["producer.id.expiration.check.interval.ms"] / 1000, self._expire_producers)
         self._tasks.append(asyncio.get_running_loop().create_task(self._make_files()))
+        self._tasks.append(asyncio.get_running_loop().create_task(self._watch_flushes()))
         self._every(FLUSH_CHECK_SECONDS, self._flush_old)
         self._every(DELETION_CHECK_SECONDS, self._delete_files)
         self._every(REOPEN_SECONDS, self._reopen)
@@ -105,7 +106,15 @@ class Housekeeping:
         self._tasks.clear()
 
     def _every(self, seconds: float, job: Callable[[], Awaitable[None]]) -> None:
-        self._tasks.append(asyncio.get_running_loop().create_task(_repeat(seconds, job)))
+        self._tasks.append(asyncio.get_running_loop().create_task(self._repeat(seconds, job)))
+
+    async def _repeat(self, seconds: float, job: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await self._clock.sleep(seconds)
+            try:
+                await job()
+            except Exception:
+                logger.exception("Housekeeping failed; the broker tries again in %.0f s", seconds)
 
     def _in_thread(self, prepare: Callable[[], Callable[[], None]]) -> Callable[[], Awaitable[None]]:
         """A job that collects its data on the loop and writes them in a worker thread."""
@@ -134,8 +143,13 @@ class Housekeeping:
                 await asyncio.sleep(0)
             await asyncio.sleep(0)
 
+    async def _watch_flushes(self) -> None:
+        """Look at the disks, whose time is real."""
+        while True:
+            await asyncio.sleep(FLUSH_CHECK_SECONDS)
+            self._replicas.look_at_flushes()
+
     async def _flush_old(self) -> None:
-        self._replicas.look_at_flushes()
         await self._turns.finish(flush_old(list(self._replicas), self._clock.now_ms()))
 
     async def _make_files(self) -> None:
@@ -195,12 +209,3 @@ async def delete_old_segments(
                 partition.wake()
         if deleted:
             await asyncio.sleep(0)
-
-
-async def _repeat(seconds: float, job: Callable[[], Awaitable[None]]) -> None:
-    while True:
-        await asyncio.sleep(seconds)
-        try:
-            await job()
-        except Exception:
-            logger.exception("Housekeeping failed; the broker tries again in %.0f s", seconds)

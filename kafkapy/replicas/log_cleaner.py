@@ -177,7 +177,7 @@ class LogCleaner:
                 except Exception:
                     logger.exception("The log cleaner failed; it continues.")
                 if not cleaned and me not in self._ending:
-                    await asyncio.sleep(self._config["log.cleaner.backoff.ms"] / 1000)
+                    await self._clock.sleep(self._config["log.cleaner.backoff.ms"] / 1000)
 
     # --- choosing -------------------------------------------------------------------------------------------
 

@@ -166,6 +166,11 @@ class LedPartitions:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether no state is being read or written."""
+        return not self._tasks
+
     # --- which there are ------------------------------------------------------------------------------
 
     def __len__(self) -> int:

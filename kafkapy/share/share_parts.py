@@ -73,6 +73,11 @@ class ShareParts:
         """Answer requests for states no more: the broker stops."""
         self.coordinator.runtime.close_topic()
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether no state is being read or written."""
+        return self.led.is_at_rest and not self.coordinator.runtime.is_writing
+
     async def stop(self) -> None:
         """Give up all share partitions, and unload all states."""
         await self.led.stop()

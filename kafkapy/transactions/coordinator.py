@@ -121,7 +121,6 @@ class TransactionCoordinator:
     def start(self) -> None:
         """Load the transactions in the background, and look for expired ones at intervals."""
         self.runtime.open_topic()
-        self._schedule_timeout_check()
         self._schedule_expiration_check()
 
     async def stop(self) -> None:
@@ -133,6 +132,11 @@ class TransactionCoordinator:
         await self._markers.stop()
         if self._waiting:
             await asyncio.wait(self._waiting)
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether no transaction is ending, and no state is being written."""
+        return not (self._ending or self._waiting or self.runtime.is_writing)
 
     def leadership_changed(self, topic: str, partition: int, leads: bool, leader_epoch: int) -> None:
         """Load or unload a partition after this broker became its leader or ceased to be.
@@ -156,7 +160,7 @@ class TransactionCoordinator:
         for metadata in loaded:
             machine = self._machines[metadata.transactional_id] = TransactionMachine(metadata)
             if metadata.state is TransactionState.ONGOING:
-                self._ongoing[metadata.transactional_id] = machine
+                self._has_begun(machine)
             elif metadata.state.is_prepared:
                 prepared.append(machine)
         # The partition is active after the present event.
@@ -197,7 +201,7 @@ class TransactionCoordinator:
         def committed(start: int, stop: int) -> None:
             metadata = machine.written()
             if metadata.state is TransactionState.ONGOING:
-                self._ongoing[transactional_id] = machine
+                self._has_begun(machine)
                 return
             self._ongoing.pop(transactional_id, None)
             if metadata.state.is_prepared:
@@ -424,12 +428,20 @@ class TransactionCoordinator:
 
     # --- time -----------------------------------------------------------------------------------------------
 
+    def _has_begun(self, machine: TransactionMachine) -> None:
+        """Look at intervals whether transactions take too long, as long as there are any."""
+        self._ongoing[machine.metadata.transactional_id] = machine
+        if self._timeout_check is None:
+            self._schedule_timeout_check()
+
     def _schedule_timeout_check(self) -> None:
         seconds = self._config.timeout_check_interval_ms / 1000
         self._timeout_check = self._timers.call_later(seconds, self._abort_timed_out)
 
     def _abort_timed_out(self) -> None:
-        self._schedule_timeout_check()
+        self._timeout_check = None
+        if self._ongoing:
+            self._schedule_timeout_check()
         now_ms = self._clock.now_ms()
         for transactional_id, machine in tuple(self._ongoing.items()):
             if not self.runtime.is_active(transactional_id):

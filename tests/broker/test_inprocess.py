@@ -264,7 +264,7 @@ def test_marks_give_a_test_its_topics_and_settings(pytester: pytest.Pytester) ->
     )
     result = pytester.runpytest("-p", "no:cacheprovider")
     result.assert_outcomes(passed=2, errors=2)
-    result.stdout.fnmatch_lines(["*test_three: the mark kafka takes topics={…} and config={…}*"])
+    result.stdout.fnmatch_lines(["*test_three: the mark kafka takes topics={…}, config={…} and clock=…*"])
     result.stdout.fnmatch_lines(["*topic a b: Topic name is invalid*"])
 
 

@@ -107,6 +107,10 @@ class MemoryLog:
         self._held.append((partition, self._appended, done))
 
     @property
+    def has_uncommitted(self) -> bool:
+        return bool(self._held)
+
+    @property
     def holds(self) -> int:
         """How many appends are held."""
         return len(self._held)

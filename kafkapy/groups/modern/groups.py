@@ -272,6 +272,13 @@ class ModernGroups(ABC, Generic[G, K, A]):
         logger.info("Group %s: member %s is fenced: %s", shortened(group.group_id), who, timeout.value)
         self._remove(group, (member_id,), done)
 
+    def hear_from_all(self) -> None:
+        """Take each member to have sent a heartbeat now."""
+        for group in self._groups.values():
+            if isinstance(group, self.group_class):
+                for member_id in group.members:
+                    self._expect_heartbeat(group, member_id)
+
     def _expect_heartbeat(self, group: G, member_id: str) -> None:
         """Expect a member's next heartbeat."""
         self._deadlines.expect_heartbeat(group, member_id)

@@ -1,0 +1,86 @@
+"""The clock of a broker, for tests that advance it."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from kafkapy.loop.manual_clock import ManualClock
+
+
+class Advance(Protocol):
+    """Has a broker do what is due in so many seconds."""
+
+    def __call__(self, seconds: float, *, members_stay: bool) -> None: ...
+
+
+class TestClock:
+    """A clock that runs as the machine's does, until a test advances it."""
+
+    __test__ = False  # pytest would collect it
+
+    def __init__(self, clock: ManualClock, advance: Advance) -> None:
+        self._clock = clock
+        self._advance = advance
+
+    def now(self) -> datetime.datetime:
+        """The broker's time, in UTC."""
+        return datetime.datetime.fromtimestamp(self._clock.now_ms() / 1000, datetime.UTC)
+
+    def advance(
+        self,
+        *,
+        days: float = 0,
+        hours: float = 0,
+        minutes: float = 0,
+        seconds: float = 0,
+        members_stay: bool = False,
+    ) -> None:
+        """Let so much time pass for the broker, and return when it has done what was due in it.
+
+        Args:
+            members_stay: whether the members of groups are heard from all the while; else they are silent.
+
+        Raises:
+            ValueError: that is no time, or the clock would go back.
+            RuntimeError: the broker is stopped meanwhile.
+        """
+        wanted = datetime.timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        if wanted <= datetime.timedelta():
+            raise ValueError(
+                f"a clock cannot be advanced by {wanted.total_seconds():g} s: expected more than 0"
+            )
+        with self._clock.turn_of_tests:
+            self._advance(wanted.total_seconds(), members_stay=members_stay)
+
+
+class AsyncTestClock:
+    """A `TestClock` for asyncio: its `advance` is a coroutine."""
+
+    def __init__(self, clock: TestClock) -> None:
+        self._clock = clock
+
+    def now(self) -> datetime.datetime:
+        """The broker's time, in UTC."""
+        return self._clock.now()
+
+    async def advance(
+        self,
+        *,
+        days: float = 0,
+        hours: float = 0,
+        minutes: float = 0,
+        seconds: float = 0,
+        members_stay: bool = False,
+    ) -> None:
+        """Let so much time pass for the broker, as `TestClock.advance`."""
+        await asyncio.to_thread(
+            self._clock.advance,
+            days=days,
+            hours=hours,
+            minutes=minutes,
+            seconds=seconds,
+            members_stay=members_stay,
+        )
