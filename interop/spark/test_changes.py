@@ -149,6 +149,30 @@ def test_maxwell_changes_become_rows_and_deletes(spark: SparkSession, tmp_path: 
     assert found == [expected for _, expected in changes]
 
 
+@pytest.mark.parametrize("key", [None, "id"], ids=["record-key", "columns"])
+def test_marks_of_a_bootstrap_need_no_columns_that_may_not_be_null(
+    spark: SparkSession, tmp_path: Path, key: str | None
+) -> None:
+    def change(kind: str, **data: Any) -> bytes:
+        return json.dumps({"database": "shop", "table": "orders", "type": kind, "data": data}).encode()
+
+    reader = parser(tmp_path, changes="maxwell", schema=f"{ROW}, item STRUCT<sku: STRING NOT NULL>", key=key)
+    changes = [
+        change("bootstrap-start"),
+        change("bootstrap-insert", **A),
+        change("bootstrap-insert", name="a"),
+        change("insert", **A, item={}),
+        change("bootstrap-complete"),
+    ]
+    assert outcomes(Parsed(spark, reader, changes)) == [
+        "changes",
+        {**A, "item": None},
+        "does not match the schema: data.id is missing",
+        "does not match the schema: data.item.sku is missing",
+        "changes",
+    ]
+
+
 def test_changes_in_avro_follow_the_writers_schemas(spark: SparkSession, tmp_path: Path) -> None:
     """Debezium's schemas, as its Avro converter registers them."""
 

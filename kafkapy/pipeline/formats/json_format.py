@@ -26,6 +26,8 @@ from kafkapy.pipeline.formats.spark_types import (
     checked_columns,
     from_spark_json,
     kind_of,
+    nullable,
+    struct_of,
     with_rescued,
 )
 from kafkapy.pipeline.pipeline_error import PipelineError
@@ -80,7 +82,12 @@ class JsonFormat(Format):
     def parse(self, records: DataFrame) -> DataFrame:
         from kafkapy.pipeline.formats.json_rescue import parsed_records
 
-        return parsed_records(records, self._columns, self._rescued, self._keys)
+        columns = self._columns
+        if self._envelope is not None:  # which alone knows the records that have a row (`changes/`)
+            columns = struct_of(
+                [{**one, "type": nullable(one["type"]), "nullable": True} for one in columns["fields"]]
+            )
+        return parsed_records(records, columns, self._rescued, self._keys)
 
 
 def _parse_schema(text: str, references: Mapping[str, str]) -> Struct:

@@ -122,7 +122,7 @@ def with_row_and_error(texts: DataFrame, columns: Struct, unnamed: Column | None
         .when(
             fits_columns(),
             f.coalesce(
-                *_missing(columns),
+                *missing_fields(columns, f.col("_row")),
                 *late,
                 *inexact_values(columns, READER_OPTIONS),
                 *([] if unnamed is None else [unnamed]),
@@ -144,21 +144,24 @@ def _no_object(text: Column) -> Column:
 
 def at(path: tuple[str, ...]) -> Column:
     """The value at a path of the parsed row."""
-    found = f.col("_row")
+    return _within(f.col("_row"), path)
+
+
+def _within(found: Column, path: tuple[str, ...]) -> Column:
     for name in path:
         found = found.getField(name)
     return found
 
 
-def _missing(columns: Struct) -> list[Column]:
-    """An error for each field that is null and may not be.
+def missing_fields(columns: Struct, row: Column, place: str = "") -> list[Column]:
+    """An error for each field of `row` that is null and may not be.
 
-    It is an error only where the struct around the field is there.
+    It is an error only where the struct around the field is there. `place` begins the names of the fields.
     """
     return [
         f.when(
-            at(path[:-1]).isNotNull() & at(path).isNull(),
-            f"{MISFIT}{'.'.join(path)} is missing",
+            _within(row, path[:-1]).isNotNull() & _within(row, path).isNull(),
+            f"{MISFIT}{place}{'.'.join(path)} is missing",
         )
         for path, one in struct_fields(columns)
         if not one["nullable"]

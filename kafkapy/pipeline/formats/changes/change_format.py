@@ -104,7 +104,7 @@ class ChangeFormat(Format):
         wanted = f.when(~deletes, f.col("_row"))
         if self._by_columns:
             wanted = wanted.otherwise(f.col("_former"))
-        error = f.coalesce("_error", f.when(is_value, self._error()))
+        error = f.coalesce("_error", f.when(is_value, f.coalesce(self._error(), *self._missing())))
         opened = opened.withColumn("_error", error)
         return opened.withColumns(
             {
@@ -113,6 +113,16 @@ class ChangeFormat(Format):
                 "_left_out": f.when(good & left_out, CHANGES),
             }
         ).drop("_operation", "_row", "_former")
+
+    def _missing(self) -> list[Column]:
+        """An error for each field of a row that is null and may not be; a delete may have its key alone."""
+        from pyspark.sql import functions as f
+
+        from kafkapy.pipeline.formats.json_parsing import missing_fields
+
+        columns, name = self.columns, self._envelope.row
+        missing = [] if columns is None else missing_fields(columns, f.col("_row"), f"{name}.")
+        return [f.when(self._is_one_of(self._envelope.writes), one) for one in missing]
 
     def _is_one_of(self, operations: tuple[str, ...]) -> Column:
         from pyspark.sql import functions as f
