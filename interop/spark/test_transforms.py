@@ -272,6 +272,37 @@ def test_a_table_without_a_record_so_far_is_clean(
     assert audit(definition, spark, deep=True).ok
 
 
+@pytest.mark.parametrize(
+    ("where", "passes"),
+    [
+        ("n < 10", False),
+        ("n IS NULL", True),
+        ("address.city = 'Oslo' OR size(tags) > 1", False),
+        ("address.city IS NULL AND _key IS NOT NULL", True),
+        ("_offset = 0", True),
+    ],
+)
+def test_null_values_before_any_column_is_known_are_left_out_like_later_ones(
+    spark: SparkSession,
+    bootstrap_servers: str,
+    make_topic: MakeTopic,
+    tmp_path: Path,
+    where: str,
+    passes: bool,
+) -> None:
+    topic = make_topic()
+    pipeline = Pipeline(topic, bootstrap=bootstrap_servers).json().append().where(where)
+    definition = pipeline.to_delta(tmp_path / "orders").definition
+    produce(bootstrap_servers, topic, [("k", None)])
+    result = run(definition, once=True, spark=spark)
+    assert (result.rows, result.left_out) == ((1, 0) if passes else (0, 1))
+    value = {"id": 1, "n": 1, "address": {"city": "Oslo"}, "tags": ["a", "b"]}
+    produce(bootstrap_servers, topic, [("k", json.dumps(value))])
+    run(definition, once=True, spark=spark)
+    report = audit(definition, spark)
+    assert report.ok, str(report)
+
+
 def test_changes_are_transformed_too(
     spark: SparkSession, bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:

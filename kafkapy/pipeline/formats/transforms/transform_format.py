@@ -8,7 +8,8 @@ An expression that fails for a record (a division by zero, a cast) makes an erro
 has no such thing in SQL, but Catalyst's `TryEval`, on which its `try_` functions rest. Everything is computed
 within a branch of a CASE: there Spark does not take a common part of two expressions out of the `TryEval`.
 
-A null value has no columns: its row stays null, and `where` sees nulls. A record that `where` does not let
+A null value has no columns: its row stays null, and `where` sees nulls, also before any value has told what
+columns there are. A record that `where` does not let
 pass keeps the columns to match by, if there are any, as an upsert table may have a row of this key.
 """
 
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkapy.pipeline.formats.format import Format
@@ -30,6 +31,7 @@ _STAR: Final = re.compile(r"\*(?:\s+EXCEPT\s*\(.*\))?", re.IGNORECASE | re.DOTAL
 _RECORD: Final = "kafkapy: record"
 _COMPUTED: Final = "kafkapy: computed"
 _UNFIT_NAME: Final = re.compile(r"[ ,;{}()\n\t=]")
+_MOST_NAMES: Final = 100
 # Expressions whose value is that of the moment, by the end of their class names.
 _OF_THE_MOMENT: Final = re.compile(
     r"\.(Current\w+|Now|LocalTimestamp|UnixTimestampNow|SparkVersion|InputFileName|InputFileBlock\w+)$"
@@ -137,20 +139,22 @@ class TransformFormat(Format):
 
         spark = parsed.sparkSession
         data: Struct = json.loads(parsed.schema["_data"].dataType.json())
-        if not data["fields"]:  # no value was valid so far
-            nothing = f.lit(None).cast("string")
-            return parsed if "_left_out" in parsed.columns else parsed.withColumn("_left_out", nothing)
-        columns = self._columns_of(spark, data)
-        own = (f.col(name.removeprefix("_")).alias(name) for name in RECORD_COLUMNS.names)
+        known = bool(data["fields"])  # which no value was valid for so far
+        columns = self._columns_of(spark, data) if known else data
+        select, where = (self._select, self._where) if known else ((), self._where)
+        own = [f.col(name.removeprefix("_")).alias(name) for name in RECORD_COLUMNS.names]
         opened = parsed.select(f.struct(*parsed.columns).alias(_RECORD), "_data.*", *own)
+        if not known and where is not None:
+            opened = opened.select("*", *_unknown(opened, where))
+            where = where if _computes(opened, where) else "false"
 
         def of(name: str) -> Column:
             return f.col(f"{quoted(_RECORD)}.{quoted(name)}")
 
         left_out = of("_left_out") if "_left_out" in parsed.columns else f.lit(None).cast("string")
         deletes = of("_deleted") if "_deleted" in parsed.columns else f.lit(False)
-        passes = f.lit(True) if self._where is None else f.coalesce(f.expr(self._where), f.lit(False))
-        texts = [one for text in self._select for one in self._expanded(spark, data, text)]
+        passes = f.lit(True) if where is None else f.coalesce(f.expr(where), f.lit(False))
+        texts = [one for text in select for one in self._expanded(spark, data, text)]
         values = [
             f.expr(text).alias(one["name"]) for text, one in zip(texts, columns["fields"], strict=False)
         ]
@@ -171,7 +175,7 @@ class TransformFormat(Format):
         wanted = of("_error").isNull() & left_out.isNull() & ~(deletes & of("_data").isNull())
         opened = opened.withColumn(_COMPUTED, f.when(wanted, _tried(spark, f.struct(*computed))))
         result = f.col(quoted(_COMPUTED))
-        problems = {f"where: {self._where}": passes} if self._where else {}
+        problems = {f"where: {where}": passes} if where else {}
         problems |= {f"select: {text}": value for text, value in zip(texts, values, strict=True)}
         failed = f.coalesce(
             *(
@@ -191,6 +195,56 @@ class TransformFormat(Format):
         kind = StructType.fromJson(columns)
         changed["_data"] = f.when(error.isNull() & of("_error").isNull(), changed["_data"].cast(kind))
         return opened.select(*kept, *(value.alias(name) for name, value in changed.items()))
+
+
+def _unknown(rows: DataFrame, text: str) -> list[Column]:
+    """The columns that an expression names and `rows` lacks, all null.
+
+    No value has told their types so far. A name with dots is that of a field within structs.
+    """
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as f
+
+    found: dict[str, Any] = {}
+
+    def nulls() -> list[Column]:
+        return [f.expr(_null(fields)).alias(name) for name, fields in found.items()]
+
+    for _ in range(_MOST_NAMES):
+        try:
+            rows.select("*", *nulls()).select(f.expr(text))
+        except AnalysisException as error:
+            named = error.getMessageParameters().get("objectName", "")
+            path = [one.replace("``", "`") for one in re.findall(r"`((?:[^`]|``)+)`", named)]
+            if not path or path[0] in rows.columns:
+                break
+            place = found
+            for name in path:
+                place = place.setdefault(name, {})
+        else:
+            break
+    return nulls()
+
+
+def _null(fields: Mapping[str, Any]) -> str:
+    """The SQL for a null, or for a null struct with these fields."""
+    from kafkapy.pipeline.tables.sql import text
+
+    if not fields:
+        return "NULL"
+    inner = ", ".join(f"{text(name)}, {_null(one)}" for name, one in fields.items())
+    return f"IF(true, NULL, named_struct({inner}))"
+
+
+def _computes(rows: DataFrame, text: str) -> bool:
+    """Whether an expression has a value of true, false or null."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql import functions as f
+
+    try:
+        return rows.select(f.expr(text)).schema[0].dataType.typeName() in ("boolean", "void")
+    except PySparkException:
+        return False
 
 
 def _tried(spark: SparkSession, column: Column) -> Column:
