@@ -23,7 +23,7 @@ from typing import Final
 from urllib.parse import quote, unquote
 
 from kafkapy.pipeline.pipeline_error import PipelineError
-from kafkapy.spark.secret_names import HIDDEN, is_secret
+from kafkapy.spark.secret_names import HIDDEN, URL_PARAMETER, has_secret, is_secret
 
 _LEFT_OUT: Final = "${left out}"
 _REFERENCE: Final = re.compile(r"\$\{([^{}]*)\}")
@@ -124,12 +124,22 @@ def hidden_url(url: str) -> str:
 
 
 def _keepable(name: str, value: str) -> bool:
-    if not is_secret(name) or _only_references(value):
+    if not is_secret(name):
+        return not has_secret(value) or all(map(_only_references, _in_urls(value)))
+    if _only_references(value):
         return True
     login = _JAAS_OPTION.findall(value) if "jaas" in name else []
     return bool(login) and all(
         _only_references("".join(values)) for option, *values in login if is_secret(option)
     )
+
+
+def _in_urls(value: str) -> set[str]:
+    """The secrets in a value with URLs."""
+    if not has_secret(value):
+        return set()
+    found = {login[2] for login in _LOGIN.finditer(value) if login[2]}
+    return found | {one for name, one in URL_PARAMETER.findall(value) if is_secret(name)}
 
 
 def _only_references(value: str) -> bool:
@@ -140,6 +150,8 @@ def secrets_of(options: Mapping[str, str], url: str | None = None) -> set[str]:
     """The values of secret options, and of references as far as they can be resolved."""
     found: set[str] = set()
     for name, value in options.items():
+        for one in _in_urls(value):
+            found |= {one, unquote(one)}
         if "${" not in value and not is_secret(name):
             continue
         try:

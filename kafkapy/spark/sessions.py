@@ -35,7 +35,7 @@ from kafkapy.spark.checks import as_lakes, as_stores, check_setup, jars_folder
 from kafkapy.spark.installation import Spark, find_spark
 from kafkapy.spark.jars import IVY_SETTINGS, default_cache, find_jars
 from kafkapy.spark.log_source import register
-from kafkapy.spark.secret_names import SECRET_NAMES, is_secret
+from kafkapy.spark.secret_names import REDACTED, has_secret, is_secret
 from kafkapy.spark.setup_error import SparkSetupError
 from kafkapy.spark.unpacked_home import from_unpacked_home
 
@@ -168,8 +168,13 @@ def _launch(settings: Mapping[str, str]) -> None:
 
     end_jvm()
     # Every user of the machine can read the JVM's command line, which has these settings.
-    public = [(name, value) for name, value in settings.items() if not is_secret(name)]
+    public = [(name, value) for name, value in settings.items() if not _is_secret(name, value)]
     SparkContext._ensure_initialized(gateway=launch(SparkConf().setAll(public)))
+
+
+def _is_secret(name: str, value: str) -> bool:
+    # What the JVM itself is started with, as spark.driver.extraJavaOptions, would have no effect later.
+    return is_secret(name) or (name.startswith(("spark.sql.", "spark.hadoop.")) and has_secret(value))
 
 
 def _reason(error: Exception) -> str:
@@ -185,7 +190,7 @@ def _defaults(spark: Spark, lakes: Sequence[str], master: str) -> dict[str, str]
     defaults = {
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.showConsoleProgress": "false",
-        "spark.redaction.regex": SECRET_NAMES,
+        "spark.redaction.regex": REDACTED,
     }
     if lakes:
         defaults["spark.sql.extensions"] = ",".join(_EXTENSIONS[lake] for lake in lakes)
@@ -258,7 +263,8 @@ def _adjust(running: SparkSession, settings: Mapping[str, str]) -> None:
                 raise PySparkException("fixed when the context starts")
             running.conf.set(name, value)
         except PySparkException:
-            differing = f"another {name}" if is_secret(name) else f"{name}={current}, not {value}"
+            hidden = _is_secret(name, value) or _is_secret(name, current or "")
+            differing = f"another {name}" if hidden else f"{name}={current}, not {value}"
             raise SparkSetupError(
                 f"a Spark session already runs with {differing}",
                 "stop it first (spark.stop()), or leave the setting out",

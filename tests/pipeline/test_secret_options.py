@@ -20,7 +20,7 @@ from kafkapy.pipeline.secret_options import kept, redacted, resolved_url, secret
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.stream_failures import explain
 from kafkapy.pipeline.topics import Topics
-from kafkapy.spark.secret_names import is_secret
+from kafkapy.spark.secret_names import has_secret, is_secret
 from tests.pipeline.conftest import MakeTopic
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -141,6 +141,29 @@ def test_what_is_kept_beside_the_table_has_references_and_no_secrets(tmp_path: P
     assert kept.format.registry == "https://ann:${left out}@registry:8081"
     with pytest.raises(PipelineError, match=r"kafka\.sasl\.jaas\.config: the table stores no secrets; name"):
         kept.kafka_options  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("url", "stays"),
+    [
+        ("https://ann:hunter-2@catalog.example/api", False),
+        ("https://ann:${PASSWORD}@catalog.example/api", True),
+        ("https://catalog.example/api", True),
+        ("https://ann@catalog.example/api", True),
+        ("jdbc:postgresql://db:5432/lake?user=ann&password=hunter-2", False),
+        ("jdbc:postgresql://db:5432/lake?user=ann&password=${PASSWORD}&ssl=true", True),
+        ("jdbc:sqlserver://db:1433;user=ann;password=hunter-2;encrypt=true", False),
+        ("jdbc:mysql://ann:hunter-2@db/lake", False),
+        ("jdbc:sqlite:/lake/catalog.db", True),
+    ],
+)
+def test_a_secret_in_a_url_is_one_whatever_the_option_is_called(url: str, stays: bool) -> None:
+    option = {"spark.sql.catalog.lake.uri": url}
+    assert (kept(option) == option) is stays
+    assert ("hunter-2" in secrets_of(option)) is not stays
+    wanted = definition(spark=option)
+    assert "hunter-2" not in wanted.redacted(f"cannot connect to {url}")
+    assert has_secret(url) is ("hunter-2" in url or "PASSWORD" in url)
 
 
 @pytest.mark.parametrize(
