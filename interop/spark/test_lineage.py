@@ -134,3 +134,20 @@ def test_a_key_of_an_upsert_table_leads_to_its_record_or_to_what_replaced_it(
     assert deleted.reason == "it is a tombstone, which deletes the row of its key"
     with pytest.raises(PipelineError, match=r"--key: neither .* has the key"):
         of(77)
+
+
+def test_a_key_by_columns_is_not_found_before_there_are_columns(
+    spark: SparkSession, make_topic: MakeTopic, bootstrap_servers: str, tmp_path: Path
+) -> None:
+    topic = make_topic(partitions=1)
+    definition = pipeline("delta", topic, bootstrap_servers, tmp_path, mode="upsert", key="id", format="json")
+    run(definition, spark)
+    with pytest.raises(PipelineError, match=r"neither .* nor .* has the key 'id=7'"):
+        lineage(definition, key="id=7", spark=spark)
+    produce(bootstrap_servers, topic, [(0, "k", None)])
+    run(definition, spark)
+    with pytest.raises(PipelineError, match=r"neither .* nor .* has the key 'id=7'"):
+        lineage(definition, key="id=7", spark=spark)
+    produce(bootstrap_servers, topic, [(0, "k", '{"id": 7}')])
+    run(definition, spark)
+    assert lineage(definition, key="id=7", spark=spark).source == f"{topic}-0-1"

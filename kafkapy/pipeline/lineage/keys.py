@@ -8,7 +8,7 @@ from decimal import Context, Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as f
-from pyspark.sql.types import DataType, DecimalType, DoubleType, FloatType
+from pyspark.sql.types import DataType, DecimalType, DoubleType, FloatType, StructType
 
 from kafkapy.pipeline import checkpoint
 from kafkapy.pipeline.audit.report import Bounds
@@ -124,6 +124,10 @@ class KeyHistory:
         if set(given) != set(columns):
             expected = ",".join(f"{name}=VALUE" for name in columns)
             raise PipelineError(f"--key: expected {expected}, not {key!r}")
+        kind = rows.schema if column == "{}" else rows.schema["identity"].dataType
+        present = [one.lower() for one in kind.names] if isinstance(kind, StructType) else []
+        if any(name.lower() not in present for name in columns):  # no value was valid so far
+            return rows.where(f.lit(False))
         for name, value in given.items():
             place = column.format(quoted(name))
             kind = rows.select(place).schema[0].dataType
