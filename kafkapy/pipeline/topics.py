@@ -39,6 +39,8 @@ Offsets = Mapping[int, int]
 T = TypeVar("T")
 
 TIMEOUT: Final = 5.0
+# librdkafka would read 100,000 messages ahead, each of which takes some hundred bytes more than its content.
+_READ_AHEAD: Final = {"queued.min.messages": 10_000, "queued.max.messages.kbytes": 16_384}
 
 _NOT_ALLOWED: Final = (
     KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -243,6 +245,7 @@ class Topics:
                 "enable.partition.eof": True,  # control records at the end give no message
                 "isolation.level": isolation,
                 "auto.offset.reset": "error",
+                **_READ_AHEAD,
             }
         )
         with contextlib.closing(consumer):

@@ -334,6 +334,20 @@ def test_the_list_of_what_was_replayed_is_written_a_few_times_only(
     assert written == [0, 1, 2, 4, 8, 16, 32, 40]
 
 
+def test_the_entries_of_other_topics_stay_as_they_are(
+    definition: PipelineDefinition, make_topic: MakeTopic, write_letter: WriteLetter
+) -> None:
+    state = State(definition.table.location)
+    others = {'an "odd" name': {"done": {"a-0@id": [[1, 2], [9, 9]]}, "since": {"0": 7}}}
+    state.write_json("dlq.json", others)
+    write_letter(1)
+    write_letter(7)
+    assert replay_dead_letters(definition).replayed == 2
+    place = f"{definition.topic}-0"
+    own = {definition.topic: {"done": {place: [[1, 1], [7, 7]]}, "since": None}}
+    assert state.read_json("dlq.json") == {**others, **own}
+
+
 def test_replaying_at_the_same_time_is_refused(
     definition: PipelineDefinition, write_letter: WriteLetter
 ) -> None:

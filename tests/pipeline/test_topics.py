@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 
 import pytest
@@ -131,6 +133,42 @@ def test_consuming_keeps_to_its_bounds(topics: Topics, make_topic: MakeTopic) ->
     read = topics.consume(topic, start={0: 2, 1: 3}, end={2: 1})
     assert sorted((message.partition(), message.offset()) for message in read) == [(0, 2), (0, 3), (2, 0)]
     assert list(topics.consume(make_topic())) == []
+
+
+WAITING = """
+import re, sys, time
+from pathlib import Path
+from kafkapy.pipeline.topics import Topics
+
+def size():
+    return int(re.search(r"VmRSS:\\s*(\\d+) kB", Path("/proc/self/status").read_text())[1])
+
+topics = Topics(sys.argv[1])
+before, largest, grew = size(), 0, time.monotonic()
+messages = topics.consume(sys.argv[2])
+next(messages)
+while time.monotonic() - grew < 2:
+    if (present := size()) > largest + 100:
+        largest, grew = present, time.monotonic()
+    time.sleep(0.05)
+print(largest - before, 1 + sum(1 for _ in messages))
+"""
+
+
+def test_what_is_not_asked_for_yet_takes_little_memory(
+    topics: Topics, make_topic: MakeTopic, bootstrap: str
+) -> None:
+    topic, producer = make_topic(), topics.producer()
+    for _ in range(30_000):
+        producer.produce(topic, value=bytes(2_000))
+        producer.poll(0)
+    assert producer.flush(60) == 0
+    done = subprocess.run(
+        [sys.executable, "-c", WAITING, bootstrap, topic], check=True, capture_output=True, text=True
+    )
+    grown_kib, read = map(int, done.stdout.split())
+    assert read == 30_000
+    assert grown_kib < 40 * 1024
 
 
 def test_the_position_is_published_as_a_group(topics: Topics, make_topic: MakeTopic, bootstrap: str) -> None:

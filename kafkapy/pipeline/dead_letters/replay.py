@@ -46,10 +46,11 @@ _PRODUCER: Final = {
 
 @dataclass(kw_only=True)
 class Replayed:
-    """The entry of one target topic in dlq.json."""
+    """The entry of one target topic in dlq.json, and those of others as their text."""
 
     done: SourceSet = field(default_factory=SourceSet)
     since: dict[int, int] | None = None
+    others: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,9 +186,11 @@ def _arrived(topics: Topics, target: str, since: dict[int, int]) -> Iterator[Sou
 
 
 def _read(state: State, target: str) -> Replayed:
-    entry = (state.read_json(_FILE) or {}).get(target)
+    entries = state.read_json(_FILE) or {}
+    entry = entries.pop(target, None)
+    others = {name: json.dumps(other) for name, other in entries.items()}
     if entry is None:
-        return Replayed()
+        return Replayed(others=others)
     done = SourceSet()
     for place, ranges in entry["done"].items():
         of_topic, _, topic_id = place.partition("@")
@@ -196,16 +199,19 @@ def _read(state: State, target: str) -> Replayed:
             done.add_range(Partition(topic, int(partition), topic_id or None), first, last)
     since = entry["since"]
     return Replayed(
-        done=done, since=None if since is None else {int(one): offset for one, offset in since.items()}
+        done=done,
+        since=None if since is None else {int(one): offset for one, offset in since.items()},
+        others=others,
     )
 
 
 def _write(state: State, target: str, replayed: Replayed) -> None:
-    others = state.read_json(_FILE) or {}
-    others.pop(target, None)  # before its successor is made, which is as large
-    ranges = {
-        f"{place.topic}-{place.partition}" + (f"@{place.topic_id}" if place.topic_id else ""): list(listed)
+    # As text at once: lists of the ranges would take ten times its memory.
+    done = ", ".join(
+        json.dumps(f"{place.topic}-{place.partition}" + (f"@{place.topic_id}" if place.topic_id else ""))
+        + f": [{', '.join(f'[{first}, {last}]' for first, last in listed)}]"
         for place, listed in replayed.done.ranges()
-    }
-    # In one line: with a line for each offset, it takes five times the memory, and Python's slow encoder.
-    state.write_text(_FILE, json.dumps({**others, target: {"done": ranges, "since": replayed.since}}))
+    )
+    entry = f'{{"done": {{{done}}}, "since": {json.dumps(replayed.since)}}}'
+    listed = (f"{json.dumps(name)}: {text}" for name, text in {**replayed.others, target: entry}.items())
+    state.write_text(_FILE, f"{{{', '.join(listed)}}}")
