@@ -165,6 +165,7 @@ def findings(spark: SparkSession, histories: list[History]) -> dict[int, str]:
             f"kind = '{TOMBSTONE}' AS deleted",
             "false AS gone",
             "false AS unparsed",
+            "false AS undecided",
         ),
         spark.createDataFrame(dead, "partition INT, offset BIGINT"),
         [h.bounds for h in histories],

@@ -17,6 +17,8 @@ In YAML, only `topic` and `table` are required:
       message: shop.Order               # Protobuf: the message in the descriptor set `schema`
       rescued: _rescued                 # JSON: the column of what no other column can hold
       changes: debezium                 # or maxwell: values are changes of rows, which have the schema
+    join:                               # rows of other tables that select and where may name
+      customers: {table: delta:lake/customers, match: {id: customer_id}}
     select: [id, "upper(name) AS name"] # SQL expressions, one for each column; default: those of the value
     where: amount > 0                   # leaves other records out
     mode: upsert                        # or append; default: by the topic's cleanup.policy
@@ -61,6 +63,7 @@ from kafkapy.pipeline.client_options import OF_THE_PIPELINE, misspelt, read_clie
 from kafkapy.pipeline.dead_letter_limit import DeadLetterLimit
 from kafkapy.pipeline.fields import Fields, seconds, shown, timestamp_ms, within, words
 from kafkapy.pipeline.format_definition import FormatDefinition
+from kafkapy.pipeline.join_definition import JoinedTable, parse_joins
 from kafkapy.pipeline.pipeline_error import PipelineError, did_you_mean
 from kafkapy.pipeline.secret_options import (
     check_references,
@@ -102,6 +105,7 @@ class PipelineDefinition:
     bootstrap: str = DEFAULT_BOOTSTRAP
     checkpoint: str | None = None
     format: FormatDefinition = field(default_factory=FormatDefinition)
+    join: tuple[JoinedTable, ...] = ()
     select: tuple[str, ...] = ()
     where: str | None = None
     mode: str | None = None
@@ -135,6 +139,10 @@ class PipelineDefinition:
             if not _ADDRESSES.fullmatch(address.strip()):
                 raise PipelineError(f"bootstrap: expected HOST:PORT[,HOST:PORT], not {shown(self.bootstrap)}")
         self._check_mode()
+        if self.join and not self.select and self.where is None:
+            raise PipelineError(
+                "join: neither select nor where names anything of it; add them, or leave it out"
+            )
         if self.partition_by:
             Partitioning.parse(self.partition_by)
         if self.widen_types:
@@ -244,9 +252,10 @@ class PipelineDefinition:
         return mode
 
     @property
-    def lake(self) -> str | None:
-        """The table format as `kafkapy.spark.session` takes it; None for Parquet."""
-        return None if self.table.format == "parquet" else self.table.format
+    def lakes(self) -> list[str]:
+        """The table formats that Spark needs jars for, also those of joined tables."""
+        formats = {self.table.format, *(one.format for one in self.join)}
+        return sorted(formats.difference(("parquet", "csv")))
 
     @property
     def dead_letter_limit(self) -> DeadLetterLimit | None:
@@ -398,6 +407,7 @@ class PipelineDefinition:
             bootstrap=fields.text("bootstrap") or DEFAULT_BOOTSTRAP,
             checkpoint=_place(fields.text("checkpoint"), folder),
             format=FormatDefinition.from_value(mapping.get("format") or "raw", folder),
+            join=parse_joins(mapping.get("join"), folder),
             select=fields.names("select"),
             where=fields.text("where"),
             mode=fields.text("mode"),
@@ -429,6 +439,8 @@ class PipelineDefinition:
         if self.table.state is not None:
             values["state"] = self.table.state
         values["format"] = self.format.value()
+        if self.join:
+            values["join"] = {one.name: one.to_mapping() for one in self.join}
         for one in dataclasses.fields(self):
             value = getattr(self, one.name)
             if one.name not in values and value not in (None, (), {}) and value is not _FLAGS.get(one.name):

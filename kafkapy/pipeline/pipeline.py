@@ -123,6 +123,15 @@ class Pipeline:
         given = {name: value for name, value in settings.items() if value}
         return self._with(format={"kind": kind, **given})
 
+    def join(self, name: str, table: str, match: str | Sequence[str] | Mapping[str, str]) -> Pipeline:
+        """Adds the row of another table that a record matches, as `name` in `select` and `where`.
+
+        `table` is as `delta:lake/customers`, or `csv:FILE`. `match` is as `{"id": "customer_id"}`: columns of
+        the table, and the expressions of the record that they equal. A record without a row has a null there.
+        """
+        joined = {"table": table, "match": dict(match) if isinstance(match, Mapping) else match}
+        return self._with(join={**(self._values.get("join") or {}), name: joined})
+
     def select(self, *expressions: str) -> Pipeline:
         """Computes the columns of the table from those of the value, by SQL expressions.
 

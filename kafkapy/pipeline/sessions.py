@@ -28,15 +28,14 @@ def spark_for(definition: PipelineDefinition, spark: SparkSession | None = None)
     if spark is not None:
         from kafkapy.spark import require
 
-        require(spark, definition.lake, definition.table.scheme)
+        require(spark, definition.lakes, definition.table.scheme)
         _check_reach(definition, spark)
         yield spark
         return
     if definition.master is not None:
-        definition.table.check_reach(definition.master)
-    lakes = [] if definition.lake is None else [definition.lake]
+        _check_places(definition, definition.master)
     name, store = f"kafkapy {definition.name}", definition.table.scheme
-    with _started(lakes, store, definition, name, definition.spark_options) as found:
+    with _started(definition.lakes, store, definition, name, definition.spark_options) as found:
         _check_reach(definition, found)
         yield found
 
@@ -54,7 +53,7 @@ def spark_for_all(
         yield spark
         return
     first = definitions[0]
-    lakes = sorted({one.lake for one in definitions if one.lake is not None})
+    lakes = sorted({lake for one in definitions for lake in one.lakes})
     options = {**_FAIR, **first.spark_options}
     store = store_of(definitions)
     with _started(lakes, store, first, f"kafkapy {len(definitions)} pipelines", options) as found:
@@ -106,4 +105,10 @@ def _started(
 
 def _check_reach(definition: PipelineDefinition, spark: SparkSession) -> None:
     settings = spark._jsparkSession.sessionState().newHadoopConf()
-    definition.table.check_reach(spark.sparkContext.master, settings.get("fs.defaultFS"))
+    _check_places(definition, spark.sparkContext.master, settings.get("fs.defaultFS"))
+
+
+def _check_places(definition: PipelineDefinition, master: str, default_store: str | None = None) -> None:
+    definition.table.check_reach(master, default_store)
+    for one in definition.join:
+        one.check_reach(master, default_store)

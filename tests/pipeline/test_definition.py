@@ -447,3 +447,59 @@ def test_options_of_clients_may_be_in_a_file_as_kafkas_tools_take_it(tmp_path: P
     file.unlink()
     with pytest.raises(PipelineError, match=r"client_config: .*client\.properties cannot be read: No such"):
         definition.kafka_options  # noqa: B018
+
+
+def test_joined_tables_are_read_and_written() -> None:
+    joins = {
+        "customers": {"table": "delta:lake/customers", "match": {"id": "customer_id"}},
+        "prices": {"table": "csv:s3a://lake/prices", "match": ["country", "zip"]},
+        "countries": {"table": "iceberg:lake.sales.countries", "match": "country"},
+    }
+    text = {
+        "topic": "orders",
+        "table": "parquet:lake/orders",
+        "join": joins,
+        "where": "customers IS NOT NULL",
+    }
+    found = PipelineDefinition.from_mapping(text, folder=Path("/data"))
+    assert found.lakes == ["delta", "iceberg"]
+    assert found.join[0].table == "delta:/data/lake/customers"
+    assert found.join[1].match == (("country", "country"), ("zip", "zip"))
+    assert found.join[2].in_catalog
+    assert PipelineDefinition.from_mapping(found.to_mapping()) == found
+
+
+@pytest.mark.parametrize(
+    ("join", "problem"),
+    [
+        ("customers", "join: expected names and tables, not 'customers'"),
+        ({"a b": {}}, "join: 'a b' is no name"),
+        ({"c": "delta:lake/c"}, "join.c: expected table and match, not 'delta:lake/c'"),
+        ({"c": {"match": "id"}}, "join.c.table: is missing"),
+        ({"c": {"table": "lake/c", "match": "id"}}, "join.c.table: 'lake/c' names no format"),
+        ({"c": {"table": "detla:lake/c", "match": "id"}}, "(did you mean 'delta'?)"),
+        ({"c": {"table": "parquet:a.b.c", "match": "id"}}, "write parquet:./a.b.c for a folder"),
+        ({"c": {"table": "delta:lake/c"}}, "join.c.match: is missing"),
+        ({"c": {"table": "delta:lake/c", "matches": "id"}}, "unknown key 'join.c.matches'"),
+    ],
+)
+def test_a_join_that_is_written_wrong_is_refused(join: object, problem: str) -> None:
+    text = {"topic": "orders", "table": "parquet:lake/orders", "join": join, "where": "c IS NOT NULL"}
+    with pytest.raises(PipelineError) as caught:
+        PipelineDefinition.from_mapping(text)
+    assert problem in str(caught.value)
+
+
+def test_a_join_that_nothing_names_is_refused() -> None:
+    join = {"c": {"table": "delta:lake/c", "match": "id"}}
+    with pytest.raises(PipelineError, match="join: neither select nor where names anything of it"):
+        PipelineDefinition.from_mapping({"topic": "orders", "table": "parquet:lake/orders", "join": join})
+
+
+def test_a_joined_table_that_a_cluster_does_not_reach_is_refused() -> None:
+    join = {"c": {"table": "csv:/lake/c.csv", "match": "id"}}
+    text = {"topic": "orders", "table": "delta:s3a://lake/orders", "join": join, "where": "c IS NULL"}
+    (joined,) = PipelineDefinition.from_mapping(text).join
+    joined.check_reach("local[2]")
+    with pytest.raises(PipelineError, match=r"^join\.c: .*/lake/c.csv: is a local folder"):
+        joined.check_reach("spark://host:7077")

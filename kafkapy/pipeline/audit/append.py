@@ -55,8 +55,8 @@ def judge_append(
 
     Its columns are verdict, topic, partition, offset and has_record.
 
-    `rows` has topic, partition and offset of every row of the table; `records` partition, offset and left_out
-    of the topic's records up to `planned`; `dead_letters` partition and offset.
+    `rows` has topic, partition and offset of every row of the table; `records` partition, offset,
+    left_out and undecided of the topic's records up to `planned`; `dead_letters` partition and offset.
     """
     offsets = rows.groupBy("topic", "partition", "offset").agg(f.count(f.lit(1)).alias("times"))
     present = [
@@ -64,6 +64,7 @@ def judge_append(
         "partition",
         "offset",
         "left_out",
+        "undecided",
         f.lit(True).alias("has_record"),
     ]
     dead = dead_letters.select(f.lit(topic).alias("topic"), "partition", "offset", f.lit(True).alias("dead"))
@@ -72,7 +73,8 @@ def judge_append(
         CASE
         WHEN start IS NULL OR topic <> '{topic}' OR offset IS NULL OR offset < 0 THEN 'foreign'
         WHEN times IS NULL AND offset >= greatest(start, log_start) AND offset < committed AND NOT {SKIPPED}
-            THEN CASE WHEN dead THEN 'dead_letters' WHEN left_out THEN 'left_out' ELSE 'missing' END
+            THEN CASE WHEN dead THEN 'dead_letters' WHEN left_out THEN 'left_out'
+                WHEN undecided THEN 'undecided' ELSE 'missing' END
         WHEN times IS NULL THEN NULL
         WHEN offset >= end OR offset >= planned THEN 'beyond_end'
         WHEN times > 1 THEN 'duplicated'

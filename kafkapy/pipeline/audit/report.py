@@ -32,6 +32,7 @@ NOTES = {
     "matching": "rows as the topic has them",
     "dead_letters": "records in the dead-letter topic",
     "left_out": "records that `where` leaves out",
+    "undecided": "records or keys without a row, which `where` may have left out by what a joined table had",
     "deleted": "keys deleted by their last record",
     "expired": "rows whose records have expired (below the log start offset)",
     "expired_offsets": "offsets that had expired before they could be compared",

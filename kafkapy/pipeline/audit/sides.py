@@ -3,19 +3,21 @@
 They have these columns:
 
     rows          topic, partition, offset; for upsert tables timestamp, key (of the record) and identity
-    records       partition, offset, left_out; for upsert tables timestamp, key, identity, deleted, gone and
-                  unparsed
+    records       partition, offset, left_out, undecided; for upsert tables timestamp, key, identity, deleted,
+                  gone and unparsed
     dead letters  partition, offset
 
 `identity` is what the pipeline matches rows by: the record key, or a struct of columns of the value. A deep
 audit adds `digest`, a hash of the content, to rows and records. It parses values with the present schema, so
-older rows may differ after a change of the schema without being wrong. `deleted` is a record that deletes the
-rows of its record key, `gone` one that deletes the row of its columns.
+older rows may differ after a change of the schema without being wrong. Columns that are computed from other
+tables are no part of it. `deleted` is a record that deletes the rows of its record key, `gone` one that
+deletes the row of its columns, `undecided` one that `where` may have left out by what another table had then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as f
@@ -24,7 +26,7 @@ from kafkapy.pipeline.audit.report import Bounds
 from kafkapy.pipeline.dead_letters.dead_letters import PIPELINE, SOURCE, TABLE_ID, TOPIC_ID
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.formats import open_format
-from kafkapy.pipeline.formats.outcomes import is_deleting, is_ignored, is_left_out
+from kafkapy.pipeline.formats.outcomes import UNDECIDED, is_deleting, is_ignored, is_left_out, is_undecided
 from kafkapy.pipeline.state import Incarnation, State
 from kafkapy.pipeline.tables import open_table
 from kafkapy.pipeline.tables.evolution import as_stored
@@ -74,7 +76,7 @@ class AuditSides:
                     {
                         name: f.col(quoted(name))
                         for name in content.columns
-                        if name not in RECORD_COLUMNS.names
+                        if name not in RECORD_COLUMNS.names and name.lower() not in self._joined
                     },
                 )
             )
@@ -116,6 +118,7 @@ class AuditSides:
             "partition",
             "offset",
             is_left_out(records, upsert=self._upsert).alias("left_out"),
+            is_undecided(records).alias("undecided"),
         ]
         if self._upsert:
             known = self._has_key_columns(records.schema["_data"].dataType) if by_columns else True
@@ -134,7 +137,9 @@ class AuditSides:
                 unparsed.alias("unparsed"),
             ]
         if self._deep:
-            columns.append(_digest("key", "timestamp", self._as_stored(records.schema["_data"].dataType)))
+            stored = self._as_stored(records.schema["_data"].dataType)
+            compared = {name: one for name, one in stored.items() if name.lower() not in self._joined}
+            columns.append(_digest("key", "timestamp", compared))
         return records.select(*columns), parsed and (computed or definition.format.rescued is not None)
 
     def why_left_out(self, partition: int, offset: int) -> str | None:
@@ -147,6 +152,7 @@ class AuditSides:
         record = self._read(definition.topic, starting=starting, ending=ending)
         parsed = open_format(definition, State.of(definition)).reparse(record)
         why = f.when(is_left_out(parsed, upsert=self._upsert), f.col("_left_out"))
+        why = why.when(is_undecided(parsed), UNDECIDED)
         found = parsed.select(why.alias("why")).head()
         return None if found is None else found.why
 
@@ -184,6 +190,11 @@ class AuditSides:
                 f.regexp_extract(source, place, 3).cast("bigint").alias("offset"),
             )
         )
+
+    @cached_property
+    def _joined(self) -> set[str]:
+        """The columns, in lower case, that are computed from tables which may have changed."""
+        return open_format(self._definition, State.of(self._definition)).joined_columns(self._spark)
 
     def _table(self) -> Table:
         return open_table(self._spark, self._definition.table, partition_by=self._definition.partition_by)

@@ -42,10 +42,10 @@ def judge_upsert(
     Its columns are verdict, topic, partition, offset, key and expected.
 
     `rows` has topic, partition, offset, key (of the record) and identity of every row of the table; `records`
-    has partition, offset, timestamp, key, identity, deleted, gone and unparsed of the topic's records, from
-    the first that can be compared to the end of the topic: a record that is not read yet may be the reason
-    why another was compacted away. Only values that parse need an identity. `dead_letters` has partition and
-    offset.
+    has partition, offset, timestamp, key, identity, deleted, gone, undecided and unparsed of the topic's
+    records, from the first that can be compared to the end of the topic: a record that is not read yet may be
+    the reason why another was compacted away. Only values that parse need an identity. `dead_letters` has
+    partition and offset.
     """
     limits = bounds_frame(rows, bounds)
     records = (
@@ -90,7 +90,8 @@ def judge_upsert(
     verdict = f"""
         CASE
         WHEN times IS NULL AND unsettled THEN 'later'
-        WHEN times IS NULL AND forall(lasts, each -> NOT each.dead AND NOT each.elsewhere) THEN 'missing'
+        WHEN times IS NULL AND forall(lasts, each -> NOT each.dead AND NOT each.elsewhere)
+            THEN if(exists(lasts, each -> each.undecided), 'undecided', 'missing')
         WHEN times IS NULL THEN 'deleted'
         WHEN start IS NULL OR topic <> '{topic}' OR offset IS NULL OR offset < 0 THEN 'foreign'
         WHEN offset >= end THEN 'beyond_end'
@@ -171,6 +172,9 @@ def _last_values(values: DataFrame, by_key: DataFrame) -> DataFrame:
             f.expr("max(offset) FILTER (WHERE offset < committed)").alias("offset"),
             f.expr("max_by(key, offset) FILTER (WHERE offset < committed)").alias("key"),
             f.expr("coalesce(max_by(gone, offset) FILTER (WHERE offset < committed), false)").alias("gone"),
+            f.expr("coalesce(max_by(undecided, offset) FILTER (WHERE offset < committed), false)").alias(
+                "undecided"
+            ),
             f.expr("max(timestamp) FILTER (WHERE offset < committed)").alias("newest_time"),
             f.expr("bool_or(offset >= committed)").alias("later"),
         )
@@ -179,7 +183,7 @@ def _last_values(values: DataFrame, by_key: DataFrame) -> DataFrame:
         .agg(
             f.expr(
                 "collect_list(struct("
-                f"partition, offset, newest_time, gone, {dead} AS dead, {elsewhere} AS elsewhere))"
+                f"partition, offset, newest_time, gone, undecided, {dead} AS dead, {elsewhere} AS elsewhere))"
                 " FILTER (WHERE offset IS NOT NULL)"
             ).alias("lasts"),
             f.expr("bool_or(later OR coalesce(tombstone_later, false))").alias("later"),

@@ -16,7 +16,7 @@ from kafkapy.pipeline.formats.format import Format
 from kafkapy.pipeline.formats.spark_types import Struct
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
@@ -36,6 +36,9 @@ class DividedFormat(Format):
     @property
     def columns(self) -> Struct | None:
         return self._inner.columns
+
+    def joined_columns(self, spark: SparkSession) -> set[str]:
+        return self._inner.joined_columns(spark)
 
     def learn(self, parsed: DataFrame) -> bool:
         return self._inner.learn(parsed)

@@ -10,6 +10,7 @@ Some formats add more, whose meaning `outcomes.py` knows:
 
     _deleted    boolean; whether the record deletes the row of its key, though its value is not null
     _left_out   string; why the record becomes neither a row nor an error (`changes`, `where`), or null
+    _undecided  boolean; of `reparse`: whether `where` may have left it out, by what another table had
 
 Records do not affect one another: a value that cannot be read becomes an `_error` and never fails the batch.
 Only a failure that affects every record (a schema file, a registry that does not answer) raises
@@ -27,7 +28,7 @@ from typing import TYPE_CHECKING
 from kafkapy.pipeline.formats.spark_types import Struct
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 class Format(ABC):
@@ -63,6 +64,10 @@ class Format(ABC):
         It is for comparisons.
         """
         return self.parse(records)
+
+    def joined_columns(self, spark: SparkSession) -> set[str]:
+        """The columns, in lower case, that do not depend on the record alone."""
+        return set()
 
     def learn(self, parsed: DataFrame) -> bool:
         """Adds columns that parsed records lack; whether to parse the records again.

@@ -37,7 +37,9 @@ def open_format(
     if definition.select or definition.where:
         from kafkapy.pipeline.formats.transforms.transform_format import TransformFormat
 
-        opened = TransformFormat(opened, definition.select, definition.where, definition.key, taken)
+        opened = TransformFormat(
+            opened, definition.select, definition.where, definition.key, taken, definition.join
+        )
     if not values or table_format == "iceberg":
         return opened
     from kafkapy.pipeline.formats.divided_format import DividedFormat

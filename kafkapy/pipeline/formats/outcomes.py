@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 WHERE: Final = "where"
 CHANGES: Final = "changes"
+UNDECIDED: Final = "undecided"
 
 
 def is_deleting(parsed: DataFrame) -> Column:
@@ -45,6 +46,11 @@ def is_ignored(parsed: DataFrame, *, upsert: bool, keys: Sequence[str] = ()) -> 
         keyless = f.col("value").isNotNull() & f.col("_data").getField(key).isNull()
         ignored |= (reason == WHERE) & keyless
     return f.coalesce(ignored, f.lit(False))
+
+
+def is_undecided(parsed: DataFrame) -> Column:
+    """Whether `where` may have left out a record, by what another table had then."""
+    return f.col("_undecided") if "_undecided" in parsed.columns else f.lit(False)
 
 
 def is_left_out(parsed: DataFrame, *, upsert: bool) -> Column:

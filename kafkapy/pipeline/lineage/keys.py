@@ -15,7 +15,7 @@ from kafkapy.pipeline.audit.report import Bounds
 from kafkapy.pipeline.audit.sides import AuditSides
 from kafkapy.pipeline.dead_letters.source import Source
 from kafkapy.pipeline.definition import PipelineDefinition
-from kafkapy.pipeline.formats.outcomes import CHANGES, WHERE
+from kafkapy.pipeline.formats.outcomes import CHANGES, UNDECIDED, WHERE
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.tables import Table
@@ -30,6 +30,7 @@ _DIGITS: Final = Context(prec=38)
 _LEFT_OUT: Final = {
     WHERE: "`where` leaves it out",
     CHANGES: "it changes no row of the source table",
+    UNDECIDED: "`where` may have left it out, by what a joined table had then",
 }
 
 

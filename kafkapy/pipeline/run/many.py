@@ -78,7 +78,7 @@ def run_many(
             raise PipelineError("no topic matches a pattern of the file; see kafkapy topics list")
         of_all = (*found, *file.samples)
         if spark is None:
-            lakes = sorted({one.lake for one in of_all if one.lake is not None})
+            lakes = sorted({lake for one in of_all for lake in one.lakes})
             check_setup(lakes, store=store_of(of_all))
             if note is not None:
                 note("Starting Spark")

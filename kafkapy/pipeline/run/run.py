@@ -170,7 +170,7 @@ class Job:
         Partitioning.parse(definition.partition_by)
         check_location(definition.table, self.state.store)
         if with_setup:
-            check_setup(definition.lake, store=definition.table.scheme)
+            check_setup(definition.lakes, store=definition.table.scheme)
         self.topics.partitions(definition.topic)  # raises if there is no such topic
         self._mode = definition.mode_for(self.topics.cleanup_policy(definition.topic))
         check_former(definition, self.state, self._mode)

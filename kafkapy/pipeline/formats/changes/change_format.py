@@ -115,7 +115,10 @@ class ChangeFormat(Format):
         ).drop("_operation", "_row", "_former")
 
     def _missing(self) -> list[Column]:
-        """An error for each field of a row that is null and may not be; a delete may have its key alone."""
+        """An error for each field of a row that is null and may not be.
+
+        A delete may have its key alone.
+        """
         from pyspark.sql import functions as f
 
         from kafkapy.pipeline.formats.json_parsing import missing_fields

@@ -8,6 +8,10 @@ An expression that fails for a record (a division by zero, a cast) makes an erro
 has no such thing in SQL, but Catalyst's `TryEval`, on which its `try_` functions rest. Everything is computed
 within a branch of a CASE: there Spark does not take a common part of two expressions out of the `TryEval`.
 
+Expressions may name rows of other tables, each a struct that is null if there is none (`lookup.py`). Such a
+table changes, so what is parsed again for a comparison (`reparse`) looks at none: what `select` computes from
+it is null, and a record that `where` may have left out by it is `_undecided`.
+
 A null value has no columns: its row stays null, and `where` sees nulls, also before any value has told what
 columns there are. A record that `where` does not let
 pass keeps the columns to match by, if there are any, as an upsert table may have a row of this key.
@@ -22,10 +26,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafkapy.pipeline.formats.format import Format
 from kafkapy.pipeline.formats.spark_types import Struct, checked_columns, nullable
+from kafkapy.pipeline.formats.transforms.lookup import Lookup
+from kafkapy.pipeline.join_definition import JoinedTable
 from kafkapy.pipeline.pipeline_error import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+
+    Tables = Mapping[str, DataFrame]
 
 _STAR: Final = re.compile(r"\*(?:\s+EXCEPT\s*\(.*\))?", re.IGNORECASE | re.DOTALL)
 _RECORD: Final = "kafkapy: record"
@@ -46,14 +54,17 @@ class TransformFormat(Format):
         where: str | None,
         keys: Collection[str],
         taken: Collection[str],
+        joined: Sequence[JoinedTable] = (),
     ) -> None:
         """`keys` are the columns to match by.
 
-        `taken` are the names, in lower case, that the table has for itself.
+        `taken` are the names, in lower case, that the table has for itself. `joined` are the tables that the
+        expressions may name.
         """
         self._inner, self._select, self._where = inner, tuple(select), where
+        self._lookups = [Lookup(one) for one in joined]
         self._keys, self._taken = {key.lower() for key in keys}, taken
-        self._checked: tuple[Struct, Struct] | None = None
+        self._checked: tuple[Any, Struct] | None = None
 
     def check(self) -> None:
         self._inner.check()
@@ -64,7 +75,9 @@ class TransformFormat(Format):
         from pyspark.sql import SparkSession
 
         data, session = self._inner.columns, SparkSession._instantiatedSession
-        return None if data is None or session is None else self._columns_of(session, data)
+        return (
+            None if data is None or session is None else self._columns_of(session, data, self._read(session))
+        )
 
     def learn(self, parsed: DataFrame) -> bool:
         return self._inner.learn(parsed)
@@ -73,30 +86,46 @@ class TransformFormat(Format):
         return self._transformed(self._inner.parse(records))
 
     def reparse(self, records: DataFrame) -> DataFrame:
-        return self._transformed(self._inner.reparse(records))
+        return self._transformed(self._inner.reparse(records), comparing=True)
 
-    def _columns_of(self, spark: SparkSession, data: Struct) -> Struct:
-        """The columns of the rows, for these of the values."""
-        if self._checked is None or self._checked[0] != data:
-            self._checked = data, self._analysed(spark, data)
+    def joined_columns(self, spark: SparkSession) -> set[str]:
+        """The columns of the rows that are computed from other tables, in lower case."""
+        data = self._inner.columns
+        if data is None or not self._lookups or not self._select:
+            return set()
+        plain = _no_rows(spark, data, {})
+        columns = self._columns_of(spark, data, self._read(spark))["fields"]
+        texts = [one for text in self._select for one in self._expanded(spark, data, text)]
+        return {
+            one["name"].lower()
+            for text, one in zip(texts, columns, strict=True)
+            if not _resolves(plain, text)
+        }
+
+    def _read(self, spark: SparkSession) -> Tables:
+        """The other tables as they are now."""
+        return {one.name: one.read(spark) for one in self._lookups}
+
+    def _columns_of(self, spark: SparkSession, data: Struct, tables: Tables) -> Struct:
+        """The columns of the rows, for these of the values and of the other tables."""
+        known = data, {name: rows.schema for name, rows in tables.items()}
+        if self._checked is None or self._checked[0] != known:
+            self._checked = known, self._analysed(spark, data, tables)
         return self._checked[1]
 
-    def _analysed(self, spark: SparkSession, data: Struct) -> Struct:
+    def _analysed(self, spark: SparkSession, data: Struct, tables: Tables) -> Struct:
         """Checks the expressions on no rows, and returns their columns."""
         from pyspark.errors import PySparkException
-        from pyspark.sql import functions as f
-        from pyspark.sql.types import StructType
 
         from kafkapy.pipeline.tables.sql import first_line
-        from kafkapy.pipeline.tables.table import RECORD_COLUMNS
 
-        fields = [*StructType.fromJson(nullable(data)), *RECORD_COLUMNS]
-        rows = spark.range(0).select(*(f.lit(None).cast(one.dataType).alias(one.name) for one in fields))
+        self._check_matches(spark, data, tables)
+        plain, rows = _no_rows(spark, data, {}), _no_rows(spark, data, tables)
         found = []
         for key, texts in (("where", [self._where] if self._where else []), ("select", self._select)):
             for text in texts:
                 try:
-                    selected = rows.select(*(f.expr(one) for one in self._expanded(spark, data, text)))
+                    selected = rows.select(*_expressions(self._expanded(spark, data, text)))
                 except PySparkException as error:
                     raise PipelineError(f"{key}: {text}: {first_line(error)}") from None
                 _check_plan(f"{key}: {text}", selected)
@@ -104,6 +133,13 @@ class TransformFormat(Format):
                     raise PipelineError(f"where: {text}: expected a condition, which is true or false")
                 if key == "select":
                     found += json.loads(selected.schema.json())["fields"]
+                    if self._keys.intersection(map(str.lower, selected.columns)) and not (
+                        _STAR.fullmatch(text.strip()) or _resolves(plain, text)
+                    ):
+                        raise PipelineError(
+                            f"key: {text} is computed from a joined table, whose rows may change; rows are "
+                            "matched by what the record itself has"
+                        )
         if not self._select:
             return data
         for one in found:
@@ -118,6 +154,27 @@ class TransformFormat(Format):
         assert isinstance(columns, dict)
         return columns
 
+    def _check_matches(self, spark: SparkSession, data: Struct, tables: Tables) -> None:
+        """Raises PipelineError if a table cannot be joined by what its `match` names."""
+        from pyspark.errors import PySparkException
+
+        from kafkapy.pipeline.tables.sql import first_line
+
+        rows = _no_rows(spark, data, {})
+        present = {name.lower() for name in rows.columns}
+        for one in self._lookups:
+            if one.name.lower() in present:
+                raise PipelineError(f"join.{one.name}: the values have a column of that name; take another")
+            kinds = []
+            for _, text in one.joined.match:
+                try:
+                    selected = rows.select(*_expressions([text]))
+                except PySparkException as error:
+                    raise PipelineError(f"join.{one.name}.match: {text}: {first_line(error)}") from None
+                _check_plan(f"join.{one.name}.match: {text}", selected)
+                kinds.append(selected.schema[0].dataType)
+            one.check_types(kinds, tables[one.name].schema)
+
     def _expanded(self, spark: SparkSession, data: Struct, text: str) -> list[str]:
         """The expressions of one item of `select`; `*` are the columns of the value."""
         from pyspark.sql.types import StructType
@@ -129,7 +186,7 @@ class TransformFormat(Format):
         values = spark.createDataFrame([], StructType.fromJson(nullable(data)))
         return [quoted(name) for name in values.selectExpr(text).columns]
 
-    def _transformed(self, parsed: DataFrame) -> DataFrame:
+    def _transformed(self, parsed: DataFrame, *, comparing: bool = False) -> DataFrame:
         from pyspark.sql import functions as f
         from pyspark.sql.types import StructType
 
@@ -140,10 +197,17 @@ class TransformFormat(Format):
         spark = parsed.sparkSession
         data: Struct = json.loads(parsed.schema["_data"].dataType.json())
         known = bool(data["fields"])  # which no value was valid for so far
-        columns = self._columns_of(spark, data) if known else data
+        tables = self._read(spark)
+        columns = self._columns_of(spark, data, tables) if known else data
         select, where = (self._select, self._where) if known else ((), self._where)
         own = [f.col(name.removeprefix("_")).alias(name) for name in RECORD_COLUMNS.names]
         opened = parsed.select(f.struct(*parsed.columns).alias(_RECORD), "_data.*", *own)
+        plain = _no_rows(spark, data, {})
+        joins = known and not comparing
+        if not joins:
+            opened = opened.select(
+                "*", *(f.lit(None).cast(rows.schema).alias(name) for name, rows in tables.items())
+            )
         if not known and where is not None:
             opened = opened.select("*", *_unknown(opened, where))
             where = where if _computes(opened, where) else "false"
@@ -153,8 +217,13 @@ class TransformFormat(Format):
 
         left_out = of("_left_out") if "_left_out" in parsed.columns else f.lit(None).cast("string")
         deletes = of("_deleted") if "_deleted" in parsed.columns else f.lit(False)
+        undecided = comparing and known and where is not None and not _resolves(plain, where)
+        if undecided:
+            where = None
         passes = f.lit(True) if where is None else f.coalesce(f.expr(where), f.lit(False))
         texts = [one for text in select for one in self._expanded(spark, data, text)]
+        if comparing and tables:
+            texts = [text if _resolves(plain, text) else "NULL" for text in texts]
         values = [
             f.expr(text).alias(one["name"]) for text, one in zip(texts, columns["fields"], strict=False)
         ]
@@ -173,6 +242,12 @@ class TransformFormat(Format):
             computed.append(f.when(of("value").isNotNull(), row).alias("row"))
         # A delete by the record's key has no row to compute from.
         wanted = of("_error").isNull() & left_out.isNull() & ~(deletes & of("_data").isNull())
+        unmatched: Column = f.lit(None).cast("string")
+        for one in self._lookups if joins else ():
+            key = _tried(spark, one.key_of_records(tables[one.name].schema))
+            opened = one.join(opened.withColumn(one.key, f.when(wanted, key)), tables[one.name])
+            unmatched = f.coalesce(unmatched, f.when(wanted, one.error()))
+        wanted &= unmatched.isNull()
         opened = opened.withColumn(_COMPUTED, f.when(wanted, _tried(spark, f.struct(*computed))))
         result = f.col(quoted(_COMPUTED))
         problems = {f"where: {where}": passes} if where else {}
@@ -187,14 +262,45 @@ class TransformFormat(Format):
         error = f.when(wanted & result.isNull(), failed)
         dropped = f.when(~result["passes"] & ~deletes, WHERE)
         changed = {
-            "_error": f.coalesce(of("_error"), error),
+            "_error": f.coalesce(of("_error"), unmatched, error),
             "_left_out": f.coalesce(left_out, dropped),
             "_data": result["row"] if values else of("_data"),
         }
         kept = [of(name).alias(name) for name in parsed.columns if name not in changed]
         kind = StructType.fromJson(columns)
-        changed["_data"] = f.when(error.isNull() & of("_error").isNull(), changed["_data"].cast(kind))
+        changed["_data"] = f.when(changed["_error"].isNull(), changed["_data"].cast(kind))
+        if undecided:
+            changed["_undecided"] = wanted & ~deletes & of("value").isNotNull()
         return opened.select(*kept, *(value.alias(name) for name, value in changed.items()))
+
+
+def _no_rows(spark: SparkSession, data: Struct, tables: Tables) -> DataFrame:
+    """No rows, with the columns of a value, those of the record, and `tables`."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import StructField, StructType
+
+    from kafkapy.pipeline.tables.table import RECORD_COLUMNS
+
+    fields = [*StructType.fromJson(nullable(data)), *RECORD_COLUMNS]
+    fields += [StructField(name, rows.schema) for name, rows in tables.items()]
+    return spark.range(0).select(*(f.lit(None).cast(one.dataType).alias(one.name) for one in fields))
+
+
+def _expressions(texts: Sequence[str]) -> list[Column]:
+    from pyspark.sql import functions as f
+
+    return [f.expr(text) for text in texts]
+
+
+def _resolves(rows: DataFrame, text: str) -> bool:
+    """Whether these rows have all columns that an expression names."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        rows.select(*_expressions([text]))
+    except AnalysisException:
+        return False
+    return True
 
 
 def _unknown(rows: DataFrame, text: str) -> list[Column]:
