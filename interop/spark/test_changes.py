@@ -157,7 +157,7 @@ def test_marks_of_a_bootstrap_need_no_columns_that_may_not_be_null(
         return json.dumps({"database": "shop", "table": "orders", "type": kind, "data": data}).encode()
 
     reader = parser(tmp_path, changes="maxwell", schema=f"{ROW}, item STRUCT<sku: STRING NOT NULL>", key=key)
-    changes = [
+    changes: list[bytes | None] = [
         change("bootstrap-start"),
         change("bootstrap-insert", **A),
         change("bootstrap-insert", name="a"),
