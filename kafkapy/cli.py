@@ -52,6 +52,11 @@ _GROUPS: dict[str, tuple[str, str | None, str]] = {
         None,
         "Make a data directory of Apache Kafka kafkapy's.",
     ),
+    "snapshot": (
+        "kafkapy.tools.snapshot.command",
+        None,
+        "Copy a data directory, in no time, or into an archive.",
+    ),
     "run": ("kafkapy.run", None, "Run a command beside a broker of its own."),
     "pipeline": ("kafkapy.pipeline.commands.cli", "spark", "Turn topics into tables on Spark, and back."),
     "trace": (

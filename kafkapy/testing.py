@@ -163,7 +163,7 @@ class _Seeded:
         self._last: SeededBrokers | None = None
 
     def brokers(self, seed: Seed, config: Mapping[str, object], clock: ClockName) -> SeededBrokers:
-        """Those that have this data; only the last ones that were asked for have a broker ready."""
+        """Those that have this data; only those that were asked for last have one ready."""
         from kafkapy.seeded import SeededBrokers
 
         key = (seed, repr(sorted(config.items())), clock)
@@ -203,7 +203,7 @@ def kafka_broker(
     kafka_broker_seed: Seed | None,
     _kafka_seeded: _Seeded,
 ) -> Iterator[Broker]:
-    """A running `kafkapy.Broker`, with the data of `kafka_broker_seed`, and what marks `kafka` say."""
+    """A running `kafkapy.Broker` with its seed, and the topics and settings of marks `kafka`."""
     from kafkapy.inprocess import Broker
 
     topics, marked, clock = _marked(request.node)

@@ -43,7 +43,7 @@ from kafkapy.storage.disk.file_names import (
     path_stem,
 )
 from kafkapy.storage.disk.files import FileSystem
-from kafkapy.storage.log.index_file import CorruptIndexError, IndexFile
+from kafkapy.storage.log.index_file import CorruptIndexError
 from kafkapy.storage.log.offset_index import OffsetIndex
 from kafkapy.storage.log.producer_snapshots import encode_snapshot
 from kafkapy.storage.log.time_index import TimeIndex
@@ -127,9 +127,11 @@ def _copy_active(files: FileSystem, log: LogCopy, target: str) -> None:
     files.copy_start(source + LOG_SUFFIX, stem + LOG_SUFFIX, log.size)
     if log.size == 0:
         return
-    for suffix, kind, entries in zip(
-        (INDEX_SUFFIX, TIME_INDEX_SUFFIX), (OffsetIndex, TimeIndex), log.entries, strict=True
-    ):
+    kinds: tuple[tuple[str, type[OffsetIndex | TimeIndex]], ...] = (
+        (INDEX_SUFFIX, OffsetIndex),
+        (TIME_INDEX_SUFFIX, TimeIndex),
+    )
+    for (suffix, kind), entries in zip(kinds, log.entries, strict=True):
         try:
             if entries < 0:
                 index = kind(files, source + suffix, log.active, _ANY_SIZE, new=False)
@@ -166,7 +168,7 @@ def _entries_below(index: OffsetIndex | TimeIndex, end_offset: int) -> int:
         index.truncate_to(end_offset)
         return index.entries
     finally:
-        IndexFile.close(index)
+        index.close()
 
 
 def _write_producers(files: FileSystem, log: LogCopy, target: str) -> None:

@@ -54,6 +54,11 @@ def test_the_tests_on_the_page_about_testing_pass(tmp_path: Path) -> None:
     _run(tmp_path / "plain", plain)
 
 
+def test_the_tests_on_the_page_about_snapshots_pass(tmp_path: Path) -> None:
+    for number, files in enumerate(_sections("docs/snapshots.md")):
+        _run(tmp_path / str(number), files)
+
+
 def test_the_assignor_on_its_page_prefers_members_in_the_rack_of_a_replica(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
