@@ -186,6 +186,31 @@ class Cluster:
             raise ValueError(f"broker {broker} cannot be cut off from itself: expected two brokers")
         self._cuts.add(pair)
 
+    def cut_off(self, broker: int) -> None:
+        """Let requests between a broker and all others fail, until `heal`.
+
+        Clients and the metadata reach it.
+
+        Raises:
+            ValueError: the cluster has no such broker.
+        """
+        self._cuts.update(
+            frozenset((self._known(broker), other)) for other in self._numbers if other != broker
+        )
+
+    def pause(self, broker: int) -> None:
+        """Hold a running broker as SIGSTOP does, until `resume`.
+
+        It keeps its session with the metadata.
+        """
+        for number in self._running(broker):
+            self._brokers[number].pause()
+
+    def resume(self, broker: int) -> None:
+        """Let a paused broker go on; do nothing if it is not paused."""
+        for number in self._running(broker):
+            self._brokers[number].resume()
+
     def heal(self) -> None:
         """Let all brokers reach each other again."""
         self._cuts.clear()

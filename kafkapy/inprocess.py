@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from kafkapy.configs.config import BrokerConfig
     from kafkapy.configs.listeners import Listener
     from kafkapy.faults.fault import AsyncFault, Fault
-    from kafkapy.faults.faults import Faults, SwitchedOn
+    from kafkapy.faults.faults import Faults
+    from kafkapy.faults.switched_on import SwitchedOn
     from kafkapy.loop.manual_clock import ManualClock
     from kafkapy.observe.awaitable import AsyncGroup, AsyncTopic, AsyncTransaction
     from kafkapy.observe.blocking import Group, Topic, Transaction
@@ -109,6 +110,8 @@ class Broker:
         self._core: BrokerCore | None = None
         self._stopping: asyncio.Event | None = None
         self._is_killed = False
+        self._resumed: threading.Event | None = None
+        """Set to let a paused broker go on; None while it is not paused."""
         self._keep_data = True
         self._switched_on: SwitchedOn | None = None
         """Its faults; None as long as nobody has asked for them."""
@@ -163,6 +166,7 @@ class Broker:
         """Stop the broker as SIGTERM does, until `start`; do nothing if it is not running."""
         if self._thread is None:
             return
+        self.resume()
         if self._loop is not None and self._stopping is not None:
             self._loop.call_soon_threadsafe(self._stopping.set)
         self._join()
@@ -239,6 +243,32 @@ class Broker:
             fork._clock.turn(self._clock.ahead)
         fork._owned = taken if snapshot is None else None
         return fork
+
+    def pause(self) -> None:
+        """Hold the broker as SIGSTOP does, until `resume`.
+
+        Its connections stay, and nothing is answered. Its requests to other brokers wait too. A stop or a kill resumes it first.
+
+        Raises:
+            RuntimeError: it is not running.
+        """
+        if self._resumed is None:
+            resumed, holding = threading.Event(), threading.Event()
+
+            def hold() -> None:
+                holding.set()
+                resumed.wait()
+
+            loop = self.core.server.loop
+            loop.call_soon_threadsafe(hold)
+            holding.wait()
+            self._resumed = resumed
+
+    def resume(self) -> None:
+        """Let a paused broker go on; do nothing if it is not paused."""
+        if self._resumed is not None:
+            self._resumed.set()
+            self._resumed = None
 
     def create_topics(self, topics: Mapping[str, int]) -> None:
         """Create topics of so many partitions each, with the broker's settings.
@@ -326,7 +356,7 @@ class Broker:
 
     def switched_on(self) -> SwitchedOn:
         """The faults that are switched on."""
-        from kafkapy.faults.faults import SwitchedOn
+        from kafkapy.faults.switched_on import SwitchedOn
 
         if self._switched_on is None:
             self._switched_on = SwitchedOn(self._lead_to_faults)
@@ -345,8 +375,10 @@ class Broker:
         """Run `function(core)` on the broker's loop; return its result, which comes later.
 
         Raises:
-            RuntimeError: the broker is not running, or is stopped meanwhile.
+            RuntimeError: the broker is not running or paused, or is stopped meanwhile.
         """
+        if self._resumed is not None:
+            raise RuntimeError("the broker is paused; call resume() first")
         core, loop = self.core, self._loop
         assert loop is not None
         return asyncio.run_coroutine_threadsafe(self._call_on_loop(function, core), loop)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kafkapy.faults.fault import Fault
+from kafkapy.faults.connections import ConnectionFault
 from kafkapy.faults.kinds import PASSED, Asked
+from kafkapy.faults.request_fault import RequestFault
 from kafkapy.protocol.types import Uuid
 
 if TYPE_CHECKING:
@@ -18,7 +19,12 @@ if TYPE_CHECKING:
 class FaultyDispatcher:
     """Lets requests meet the first fault that takes them, and leads the others on."""
 
-    def __init__(self, dispatcher: Dispatcher, metadata: MetadataCache, faults: tuple[Fault, ...]) -> None:
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        metadata: MetadataCache,
+        faults: tuple[RequestFault | ConnectionFault, ...],
+    ) -> None:
         self._dispatcher = dispatcher
         self._metadata = metadata
         self._faults = faults
@@ -31,8 +37,7 @@ class FaultyDispatcher:
         """Call the handler of a decoded request, unless a fault meets it."""
         serve = partial(self._dispatcher.call, connection, header, endpoint)
         for fault in self._faults:
-            api, _, client_id = fault.requests
-            if header.api_key == api and client_id in (None, header.client_id):
+            if fault.concerns(connection, header):
                 asked = Asked(connection, header, endpoint, request, serve, self._topic_name)
                 answer = fault.meet(asked)
                 if answer is not PASSED:

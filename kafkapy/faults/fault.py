@@ -1,4 +1,4 @@
-"""A fault: what it does to which requests, how often, and how often it did."""
+"""A fault: what it is about, how often it meets that, and how often it did."""
 
 from __future__ import annotations
 
@@ -6,33 +6,18 @@ import asyncio
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Final, NamedTuple, Self, TypedDict
+from typing import ClassVar, Final, NamedTuple, Self, TypedDict
 
-from kafkapy.faults.filter import Filter
-from kafkapy.faults.kinds import Asked, Kind
+from kafkapy.faults.kinds import positive
 from kafkapy.observe.waiting import PATIENCE, NotSeenError
-from kafkapy.protocol.types import ApiKey
 
 EVERY_TIME: Final = 1.0
 
 
-class Requests(NamedTuple):
-    """The requests that a fault concerns."""
-
-    api: ApiKey
-    concerned: Filter
-    client_id: str | None
-
-    def __str__(self) -> str:
-        given = {**self.concerned._asdict(), "client_id": self.client_id}
-        shown = ", ".join(f"{name}={value!r}" for name, value in given.items() if value is not None)
-        return f"{self.api.name.lower()}({shown})"
-
-
 class HowOften(TypedDict, total=False):
-    """How often a fault meets the requests that it concerns, as a test says it."""
+    """How often a fault meets what it concerns, as a test says it."""
 
     times: int
     every: int
@@ -41,80 +26,102 @@ class HowOften(TypedDict, total=False):
 
 
 class Often(NamedTuple):
-    """Which of these requests it meets: every n-th of them, by chance, and so many at most."""
+    """Which of these it meets: every n-th of them, by chance, and so many at most."""
 
-    times: int | None
-    every: int
-    probability: float
-    seed: int | None
+    times: int | None = None
+    every: int = 1
+    probability: float = EVERY_TIME
+    seed: int | None = None
 
     def __str__(self) -> str:
-        given = {
-            "times": self.times,
-            "every": None if self.every == 1 else self.every,
-            "probability": None if self.probability == EVERY_TIME else self.probability,
-            "seed": self.seed,
-        }
-        return ", ".join(f"{name}={value}" for name, value in given.items() if value is not None)
+        return shown({name: value for name, value in self._asdict().items() if value != _ALWAYS[name]})
+
+
+_ALWAYS: Final = Often()._asdict()
+
+
+def often(
+    *, times: int | None = None, every: int = 1, probability: float = EVERY_TIME, seed: int | None = None
+) -> Often:
+    """How often a test wants a fault; raises ValueError."""
+    if times is not None:
+        positive("times", times)
+    if not 0 <= probability <= 1:
+        raise ValueError(f"probability={probability} is not between 0 and 1")
+    return Often(times, positive("every", every), probability, seed)
+
+
+def shown(given: Mapping[str, object]) -> str:
+    """Arguments as in a call, without those that are None."""
+    return ", ".join(f"{name}={value!r}" for name, value in given.items() if value is not None)
 
 
 class Fault:
     """A fault of a broker, until `stop`; at the end of its `with` block it stops by itself."""
 
-    def __init__(
-        self, requests: Requests, kind: Kind, often: Often, stopped: Callable[[Fault], None]
-    ) -> None:
-        """`stopped` is called when it is switched off."""
-        self.requests = requests
-        self._kind = kind
-        self._often = often
-        self._stopped = stopped
-        self._random = random.Random(often.seed)
+    counted: ClassVar[str]
+    """What `hits` counts."""
+
+    def __init__(self, call: str) -> None:
+        """`call` is the call that makes it, without how often."""
+        self._call = call
+        self._often = Often()
+        self._random = random.Random()
+        self._stopped: Callable[[Fault], None]
+        self.number = 0
+        """Tells it from the others of its broker."""
         self._changed = threading.Condition()
-        """Guards the numbers: the broker counts in its thread, and tests wait in theirs."""
+        """Guards the numbers: the broker counts in its threads, and tests wait in theirs."""
         self._asked = self._hits = 0
+
+    def switched_on(self, number: int, how_often: Often, stopped: Callable[[Fault], None]) -> None:
+        """Begin; `stopped` is called when it is switched off."""
+        self.number, self._often, self._stopped = number, how_often, stopped
+        self._random = random.Random(how_often.seed)
 
     @property
     def hits(self) -> int:
-        """How many requests it has met."""
+        """How many requests, connections or calls of the disk it has met."""
         with self._changed:
             return self._hits
 
+    @property
+    def asked(self) -> int:
+        """How many of them it concerned, while it could meet another one."""
+        with self._changed:
+            return self._asked
+
     def hit(self, times: int = 1, *, within: float = PATIENCE) -> None:
-        """Wait until it has met so many requests; raises NotSeenError after `within` seconds."""
+        """Wait until it has met so many; raises NotSeenError after `within` seconds."""
         __tracebackhide__ = True
         end = time.monotonic() + within
         with self._changed:
             if not self._changed.wait_for(lambda: self._hits >= times, end - time.monotonic()):
                 told = f"it has met {self._hits}, of {self._asked} that it concerns"
-                raise NotSeenError(f"waited for {within:g} s for {self} to meet {times} requests; {told}")
+                raise NotSeenError(
+                    f"waited for {within:g} s for {self} to meet {times} {self.counted}; {told}"
+                )
 
     def stop(self) -> None:
-        """Switch it off; requests that it has met are not let go."""
+        """Switch it off; what it has met is not let go."""
         self._stopped(self)
 
-    def meet(self, asked: Asked) -> object:
-        """The answer to a request, or PASSED (kinds.py); on the broker's loop."""
-        return self._kind.meet(asked, self.requests.concerned, self._takes)
-
-    def _takes(self) -> bool:
-        """Count a request that it concerns; return whether it meets it."""
-        often = self._often
+    def takes(self) -> bool:
+        """Count what it concerns; return whether it meets it."""
+        wanted = self._often
         with self._changed:
-            if often.times is not None and self._hits >= often.times:
+            if wanted.times is not None and self._hits >= wanted.times:
                 return False
             self._asked += 1
-            if self._asked % often.every or self._random.random() >= often.probability:
+            if self._asked % wanted.every or self._random.random() >= wanted.probability:
                 return False
             self._hits += 1
             self._changed.notify_all()
             return True
 
     def __str__(self) -> str:
-        kind, often = str(self._kind), str(self._often)
-        if often:
-            kind = f"{kind[:-1]}{'' if kind.endswith('()') else ', '}{often})"
-        return f"{self.requests}.{kind}"
+        call, how_often = self._call, str(self._often)
+        return f"{call[:-1]}{'' if call.endswith('()') else ', '}{how_often})" if how_often else call
 
     def __repr__(self) -> str:
         return f"<fault {self}, hits={self.hits}>"
@@ -136,16 +143,16 @@ class AsyncFault:
 
     @property
     def hits(self) -> int:
-        """How many requests it has met."""
+        """How many requests, connections or calls of the disk it has met."""
         return self._fault.hits
 
     async def hit(self, times: int = 1, *, within: float = PATIENCE) -> None:
-        """Wait until it has met so many requests; raises NotSeenError after `within` seconds."""
+        """Wait until it has met so many; raises NotSeenError after `within` seconds."""
         __tracebackhide__ = True
         await asyncio.to_thread(self._fault.hit, times, within=within)
 
     def stop(self) -> None:
-        """Switch it off; requests that it has met are not let go."""
+        """Switch it off; what it has met is not let go."""
         self._fault.stop()
 
     def __repr__(self) -> str:

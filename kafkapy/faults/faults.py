@@ -1,14 +1,16 @@
-"""The faults of a broker, by the API whose requests they concern."""
+"""The faults of a broker: of requests by their API, of connections, and of disks."""
 
 from __future__ import annotations
 
 import difflib
-import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Final, Generic, TypeVar, Unpack
+from pathlib import Path
+from typing import Final, Generic, TypeVar, Unpack
 
-from kafkapy.faults.dispatcher import FaultyDispatcher
-from kafkapy.faults.fault import EVERY_TIME, AsyncFault, Fault, HowOften, Often, Requests
+from kafkapy.faults.clients import Clients
+from kafkapy.faults.connections import FaultyConnections
+from kafkapy.faults.disks import FaultyDisks, Place
+from kafkapy.faults.fault import AsyncFault, Fault, HowOften, often
 from kafkapy.faults.filter import Filter, names_partitions, names_topics
 from kafkapy.faults.kinds import (
     NAMED_BY_ANSWERS,
@@ -19,15 +21,15 @@ from kafkapy.faults.kinds import (
     NoAnswer,
     SlowBytes,
     TornAnswer,
+    positive,
 )
+from kafkapy.faults.request_fault import RequestFault, Requests
+from kafkapy.faults.switched_on import SwitchedOn
 from kafkapy.handlers import IN_CLUSTER
 from kafkapy.protocol.codec import schema_of
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages import request_class, response_class
 from kafkapy.protocol.types import ApiKey
-
-if TYPE_CHECKING:
-    from kafkapy.broker.core import BrokerCore
 
 F = TypeVar("F")
 
@@ -42,40 +44,12 @@ WITHOUT_PARTS: Final = frozenset(
 """The APIs whose answers are arranged unlike their requests, so that no error has its place by a topic."""
 
 
-class SwitchedOn:
-    """The faults that are switched on; any thread may change them."""
-
-    def __init__(self, changed: Callable[[], None]) -> None:
-        """`changed` is called after a change, and has the broker's loop call `lead`."""
-        self.faults: tuple[Fault, ...] = ()
-        self._changed = changed
-        self._lock = threading.Lock()
-
-    def add(self, fault: Fault) -> None:
-        """Switch a fault on."""
-        with self._lock:
-            self.faults = (*self.faults, fault)
-        self._changed()
-
-    def remove(self, gone: Iterable[Fault]) -> None:
-        """Switch faults off."""
-        with self._lock:
-            self.faults = tuple(fault for fault in self.faults if fault not in gone)
-        self._changed()
-
-    async def lead(self, core: BrokerCore) -> None:
-        """Lead the requests of clients to the faults, if there are any."""
-        faults, dispatcher = self.faults, core.loopback.dispatcher
-        core.server.shared.dispatcher = (
-            FaultyDispatcher(dispatcher, core.metadata, faults) if faults else dispatcher
-        )
-
-
 class Faults(Generic[F]):
     """The faults of a broker: `faults.produce(topic="orders").delay(1)`.
 
     Each API that the broker serves is a method, by its name in Kafka's protocol, which takes `topic`,
-    `partition` and `client_id`, and returns `FaultyRequests`.
+    `partition`, `client_id`, `address` and `listener`, and returns `FaultyRequests`. `connections` are
+    faults of connections as a whole, `disk` those of log directories.
     """
 
     def __init__(self, switched_on: SwitchedOn, shown: Callable[[Fault], F]) -> None:
@@ -89,12 +63,43 @@ class Faults(Generic[F]):
             raise AttributeError(f"no API of the broker is called {api}{_near(api, _APIS)}")
 
         def requests(
-            *, topic: str | None = None, partition: int | None = None, client_id: str | None = None
+            *,
+            topic: str | None = None,
+            partition: int | None = None,
+            client_id: str | None = None,
+            address: str | None = None,
+            listener: str | None = None,
         ) -> FaultyRequests[F]:
-            concerned = Requests(key, Filter(topic, partition), client_id)
+            clients = Clients(client_id, address, listener)
+            concerned = Requests(key, Filter(topic, partition), clients)
             return FaultyRequests(self._switched_on, self._shown, concerned)
 
         return requests
+
+    def connections(
+        self, *, client_id: str | None = None, address: str | None = None, listener: str | None = None
+    ) -> FaultyConnections[F]:
+        """Connections as a whole.
+
+        Args:
+            client_id: what their requests say.
+            address: the host that they come from.
+            listener: the name of the one that they come to.
+        """
+        return FaultyConnections(self._switched_on, self._shown, Clients(client_id, address, listener))
+
+    def disk(
+        self, *, topic: str | None = None, partition: int | None = None, log_dir: str | Path | None = None
+    ) -> FaultyDisks[F]:
+        """The disks of the log directories, by topic, partition and directory.
+
+        Raises:
+            ValueError: a partition without a topic.
+        """
+        if partition is not None and topic is None:
+            raise ValueError(f"partition={partition}: of which topic?")
+        place = Place(topic, partition, None if log_dir is None else str(log_dir))
+        return FaultyDisks(self._switched_on, self._shown, place)
 
     def __iter__(self) -> Iterator[F]:
         return map(self._shown, self._switched_on.faults)
@@ -122,7 +127,7 @@ class FaultyRequests(Generic[F]):
         self._shown = shown
         self._requests = requests
 
-    def error(self, code: str, **often: Unpack[HowOften]) -> F:
+    def error(self, code: str, **how_often: Unpack[HowOften]) -> F:
         """Answer with an error of Kafka's, by its name, and without an effect.
 
         Only what is concerned gets it: other topics and partitions of the request are served. By topic, all
@@ -139,48 +144,35 @@ class FaultyRequests(Generic[F]):
         if api not in NAMED_BY_ANSWERS:
             _check_named(api, concerned)
         _check_answered(api, concerned)
-        return self._switch_on(Error(ErrorCode[code]), **often)
+        return self._switch_on(Error(ErrorCode[code]), **how_often)
 
-    def delay(self, seconds: float, **often: Unpack[HowOften]) -> F:
+    def delay(self, seconds: float, **how_often: Unpack[HowOften]) -> F:
         """Let the request wait before it is served, and the connection's next ones with it."""
-        return self._switch_on_for_requests(Delay(_positive("seconds", seconds)), **often)
+        return self._switch_on_for_requests(Delay(positive("seconds", seconds)), **how_often)
 
-    def disconnect(self, *, after_effect: bool = False, **often: Unpack[HowOften]) -> F:
+    def disconnect(self, *, after_effect: bool = False, **how_often: Unpack[HowOften]) -> F:
         """Close the connection before the request is served, or instead of its answer."""
-        return self._switch_on_for_requests(Disconnect(after_effect), **often)
+        return self._switch_on_for_requests(Disconnect(after_effect), **how_often)
 
-    def no_answer(self, **often: Unpack[HowOften]) -> F:
+    def no_answer(self, **how_often: Unpack[HowOften]) -> F:
         """Serve the request, and answer neither it nor a later one of its connection."""
-        return self._switch_on_for_requests(NoAnswer(), **often)
+        return self._switch_on_for_requests(NoAnswer(), **how_often)
 
-    def torn_answer(self, **often: Unpack[HowOften]) -> F:
+    def torn_answer(self, **how_often: Unpack[HowOften]) -> F:
         """Serve the request, send half of the answer, and close the connection."""
-        return self._switch_on_for_requests(TornAnswer(), **often)
+        return self._switch_on_for_requests(TornAnswer(), **how_often)
 
-    def slow_bytes(self, per_second: int, **often: Unpack[HowOften]) -> F:
+    def slow_bytes(self, per_second: int, **how_often: Unpack[HowOften]) -> F:
         """Serve the request, and send the answer at so many bytes a second."""
-        return self._switch_on_for_requests(SlowBytes(_positive("per_second", per_second)), **often)
+        return self._switch_on_for_requests(SlowBytes(positive("per_second", per_second)), **how_often)
 
-    def _switch_on_for_requests(self, kind: Kind, **often: Unpack[HowOften]) -> F:
+    def _switch_on_for_requests(self, kind: Kind, **how_often: Unpack[HowOften]) -> F:
         _check_named(self._requests.api, self._requests.concerned)
-        return self._switch_on(kind, **often)
+        return self._switch_on(kind, **how_often)
 
-    def _switch_on(
-        self,
-        kind: Kind,
-        *,
-        times: int | None = None,
-        every: int = 1,
-        probability: float = EVERY_TIME,
-        seed: int | None = None,
-    ) -> F:
-        if times is not None:
-            _positive("times", times)
-        if not 0 <= probability <= 1:
-            raise ValueError(f"probability={probability} is not between 0 and 1")
-        often = Often(times, _positive("every", every), probability, seed)
-        fault = Fault(self._requests, kind, often, lambda gone: self._switched_on.remove((gone,)))
-        self._switched_on.add(fault)
+    def _switch_on(self, kind: Kind, **how_often: Unpack[HowOften]) -> F:
+        fault = RequestFault(self._requests, kind)
+        self._switched_on.add(fault, often(**how_often))
         return self._shown(fault)
 
 
@@ -192,15 +184,6 @@ def blocking(switched_on: SwitchedOn) -> Faults[Fault]:
 def awaitable(switched_on: SwitchedOn) -> Faults[AsyncFault]:
     """The faults of an `AsyncBroker`."""
     return Faults(switched_on, AsyncFault)
-
-
-N = TypeVar("N", int, float)
-
-
-def _positive(name: str, value: N) -> N:
-    if value <= 0:
-        raise ValueError(f"{name}={value} is not positive")
-    return value
 
 
 def _check_named(api: ApiKey, concerned: Filter) -> None:

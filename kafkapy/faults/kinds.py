@@ -6,7 +6,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from kafkapy.faults.error_answers import ErrorAnswers
 from kafkapy.faults.filter import Filter, TopicName
@@ -37,6 +37,15 @@ NAMED_BY_ANSWERS: Final = frozenset(
 """The APIs whose requests need not name what their answers do: they ask for all, or are of a session."""
 
 _CHUNKS_A_SECOND: Final = 20
+
+N = TypeVar("N", int, float)
+
+
+def positive(name: str, value: N) -> N:
+    """A number that a test gives; raises ValueError."""
+    if value <= 0:
+        raise ValueError(f"{name}={value} is not positive")
+    return value
 
 
 @dataclass(slots=True)

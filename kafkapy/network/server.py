@@ -28,6 +28,7 @@ import errno
 import heapq
 import logging
 import socket
+import struct
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
@@ -54,6 +55,9 @@ MOST_HELD: Final = 256
 
 _FREED_FRACTION: Final = 16
 """The part of queued.max.request.bytes that a sweep frees, if connections wait for memory."""
+
+_RESET: Final = struct.pack("ii", 1, 0)
+"""The option SO_LINGER with which a close resets a connection."""
 
 logger = logging.getLogger(__name__)
 
@@ -106,6 +110,8 @@ class Server:
         """That is in the log, and the clients wait."""
         self.lacks_files: Callable[[], bool] = lambda: False
         """Whether unsent answers hold more files of logs than they may."""
+        self.refuses: Callable[[str, str], bool] = lambda listener, host: False
+        """Whether a new connection to a listener, by its name, from a host is reset."""
         self._gone: asyncio.Event | None = None
         """Set when draining has closed the last connection."""
         self.configure()
@@ -207,6 +213,10 @@ class Server:
                 self._cannot_accept = False
                 logger.info("Connections are accepted again")
             host = address[0].removeprefix("::ffff:")
+            if self.refuses(listener.name, host):
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+                sock.close()
+                continue
             if (seconds := self.limits.seconds_to_hold(listener.name, host, now)) > 0:
                 self._hold(sock, now + seconds)
                 continue

@@ -173,9 +173,8 @@ def test_an_unused_transactional_id_expires(kafka_broker: Broker) -> None:
     producer.init_transactions(10)
 
     def ids() -> list[str]:
-        return of_core(
-            kafka_broker, lambda core: [each.transactional_id for each in core.transactions.listed()]
-        )
+        listed = of_core(kafka_broker, lambda core: list(core.transactions.listed()))
+        return [each.transactional_id for each in listed]
 
     kafka_broker.clock.advance(days=6)
     assert ids() == ["billing-1"]
@@ -201,7 +200,8 @@ def test_an_idle_producer_is_forgotten(kafka_broker: Broker) -> None:
     producer.flush(10)
 
     def count() -> int:
-        return of_core(kafka_broker, lambda core: len(core.replicas.partition("orders", 0).log.producers))
+        producers = of_core(kafka_broker, lambda core: core.replicas.partition("orders", 0).log.producers)
+        return len(producers)
 
     assert count() == 1
     kafka_broker.clock.advance(hours=23)
