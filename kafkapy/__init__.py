@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from kafkapy.cluster import Cluster
     from kafkapy.configs.keys import ConfigError
     from kafkapy.inprocess import AsyncBroker, Broker
+    from kafkapy.page.server import Page
     from kafkapy.registry.server import SchemaRegistry
     from kafkapy.snapshot import Snapshot, SnapshotError
 
@@ -19,6 +20,7 @@ __all__ = [
     "Broker",
     "Cluster",
     "ConfigError",
+    "Page",
     "SchemaRegistry",
     "Snapshot",
     "SnapshotError",
@@ -31,6 +33,7 @@ _MODULES = {
     "Broker": "kafkapy.inprocess",
     "Cluster": "kafkapy.cluster",
     "ConfigError": "kafkapy.configs.keys",
+    "Page": "kafkapy.page.server",
     "SchemaRegistry": "kafkapy.registry.server",
     "Snapshot": "kafkapy.snapshot",
     "SnapshotError": "kafkapy.snapshot",

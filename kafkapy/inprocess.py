@@ -247,7 +247,8 @@ class Broker:
     def pause(self) -> None:
         """Hold the broker as SIGSTOP does, until `resume`.
 
-        Its connections stay, and nothing is answered. Its requests to other brokers wait too. A stop or a kill resumes it first.
+        Its connections stay, and nothing is answered. Its requests to other brokers wait too. A stop or a
+        kill resumes it first.
 
         Raises:
             RuntimeError: it is not running.

@@ -26,11 +26,15 @@ _CLOSING_SECONDS: Final = 5
 class HttpServer:
     """Listens from the start on; clients wait in the socket's queue until `serve`.
 
+    Args:
+        name: that of its thread.
+
     Raises:
         UserError: the address cannot be used.
     """
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, *, name: str = "kafkapy-registry") -> None:
+        self._name = name
         self._socket = _bound(host, port)
         bound_host, bound_port = self._socket.getsockname()[:2]
         self.url: Final = f"http://{f'[{bound_host}]' if ':' in bound_host else bound_host}:{bound_port}"
@@ -54,7 +58,7 @@ class HttpServer:
         def run() -> None:
             asyncio.run(_Server(config, started).serve(sockets=[self._socket]))
 
-        thread = threading.Thread(target=run, name="kafkapy-registry", daemon=True)
+        thread = threading.Thread(target=run, name=self._name, daemon=True)
         thread.start()
         self._running = (thread, *started.result())
 

@@ -1,0 +1,144 @@
+"""The page as an application of Starlette: addresses, forms, errors."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final
+from urllib.parse import parse_qsl
+
+from anyio import CapacityLimiter, to_thread
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from kafkapy.errors import UserError
+from kafkapy.page.call import Answer, Call, Sources
+from kafkapy.page.rendering import rendered, static
+from kafkapy.page.views import cluster, configs, group, groups, messages, produce, reset, topic, topics
+from kafkapy.page.views import transactions as transactions_view
+
+logger = logging.getLogger(__name__)
+
+MOST_BYTES: Final = 8 * 1024 * 1024
+"""A form may have so many bytes."""
+_MOST_FIELDS: Final = 100
+_MOST_VIEWS: Final = 16
+"""So many are made at once; others wait."""
+SECRET: Final = "secret"
+
+View = Callable[[Call], Answer]
+
+_VIEWS: Final[Mapping[str, View]] = {
+    "/topics": topics.view,
+    "/topics/{topic}": topic.view,
+    "/topics/{topic}/messages": messages.view,
+    "/topics/{topic}/messages/new": messages.new,
+    "/topics/{topic}/{partition:int}/{offset:int}": messages.one,
+    "/topics/{topic}/configs": configs.topic,
+    "/groups": groups.view,
+    "/group": group.view,
+    "/transactions": transactions_view.view,
+    "/cluster": cluster.view,
+    "/brokers/{broker:int}/configs": configs.broker,
+}
+_FORMS: Final[Mapping[str, View]] = {"/topics/{topic}/produce": produce.form, "/group/reset": reset.form}
+_CHANGES: Final[Mapping[str, View]] = {
+    "/topics/{topic}/produce": produce.send,
+    "/group/reset": reset.plan,
+    "/group/reset/do": reset.do,
+}
+_STATIC: Final[Mapping[str, str]] = {
+    "page.css": "text/css",
+    "page.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
+}
+
+
+def application(sources: Sources) -> Starlette:
+    """The application; `sources` are closed by their owner."""
+    limiter = CapacityLimiter(_MOST_VIEWS)
+
+    async def made(view: View, request: Request) -> Response:
+        form = await _form(request) if request.method == "POST" else {}
+        call = Call(sources, request.path_params, dict(request.query_params), form)
+        if request.method == "POST":
+            _require_own(call)
+        return await to_thread.run_sync(_response, view, call, limiter=limiter)
+
+    async def home(_: Request) -> Response:
+        return RedirectResponse("/topics", 303)
+
+    async def file(request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in _STATIC:
+            raise HTTPException(404)
+        headers = {"cache-control": "max-age=3600"}
+        return Response(static(name), media_type=_STATIC[name], headers=headers)
+
+    async def failed(request: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        text = _WORDS.get(status, "This cannot be done.")
+        if isinstance(error, HTTPException) and error.detail and status == 400:
+            text = error.detail
+        if status == 500:
+            logger.error("The page %s failed", request.url.path, exc_info=error)
+        return _html("error.html", {"text": text, "title": "Error"}, sources, status)
+
+    routes = [Route("/", home), Route("/static/{name}", file)]
+    for path, view in _VIEWS.items():
+        routes.append(Route(path, partial(made, view), methods=["GET"]))
+    if not sources.read_only:
+        for path, view in _FORMS.items():
+            routes.append(Route(path, partial(made, view), methods=["GET"]))
+        for path, view in _CHANGES.items():
+            routes.append(Route(path, partial(made, view), methods=["POST"]))
+    return Starlette(routes=routes, exception_handlers={HTTPException: failed, Exception: failed})
+
+
+_WORDS: Final[Mapping[int, str]] = {
+    403: "This form was not sent by the page itself, or the page was started anew: load it again.",
+    404: "There is no such page; one that was started with --read-only has none for changes.",
+    405: "This page takes no such request.",
+    413: "The form is too large.",
+    500: "The page failed; its log says why.",
+}
+
+
+def _response(view: View, call: Call) -> Response:
+    try:
+        answer = view(call)
+    except UserError as error:
+        return _html("error.html", {"text": str(error), "title": "Error"}, call.sources, 400)
+    if answer.location is not None:
+        return RedirectResponse(answer.location, 303)
+    response = _html(answer.template, answer.values, call.sources, answer.status)
+    response.headers.update(answer.headers)
+    return response
+
+
+def _html(template: str, values: Mapping[str, object], sources: Sources, status: int) -> Response:
+    text = rendered(template, **{SECRET: sources.secret, "read_only": sources.read_only, **values})
+    # A value of JSON may have half of a surrogate pair.
+    return Response(text.encode(errors="replace"), status, media_type="text/html")
+
+
+async def _form(request: Request) -> dict[str, str]:
+    content = bytearray()
+    async for piece in request.stream():
+        content += piece
+        if len(content) > MOST_BYTES:
+            raise HTTPException(413)
+    try:
+        return dict(parse_qsl(content.decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS))
+    except ValueError:
+        raise HTTPException(400, "The form cannot be read.") from None
+
+
+def _require_own(call: Call) -> None:
+    if not secrets.compare_digest(call.form.get(SECRET, "").encode(), call.sources.secret.encode()):
+        raise HTTPException(403)

@@ -1,0 +1,1 @@
+"""Keys, values and headers as people read them."""

@@ -1,0 +1,137 @@
+"""A page in threads of this process, for a broker of this process or any cluster.
+
+with kafkapy.Page(broker.bootstrap_servers) as page:
+    print(page.url)
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, Final, Self
+
+from kafkapy.errors import UserError
+
+_NOT_RUNNING: Final = "the page is not running; use it in a with statement or call start()"
+_TOKEN_BYTES: Final = 24
+_LOGINS: Final = ("SASL_PLAINTEXT", "SASL_SSL", "SSL")
+
+
+class Page:
+    """A page that shows a cluster; a context manager.
+
+    It asks for a token if others than this machine's users reach it, or if it has a login, whose rights are
+    for those who know the token. `url` has it.
+
+    Args:
+        bootstrap_servers: the cluster.
+        host: where it listens.
+        port: 0 takes a free one.
+        token: the token to ask for; made by chance by default, where one is needed.
+        schema_registry: the URL of a registry, whose schemas decode keys and values.
+        read_only: nothing can be changed by it.
+        client_config: further arguments of kafka-python's clients, for TLS and logins.
+        timeout: seconds that the cluster has for each answer.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        token: str | None = None,
+        schema_registry: str | None = None,
+        read_only: bool = False,
+        client_config: Mapping[str, Any] | None = None,
+        timeout: float = 10.0,
+    ) -> None:
+        self._config = {**(client_config or {}), "bootstrap_servers": bootstrap_servers.split(",")}
+        self._host, self._port, self._token = host, port, token
+        self._registry, self._read_only, self._timeout = schema_registry, read_only, timeout
+        self._running: tuple[str, ExitStack] | None = None
+
+    @property
+    def url(self) -> str:
+        """The address for a browser, with the token if there is one.
+
+        Raises:
+            RuntimeError: it is not running.
+        """
+        if self._running is None:
+            raise RuntimeError(_NOT_RUNNING)
+        return self._running[0]
+
+    def start(self) -> None:
+        """Connect to the cluster, and serve.
+
+        Raises:
+            UserError: the cluster or the port cannot be used, or a library is missing.
+        """
+        if self._running is not None:
+            raise RuntimeError("the page is running already")
+        try:
+            self._start()
+        except ModuleNotFoundError as error:
+            if not error.name or error.name.startswith("kafkapy"):
+                raise
+            raise UserError(f"{error.name} is not installed: pip install '.[page]' in a checkout") from None
+
+    def stop(self) -> None:
+        """End what is under way, and the connections; do nothing if it is not running."""
+        if self._running is not None:
+            _, stack = self._running
+            self._running = None
+            stack.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _start(self) -> None:
+        from kafkapy.page.application import application
+        from kafkapy.page.call import Sources
+        from kafkapy.page.cluster.groups import Groups
+        from kafkapy.page.cluster.lag_history import LagHistory
+        from kafkapy.page.cluster.topics import Topics
+        from kafkapy.page.cluster.wire import Wire
+        from kafkapy.page.decoding.schemas import Schemas
+        from kafkapy.page.decoding.shown import Decoder
+        from kafkapy.page.protection import TOKEN, Protection, is_local
+        from kafkapy.registry.http_server import HttpServer
+
+        schemas = None if self._registry is None else Schemas(self._registry)
+        has_login = self._config.get("security_protocol", "PLAINTEXT") in _LOGINS
+        token = self._token
+        if token is None and (has_login or not is_local(self._host)):
+            token = secrets.token_urlsafe(_TOKEN_BYTES)
+        with ExitStack() as stack:
+            server = HttpServer(self._host, self._port, name="kafkapy-page")
+            stack.callback(server.stop)
+            wire = stack.enter_context(Wire(self._config, self._timeout))
+            topics = Topics(wire, self._timeout)
+            groups = Groups(wire, topics, self._timeout)
+            history = LagHistory(lambda name: groups.lag(groups.group(name)))
+            stack.callback(history.stop)
+            sources = Sources(
+                wire,
+                topics,
+                groups,
+                history,
+                Decoder(schemas),
+                secrets.token_urlsafe(_TOKEN_BYTES),
+                self._read_only,
+            )
+            port = int(server.url.rpartition(":")[2])
+            server.serve(Protection(application(sources), names=[self._host], token=token, port=port))
+            # Views end before what they read from is closed.
+            stack.callback(server.stop)
+            url = f"{server.url}/" if token is None else f"{server.url}/?{TOKEN}={token}"
+            self._running = (url, stack.pop_all())

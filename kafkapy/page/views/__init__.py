@@ -1,0 +1,1 @@
+"""The views of the page: what is asked for becomes the values of a template."""

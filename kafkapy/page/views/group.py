@@ -1,0 +1,52 @@
+"""A group: its members, its lag by partition and over time."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafkapy.page.call import Answer, Call
+from kafkapy.page.cluster.groups import SHARE
+from kafkapy.page.plot import line
+from kafkapy.page.views.paging import paged
+
+_SIZE: Final = 100
+_MOST_SUMMED: Final = 1000
+_MOST_MEMBERS: Final = 200
+
+
+def view(call: Call) -> Answer:
+    groups = call.sources.groups
+    group = groups.group(call.query.get("name", ""))
+    points = call.sources.history.points(group.name)
+    committed = sorted(groups.committed(group).items())
+    topic = call.text("topic")
+    offsets = [(place, offset) for place, offset in committed if topic in ("", place.topic)]
+    page = paged(offsets, call.number("page", 1), _SIZE)
+    positions = groups.positions(page.items)
+    described = groups.described(group)
+    members = [] if described is None else described.members
+    owners = {(place.topic, place.partition): member for member in members for place in member.partitions}
+    if len(committed) <= _SIZE and len(positions) == len(committed):
+        total: int | None = sum(position.lag or 0 for position in positions)
+    elif len(committed) <= _MOST_SUMMED:
+        total = sum(position.lag or 0 for position in groups.positions(committed))
+    else:
+        total = round(points[-1][1]) if points else None
+    return Answer(
+        "group.html" if call.text("part") == "" else "group_part.html",
+        {
+            "title": group.name or "(empty name)",
+            "group": group,
+            "described": described,
+            "is_share": group.type == SHARE,
+            "members": members[:_MOST_MEMBERS],
+            "member_count": len(members),
+            "page": page,
+            "positions": positions,
+            "owners": owners,
+            "total": total,
+            "topics": sorted({place.topic for place, _ in committed}),
+            "topic": topic,
+            "plot": line(points),
+        },
+    )

@@ -1,0 +1,143 @@
+"""Writing one record: a new one, or one that is there, as it is or edited."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from typing import Any, Final
+
+from kafkapy.errors import UserError
+from kafkapy.page.call import Answer, Call, whole
+from kafkapy.page.cluster.producing import write
+from kafkapy.page.cluster.topics import Topic
+from kafkapy.page.rendering import part
+from kafkapy.page.views.messages import record
+from kafkapy.protocol.records import Record
+
+_FORMS: Final = ("text", "base64", "null")
+_TIMEOUT: Final = 10.0
+
+
+def form(call: Call) -> Answer:
+    """The form; with `partition` and `offset`, it has what that record has."""
+    topic = call.sources.topics.topic(call.path["topic"])
+    if not call.text("offset"):
+        return _form(topic, _fields(Record(value=b""), ""))
+    partition, offset = call.number("partition", 0), call.number("offset", 0)
+    found = record(call, topic, partition, offset)
+    if found.marker is not None:
+        raise UserError(f"at offset {offset} is a {found.marker}: only brokers write these")
+    return _form(topic, _fields(found.record, str(partition)), offset)
+
+
+def send(call: Call) -> Answer:
+    topic = call.sources.topics.topic(call.path["topic"])
+    fields = {name: call.form.get(name, "") for name in _fields(Record(), "")}
+    try:
+        content = Record(
+            key=_bytes(fields["key"], fields["key_form"], "key"),
+            value=_bytes(fields["value"], fields["value_form"], "value"),
+            headers=_headers(fields["headers"]),
+        )
+        partition = (
+            None if not fields["partition"].strip() else whole(fields["partition"].strip(), "partition", 0)
+        )
+        place, offset = write(call.sources.wire, topic, content, partition, _TIMEOUT)
+    except UserError as error:
+        return _form(topic, fields, problem=str(error))
+    return Answer(location=f"/topics/{part(topic.name)}/{place.partition}/{offset}?written=1")
+
+
+def _form(topic: Topic, fields: dict[str, str], offset: int | None = None, problem: str = "") -> Answer:
+    values: dict[str, Any] = {
+        "title": f"Produce to {topic.name}",
+        "topic": topic,
+        "fields": fields,
+        "forms": _FORMS,
+        "offset": offset,
+        "problem": problem,
+    }
+    return Answer("produce.html", values, 400 if problem else 200)
+
+
+def _fields(content: Record, partition: str) -> dict[str, str]:
+    key, key_form = _written(content.key)
+    value, value_form = _written(content.value)
+    headers = [{"key": name, "value": _json(each)} for name, each in content.headers]
+    return {
+        "partition": partition,
+        "key": key,
+        "key_form": key_form,
+        "value": value,
+        "value_form": value_form,
+        "headers": json.dumps(headers, ensure_ascii=False, indent=1) if headers else "",
+    }
+
+
+def _written(data: bytes | None) -> tuple[str, str]:
+    if data is None:
+        return "", "null"
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = "\0"
+    # A browser sends line breaks as CR LF, whatever they were, and cannot send some characters at all.
+    if any(ord(char) < 0x20 and char not in "\t\n" for char in text):
+        return base64.b64encode(data).decode(), "base64"
+    return text, "text"
+
+
+def _json(data: bytes | None) -> Any:
+    text, kind = _written(data)
+    return None if kind == "null" else {"base64": text} if kind == "base64" else text
+
+
+def _bytes(text: str, kind: str, name: str) -> bytes | None:
+    match kind:
+        case "null":
+            if text:
+                raise UserError(f"{name}: null has no text: remove it, or choose another form")
+            return None
+        case "text":
+            return text.replace("\r\n", "\n").encode()
+        case "base64":
+            try:
+                return base64.b64decode("".join(text.split()), validate=True)
+            except (binascii.Error, ValueError):
+                raise UserError(f"{name}: the base64 cannot be decoded") from None
+        case _:
+            raise UserError(f"{name}: expected one of {', '.join(_FORMS)}")
+
+
+def _headers(text: str) -> list[tuple[str, bytes | None]]:
+    if not text.strip():
+        return []
+    try:
+        content = json.loads(text)
+        pairs = (
+            content.items()
+            if isinstance(content, dict)
+            else [(each["key"], each["value"]) for each in content]
+        )
+        return [(_name(name), _header(name, value)) for name, value in pairs]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise UserError(
+            'headers: expected JSON such as {"trace": "17"} or [{"key": "trace", "value": "17"}]'
+        ) from None
+
+
+def _name(name: Any) -> str:
+    if not isinstance(name, str):
+        raise TypeError
+    return name
+
+
+def _header(name: str, value: Any) -> bytes | None:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, dict) and list(value) == ["base64"]:
+        return _bytes(value["base64"], "base64", f"header {name}")
+    raise TypeError
