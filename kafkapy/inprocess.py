@@ -229,7 +229,7 @@ class Broker:
             self.start()
 
     def fork(self, snapshot: Snapshot | None = None) -> Broker:
-        """A second broker, with the same settings and time, and the data of a snapshot, or of this moment.
+        """A second broker with the same settings and time, and the data of a snapshot or of now.
 
         It has other ports, and is not started yet: `with broker.fork() as fork`.
 
