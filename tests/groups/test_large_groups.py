@@ -210,6 +210,7 @@ def test_the_hash_that_is_kept_is_the_hash_of_all_names(seed: int) -> None:
             } & view.image.topics.keys()
             assert existing.hash(view) == view.hash(wanted_topics)
             assert existing.topics(view) == {name: view.image.topics[name] for name in wanted_topics}
+            assert existing.ids(view) == view.ids(wanted_topics)
             assert existing.num_partitions(view) == sum(
                 len(view.image.topics[name].partitions) for name in wanted_topics
             )

@@ -145,6 +145,8 @@ class Progress:
     def _subscription_of(self, group: ConsumerGroup, member: ConsumerMember) -> Callable[[Uuid], bool]:
         """Whether the member subscribes to a topic, which need not exist."""
         by_id, names = self.topics.image.topics_by_id, member.topic_names
+        if not member.topic_regex:
+            return group.subscribed_ids(names, self.topics).__contains__
         resolved = group.regexes.get(member.topic_regex)
         matches = NO_TOPICS if resolved is None else resolved.topics
 

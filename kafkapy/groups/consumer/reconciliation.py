@@ -10,7 +10,7 @@ Source: Apache Kafka's CurrentAssignmentBuilder.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Final
 
@@ -98,20 +98,24 @@ class Reconciliation:
         member = self._member
         kept: dict[Uuid, Mapping[int, int]] = {}
         revoking: dict[Uuid, Mapping[int, int]] = {}
-        free: dict[Uuid, Collection[int]] = {}
+        free: dict[Uuid, Set[int]] = {}
         waits = False
+        owners, is_subscribed = self._owners, self._is_subscribed
         for topic in {**self._target, **member.assigned}:
-            target = self._target.get(topic, _NO_PARTITIONS) if self._is_subscribed(topic) else _NO_PARTITIONS
+            target = self._target.get(topic, _NO_PARTITIONS) if is_subscribed(topic) else _NO_PARTITIONS
             before = member.assigned.get(topic)
             if before is not None:
+                if before and before.keys() == target:  # as most of thousands of topics
+                    kept[topic] = before
+                    continue
                 if not before.keys() <= target:
                     revoking[topic] = {each: epoch for each, epoch in before.items() if each not in target}
                     before = {each: epoch for each, epoch in before.items() if each in target}
                 if before:
                     kept[topic] = before
                 target = target - before.keys()
-            if target and topic in self._owners:
-                taken = self._owners[topic].keys() - member.revoking.get(topic, {}).keys()
+            if target and topic in owners:
+                taken = owners[topic].keys() - member.revoking.get(topic, {}).keys()
                 waits = waits or not taken.isdisjoint(target)
                 target = target - taken
             if target:
@@ -123,8 +127,12 @@ class Reconciliation:
                 assigned=kept,
                 revoking=revoking,
             )
+        epochs: dict[frozenset[int], Mapping[int, int]] = {}  # topics with the same partitions share them
         for topic, partitions in free.items():
-            added = dict.fromkeys(partitions, self._target_epoch)
+            key = frozenset(partitions)
+            added = epochs.get(key)
+            if added is None:
+                added = epochs[key] = dict.fromkeys(key, self._target_epoch)
             kept[topic] = {**kept[topic], **added} if topic in kept else added
         return replace(
             member.at_epoch(self._target_epoch),

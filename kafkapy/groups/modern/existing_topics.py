@@ -14,6 +14,7 @@ from kafkapy.groups.modern.subscriptions import Subscriptions
 from kafkapy.groups.modern.topics import TopicsView, group_hash
 from kafkapy.loop.turns import Steps
 from kafkapy.metadata.image import Topic
+from kafkapy.protocol.types import Uuid
 
 _AT_ONCE: Final = 200
 """The names that are looked at without a turn for others."""
@@ -27,6 +28,8 @@ class ExistingTopics:
         self._topics: dict[str, Topic] = {}
         self._hashes: dict[str, int] = {}
         """The hashes of the same topics."""
+        self._ids: set[Uuid] = set()
+        """Their ids."""
         self._racks: Mapping[int, str] = {}
         """The racks of the brokers, on which the hashes depend."""
         self._num_partitions = 0
@@ -39,6 +42,11 @@ class ExistingTopics:
         """The topics by name, which change with the metadata."""
         self._update(view)
         return self._topics
+
+    def ids(self, view: TopicsView) -> Set[Uuid]:
+        """The ids of the topics."""
+        self._update(view)
+        return self._ids
 
     def num_partitions(self, view: TopicsView) -> int:
         """The number of their partitions."""
@@ -70,6 +78,7 @@ class ExistingTopics:
             self._racks = view.racks
             self._topics.clear()
             self._hashes.clear()
+            self._ids.clear()
             self._num_partitions = 0
             self._is_hash_known = False
             self.version += 1
@@ -89,9 +98,11 @@ class ExistingTopics:
                 continue
             if before is not None:
                 del self._topics[name], self._hashes[name]
+                self._ids.discard(before.id)
                 self._num_partitions -= len(before.partitions)
             if topic is not None:
                 self._topics[name] = topic
+                self._ids.add(topic.id)
                 self._hashes[name] = view.topic_hash(topic)
                 self._num_partitions += len(topic.partitions)
             self._is_hash_known = False

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Set
 from typing import TypeVar
 
 from kafkapy.groups.modern.existing_topics import ExistingTopics
 from kafkapy.groups.modern.group import ModernGroup
 from kafkapy.groups.modern.subscriptions import Subscriptions
+from kafkapy.groups.modern.topics import TopicsView
+from kafkapy.protocol.types import Uuid
 
 M = TypeVar("M")
 T = TypeVar("T")
@@ -27,6 +29,14 @@ class SubscribedGroup(ModernGroup[M, T]):
     def is_subscribed(self, topic: str) -> bool:
         """Whether a member subscribes to the topic."""
         return topic in self.subscriptions.topics
+
+    def subscribed_ids(self, names: frozenset[str], view: TopicsView) -> Set[Uuid]:
+        """The ids of those topics that exist, of a member's names.
+
+        Mostly these are the names of the whole group.
+        """
+        everything = len(names) == len(self.subscriptions.topics)
+        return self.existing.ids(view) if everything else view.ids(names)
 
     def is_concerned_by(self, topic: str) -> bool:
         """Whether a member subscribes to the topic."""

@@ -18,7 +18,7 @@ Source: Apache Kafka's Utils.computeTopicHash, Utils.computeGroupHash; hash4j's 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
 from typing import Final
 
@@ -28,7 +28,6 @@ from kafkapy.metadata.image import MetadataImage, Topic
 from kafkapy.protocol.types import Uuid
 
 _INT32: Final = struct.Struct("<i")
-_INT64: Final = struct.Struct("<q")
 _ONE_PARTITION: Final = _INT32.pack(0)
 _MAGIC: Final = b"\x00"
 _GONE_KEPT: Final = 1000
@@ -90,7 +89,7 @@ class TopicsView:
         """The hash of these topics; 0 for none."""
         topics = self.image.topics
         existing = sorted((name for name in names if name in topics), key=_utf16)
-        return group_hash(self.topic_hash(topics[name]) for name in existing)
+        return group_hash([self.topic_hash(topics[name]) for name in existing])
 
     def topic_hash(self, topic: Topic) -> int:
         """The hash of one topic."""
@@ -112,10 +111,9 @@ class TopicsView:
         return found
 
 
-def group_hash(hashes: Iterable[int]) -> int:
+def group_hash(hashes: Collection[int]) -> int:
     """The hash of topics with these hashes, in the order of their names; 0 for none."""
-    data = b"".join(map(_INT64.pack, hashes))
-    return _xxh3(data) if data else 0
+    return _xxh3(struct.pack(f"<{len(hashes)}q", *hashes)) if hashes else 0
 
 
 def _utf16(text: str) -> bytes:

@@ -215,7 +215,7 @@ class ShareHeartbeats:
         member = group.members[member_id]
         if member.epoch == group.assignment_epoch and not subscription_changed:
             return member
-        subscribed = self._topics().ids(member.topic_names)
+        subscribed = group.subscribed_ids(member.topic_names, self._topics())
         assigned = group.target(member_id)
         if not assigned.keys() <= subscribed:
             assigned = {topic: partitions for topic, partitions in assigned.items() if topic in subscribed}
