@@ -42,6 +42,12 @@ _GROUPS: dict[str, tuple[str, str | None, str]] = {
     "check": ("kafkapy.tools.check.command", None, "Look for damage in a data directory, without a broker."),
     "diagnose": ("kafkapy.tools.diagnose.command", None, "Collect what a maintainer asks for in an archive."),
     "dump-log": ("kafkapy.tools.dump_log.command", None, "Show what is in the files of a data directory."),
+    "backup": (
+        "kafkapy.tools.backup.backup_command",
+        None,
+        "Back up a data directory, also of a running broker.",
+    ),
+    "restore": ("kafkapy.tools.backup.restore_command", None, "Make a data directory of a backup."),
     "export": (
         "kafkapy.tools.migrate.export_command",
         None,
@@ -272,6 +278,7 @@ def completion(shell: str) -> None:
 async def _serve(config: BrokerConfig, output: LineWriter, errors: LineWriter) -> str | None:
     """Run a broker until it is stopped; return the reason if it failed, else None."""
     with importing():
+        from kafkapy.broker.control import Control
         from kafkapy.broker.core import BrokerCore, StartError
 
     stopping = asyncio.Event()
@@ -300,6 +307,8 @@ async def _serve(config: BrokerConfig, output: LineWriter, errors: LineWriter) -
         loop.time() - started,
         len(broker.logs.logs),
     )
+    control = Control(broker)
+    await control.start()
     # A program that waits for the next lines may read the log then.
     await broker.blocking(errors.flush, EXIT_SECONDS)
     for listener in broker.server.listening:
@@ -312,6 +321,7 @@ async def _serve(config: BrokerConfig, output: LineWriter, errors: LineWriter) -
     await asyncio.wait((stop, failed), return_when=asyncio.FIRST_COMPLETED)
     output.write("Stopping")
     service_manager.tell(service_manager.STOPPING)
+    await control.stop()
     await broker.stop()
     if broker.failed.is_set():
         return "no log directory can be used any more. Check the disks, then start the broker again."

@@ -9,11 +9,15 @@ is one that `kafkapy serve --data` opens.
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import shutil
+import socket
 import tarfile
 import tempfile
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -28,6 +32,56 @@ ARCHIVES: Final = (".tar", ".tar.gz", ".tgz")
 """How the name of a snapshot that is one file ends."""
 
 _PREFIX: Final = "kafkapy-snapshot-"
+
+
+CONTROL: Final = ".kafkapy_control"
+"""The socket of a running broker in its first log directory (broker/control.py)."""
+
+TAKEN_PREFIX: Final = ".kafkapy_snapshot-"
+"""The names of snapshots that a running broker has taken for a command."""
+
+_LONGEST_SOCKET: Final = 100
+"""Longer paths of sockets are refused by the kernel."""
+
+
+@contextlib.contextmanager
+def short_path(path: Path) -> Iterator[str]:
+    """The path of a socket, by which it can be opened however long that is."""
+    if len(os.fsencode(path)) <= _LONGEST_SOCKET:
+        yield str(path)
+        return
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
+
+
+@contextlib.contextmanager
+def taken_by_broker(directory: Path) -> Iterator[tuple[Path, int]]:
+    """A snapshot that the broker running on a data directory takes, and the time of its moment.
+
+    It is there for the duration of the block.
+
+    Raises:
+        SnapshotError: no broker answers there, or it cannot take one.
+    """
+    control = (directory / CONTROL).absolute()
+    with socket.socket(socket.AF_UNIX) as connection:
+        try:
+            with short_path(control) as path:
+                connection.connect(path)
+            connection.sendall(b"snapshot\n")
+            with connection.makefile("rb") as lines:
+                answer = json.loads(lines.readline() or b'{"error": "the broker has ended"}')
+        except OSError as error:
+            raise SnapshotError(
+                f"the broker on {directory} does not answer at {control} ({error.strerror}): run this as the"
+                " broker's user; brokers in test processes have no such socket"
+            ) from error
+        if "error" in answer:
+            raise SnapshotError(answer["error"])
+        yield Path(answer["path"]), int(answer["at_ms"])
 
 
 def new_path(data: Path) -> Path:

@@ -1,0 +1,103 @@
+"""A socket in the data directory, by which commands ask a running broker for a snapshot.
+
+    client: snapshot\\n
+    broker: {"path": "/data/.kafkapy_snapshot-…", "at_ms": 1764500000000}\\n    or {"error": "…"}\\n
+
+The snapshot is in the log directory, so that files are shared, and goes when the client closes the
+connection, however it ends. Only the user of the broker, and root, can open the socket. One snapshot is taken
+at a time.
+
+Crash story: a broker that was killed leaves the socket, and maybe snapshots; the next start removes both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from kafkapy.broker.snapshots import take_snapshot
+from kafkapy.snapshot import CONTROL, TAKEN_PREFIX, SnapshotError, short_path
+
+if TYPE_CHECKING:
+    from kafkapy.broker.core import BrokerCore
+
+_LONGEST: Final = 100
+"""The most bytes of a request."""
+
+logger = logging.getLogger(__name__)
+
+
+class Control:
+    """The socket of a broker."""
+
+    def __init__(self, core: BrokerCore) -> None:
+        self._core = core
+        self._directory = core.config.log_dirs[0].absolute()
+        self._server: asyncio.Server | None = None
+        self._turn = asyncio.Lock()
+        self._clients: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Remove what an earlier broker left, and listen.
+
+        Without a socket the broker serves all the same.
+        """
+        await self._core.blocking(self._clear)
+        try:
+            with short_path(self._directory / CONTROL) as path:
+                before = os.umask(0o177)
+                try:
+                    self._server = await asyncio.start_unix_server(self._serve, path, limit=_LONGEST)
+                finally:
+                    os.umask(before)
+        except OSError as error:
+            logger.warning(
+                "kafkapy backup cannot reach this broker: %s: %s", self._directory / CONTROL, error
+            )
+
+    async def stop(self) -> None:
+        """Close the socket, and remove snapshots that are in use."""
+        if self._server is not None:
+            self._server.close()
+        for client in list(self._clients):
+            client.cancel()
+        await asyncio.gather(*self._clients, return_exceptions=True)
+        await self._core.blocking(self._clear)
+
+    def _clear(self) -> None:
+        (self._directory / CONTROL).unlink(missing_ok=True)
+        for left in self._directory.glob(f"{TAKEN_PREFIX}*"):
+            shutil.rmtree(left, ignore_errors=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._clients.add(task)
+        try:
+            with contextlib.suppress(ConnectionError, ValueError):
+                if await reader.readline() == b"snapshot\n":
+                    await self._give_snapshot(reader, writer)
+        finally:
+            self._clients.discard(task)
+            writer.close()
+
+    async def _give_snapshot(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        taken = Path(f"{self._directory}/{TAKEN_PREFIX}{os.urandom(8).hex()}")
+        try:
+            async with self._turn:
+                at_ms = self._core.clock.now_ms()
+                await take_snapshot(self._core, str(taken))
+            writer.write(json.dumps({"path": str(taken), "at_ms": at_ms}).encode() + b"\n")
+            await writer.drain()
+            await reader.read()  # until the client is done
+        except SnapshotError as error:
+            writer.write(json.dumps({"error": str(error)}).encode() + b"\n")
+            await writer.drain()
+        finally:
+            await self._core.blocking(shutil.rmtree, taken, ignore_errors=True)

@@ -1,0 +1,90 @@
+"""A backup: which files a data directory had at one moment.
+
+It is JSON. Times are in milliseconds since 1970; `closed` names what a file was on the broker's disk (inode,
+time of change in nanoseconds), if nobody writes to it again: the next backup of the same disk knows by it
+that the content is the same, without a look into the file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from kafkapy.tools.backup.store import BackupError, Store
+
+BACKUPS: Final = "backups"
+_FORMAT: Final = 1
+_SUFFIX: Final = ".json"
+
+
+class SavedFile(NamedTuple):
+    """A file of a data directory."""
+
+    size: int
+    sha256: str
+    closed: tuple[int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A backup."""
+
+    at_ms: int
+    directories: tuple[str, ...]
+    files: Mapping[str, SavedFile] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return f"{BACKUPS}/{moment(self.at_ms)}{_SUFFIX}"
+
+    def encoded(self) -> bytes:
+        return json.dumps(
+            {
+                "format": _FORMAT,
+                "at_ms": self.at_ms,
+                "directories": self.directories,
+                "files": {name: each._asdict() for name, each in self.files.items()},
+            },
+            indent=1,
+        ).encode()
+
+
+def content_name(sha256: str) -> str:
+    """The name of a content in the store."""
+    return f"files/{sha256[:2]}/{sha256}"
+
+
+def moment(at_ms: int) -> str:
+    """A time as backups are named by it."""
+    time = datetime.fromtimestamp(at_ms / 1000, UTC)
+    return f"{time:%Y-%m-%dT%H:%M:%S}.{at_ms % 1000:03d}Z"
+
+
+def names_of(store: Store) -> list[str]:
+    """The moments of the backups in a store, oldest first."""
+    return [each.removesuffix(_SUFFIX) for each in store.names(BACKUPS) if each.endswith(_SUFFIX)]
+
+
+def read_manifest(store: Store, name: str) -> Manifest:
+    """The backup of a moment.
+
+    Raises:
+        BackupError: it is damaged, or of a later release.
+    """
+    path = f"{BACKUPS}/{name}{_SUFFIX}"
+    try:
+        found = json.loads(store.read(path))
+        if found["format"] != _FORMAT:
+            raise BackupError(f"{path} has format {found['format']}: use the release that wrote it")
+        files = {
+            each: SavedFile(
+                saved["size"], saved["sha256"], None if saved["closed"] is None else tuple(saved["closed"])
+            )
+            for each, saved in found["files"].items()
+        }
+        return Manifest(found["at_ms"], tuple(found["directories"]), files)
+    except (ValueError, KeyError, TypeError) as error:
+        raise BackupError(f"{path} is damaged: {error!r}. Use another backup.") from None

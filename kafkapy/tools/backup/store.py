@@ -1,0 +1,137 @@
+"""Where backups are: a directory, or an object store by fsspec."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any, Protocol
+
+from kafkapy.errors import UserError
+
+
+class BackupError(UserError):
+    """A backup cannot be made or restored; the message says why, in one line."""
+
+
+class Store(Protocol):
+    """Files by their names, which have slashes."""
+
+    def has(self, name: str) -> bool:
+        """Whether there is a file; raises BackupError if that cannot be known."""
+
+    def put(self, name: str, source: Path) -> None:
+        """Bring a file, so that it is there in full or not at all."""
+
+    def get(self, name: str, target: Path) -> None:
+        """Fetch a file."""
+
+    def write(self, name: str, data: bytes) -> None:
+        """Bring a small file, so that it is there in full or not at all."""
+
+    def read(self, name: str) -> bytes:
+        """Fetch a small file."""
+
+    def names(self, folder: str) -> list[str]:
+        """The names of the files in a folder, without it, in order."""
+
+
+def open_store(place: str) -> Store:
+    """The store at a path or a URL.
+
+    Raises:
+        BackupError: fsspec is not installed, or does not know the URL.
+    """
+    return _Objects(place) if "://" in place else _Folder(Path(place))
+
+
+class _Folder:
+    """A directory, in which what is there is on disk."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def has(self, name: str) -> bool:
+        return (self._path / name).is_file()
+
+    def put(self, name: str, source: Path) -> None:
+        with source.open("rb") as reading:
+            self._place(name, lambda writing: shutil.copyfileobj(reading, writing, 1 << 20))
+
+    def get(self, name: str, target: Path) -> None:
+        shutil.copyfile(self._path / name, target)
+
+    def write(self, name: str, data: bytes) -> None:
+        self._place(name, lambda writing: writing.write(data))
+
+    def read(self, name: str) -> bytes:
+        return (self._path / name).read_bytes()
+
+    def names(self, folder: str) -> list[str]:
+        path = self._path / folder
+        return sorted(os.listdir(path)) if path.is_dir() else []
+
+    def _place(self, name: str, fill: Any) -> None:
+        path = self._path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f"{path.name}.tmp-{os.getpid()}")
+        try:
+            with temporary.open("wb") as writing:
+                fill(writing)
+                writing.flush()
+                os.fsync(writing.fileno())
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+class _Objects:
+    """An object store, which shows an object when all of it was written."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            import fsspec
+        except ModuleNotFoundError:
+            raise BackupError(
+                f"{url}: fsspec is not installed: pip install '.[backup]' in a checkout"
+            ) from None
+        try:
+            self._files, root = fsspec.core.url_to_fs(url)
+        except (ImportError, ValueError) as error:
+            raise BackupError(f"{url} cannot be used: {error}") from None
+        self._root = root.rstrip("/")
+
+    def has(self, name: str) -> bool:
+        found: bool = self._files.exists(self._of(name))
+        return found
+
+    def put(self, name: str, source: Path) -> None:
+        self._files.makedirs(self._of(name).rpartition("/")[0], exist_ok=True)
+        self._files.put_file(str(source), self._of(name))
+
+    def get(self, name: str, target: Path) -> None:
+        self._files.get_file(self._of(name), str(target))
+
+    def write(self, name: str, data: bytes) -> None:
+        self._files.makedirs(self._of(name).rpartition("/")[0], exist_ok=True)
+        self._files.pipe_file(self._of(name), data)
+
+    def read(self, name: str) -> bytes:
+        data: bytes = self._files.cat_file(self._of(name))
+        return data
+
+    def names(self, folder: str) -> list[str]:
+        try:
+            found = self._files.ls(self._of(folder), detail=False)
+        except FileNotFoundError:
+            return []
+        return sorted(each.rstrip("/").rpartition("/")[2] for each in found)
+
+    def _of(self, name: str) -> str:
+        return f"{self._root}/{name}"

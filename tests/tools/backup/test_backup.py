@@ -1,0 +1,265 @@
+"""`kafkapy backup` and `kafkapy restore`, of brokers that run, stop and are lost."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+import kafkapy
+from kafkapy.cli import main
+from tests.servers.kafkapy_process import KafkapyProcess
+from tests.servers.server_process import ServerProcess
+
+SECONDS = 60
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(each) for each in arguments])
+
+
+def done(*arguments: object) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
+
+
+def values(path: Path, topic: str = "orders") -> list[bytes | None]:
+    with kafkapy.Broker(snapshot=path) as broker:
+        return [record.value for record in broker.records(topic)]
+
+
+def wait_for(path: Path) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} is missing"
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ServerProcess]:
+    with KafkapyProcess(tmp_path / "server") as started:
+        wait_for(started.data / ".kafkapy_control")
+        yield started
+
+
+class Load:
+    """A producer of records, one of transactions, and a group that commits what it has read."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self.servers = {"bootstrap.servers": bootstrap_servers}
+        topics = [NewTopic(name, num_partitions=3) for name in ("orders", "moves")]
+        admin = AdminClient(self.servers)
+        for made in admin.create_topics(topics).values():
+            made.result(SECONDS)
+        self.acknowledged: list[int] = []
+        self.committed: list[int] = []
+        """The numbers of transactions that were committed: each writes its number to two partitions."""
+        self.offsets: list[int] = []
+        """Committed offsets of orders-0."""
+        self._is_over = threading.Event()
+        self._threads = [
+            threading.Thread(target=each) for each in (self._write, self._transact, self._consume)
+        ]
+
+    def __enter__(self) -> Load:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def wait(self) -> None:
+        """Wait until all three have done something more."""
+        before = len(self.acknowledged) + 20, len(self.committed) + 2, len(self.offsets) + 1
+        deadline = time.monotonic() + SECONDS
+        while any(
+            len(a) < b for a, b in zip((self.acknowledged, self.committed, self.offsets), before, strict=True)
+        ):
+            assert time.monotonic() < deadline, "the load does not go on"
+            time.sleep(0.01)
+
+    def _write(self) -> None:
+        producer = Producer({**self.servers, "acks": "all", "linger.ms": 0})
+        number = 0
+        while not self._is_over.is_set():
+            producer.produce("orders", value=str(number).ljust(2_000), partition=number % 3)
+            if producer.flush(2) == 0:
+                self.acknowledged.append(number)
+                number += 1
+        producer.purge()
+
+    def _transact(self) -> None:
+        producer = Producer({**self.servers, "transactional.id": "mover"})
+        producer.init_transactions(SECONDS)
+        number = 0
+        while not self._is_over.is_set():
+            producer.begin_transaction()
+            for partition in (0, 1):
+                producer.produce("moves", value=str(number), partition=partition)
+            try:
+                producer.commit_transaction(2)
+            except Exception:  # the machine is lost
+                return
+            self.committed.append(number)
+            number += 1
+
+    def _consume(self) -> None:
+        settings = {"group.id": "readers", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
+        consumer = Consumer({**self.servers, **settings})
+        consumer.assign([TopicPartition("orders", 0, 0)])
+        while not self._is_over.is_set():
+            if (record := consumer.poll(0.2)) is None or record.error() is not None:
+                continue
+            offset = TopicPartition("orders", 0, (record.offset() or 0) + 1)
+            try:
+                consumer.commit(offsets=[offset], asynchronous=False)
+            except Exception:  # the machine is lost
+                continue
+            self.offsets.append(offset.offset)
+        consumer.close()
+
+
+def test_a_machine_that_is_lost_under_load_comes_back_as_of_its_last_backup(
+    server: ServerProcess, tmp_path: Path
+) -> None:
+    data = tmp_path / "server" / "data"
+    with Load(server.bootstrap_servers) as load:
+        for _ in range(3):
+            load.wait()
+            known = list(load.acknowledged), list(load.committed), list(load.offsets)
+            subprocess.run(
+                [sys.executable, "-m", "kafkapy", "backup", "--data", data, tmp_path / "store"], check=True
+            )
+        load.wait()
+        server.kill()
+        shutil.rmtree(data)
+
+    done("restore", tmp_path / "store", tmp_path / "new")
+    assert "nothing is wrong" in done("check", "--deep", tmp_path / "new")
+    acknowledged, committed, offsets = known
+    with kafkapy.Broker(snapshot=tmp_path / "new") as broker:
+        orders = [int(record.value or b"") for record in broker.records("orders")]
+        assert sorted(orders) == list(range(max(orders) + 1))
+        assert set(acknowledged) <= set(orders)
+        moves = [[], []]
+        for record in broker.records("moves"):
+            moves[record.partition].append(int(record.value or b""))
+        assert moves[0] == moves[1] == list(range(len(moves[0])))
+        assert set(committed) <= set(moves[0])
+        ends = [record.offset for record in broker.records("orders") if record.partition == 0]
+        offset = broker.group("readers").committed("orders", 0, offsets[-1])
+        assert offsets[-1] <= offset <= ends[-1] + 1
+        again = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "mover"})
+        again.init_transactions(SECONDS)
+        again.begin_transaction()
+        again.produce("moves", value="-1", partition=2)
+        again.commit_transaction(SECONDS)
+
+
+def test_the_next_backup_brings_only_what_is_new(tmp_path: Path) -> None:
+    brought = []
+    for number in range(3):
+        with kafkapy.Broker(data_dir=tmp_path / "data", config={"log.segment.bytes": 1 << 20}) as broker:
+            for _ in range(3 if number else 20):
+                broker.produce("orders", value=uuid.uuid4().bytes * 12_500)
+        done("backup", "--data", tmp_path / "data", tmp_path / "store")
+        found = (each.stat().st_size for each in (tmp_path / "store" / "files").rglob("*") if each.is_file())
+        brought.append(sum(found))
+    assert brought[0] > 4_000_000
+    assert brought[2] - brought[1] < 2_000_000
+    done("restore", tmp_path / "store", tmp_path / "new")
+    assert len(values(tmp_path / "new")) == 26
+
+
+def test_each_backup_can_be_restored(tmp_path: Path) -> None:
+    moments = []
+    for value in ("one", "two", "three"):
+        with kafkapy.Broker(data_dir=tmp_path / "data") as broker:
+            broker.produce("orders", value=value)
+        said = done("backup", "--data", tmp_path / "data", f"memory://{tmp_path.name}")
+        moments.append(said.split(" as of ")[1].split(": ")[0])
+    for count, moment in enumerate(moments, 1):
+        done("restore", "--at", moment, f"memory://{tmp_path.name}", tmp_path / moment)
+        assert values(tmp_path / moment) == [b"one", b"two", b"three"][:count]
+    result = run("restore", "--at", "2020-01-01", f"memory://{tmp_path.name}", tmp_path / "new")
+    assert f"or before: the first is of {moments[0]}" in result.stderr
+
+
+def test_what_was_damaged_in_the_store_is_not_restored(tmp_path: Path) -> None:
+    with kafkapy.Broker(data_dir=tmp_path / "data") as broker:
+        broker.produce("orders", value="x" * 1000)
+    done("backup", "--data", tmp_path / "data", tmp_path / "store")
+    largest = max(
+        (tmp_path / "store" / "files").rglob("*"), key=lambda each: each.is_file() and each.stat().st_size
+    )
+    largest.write_bytes(b"x" + largest.read_bytes()[1:])
+    assert "is damaged in the store" in run("restore", tmp_path / "store", tmp_path / "new").stderr
+    assert not (tmp_path / "new").exists()
+    (manifest,) = (tmp_path / "store" / "backups").iterdir()
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 9}))
+    assert "has format 9" in run("restore", tmp_path / "store", tmp_path / "new").stderr
+    manifest.write_text("{")
+    assert "is damaged: " in run("restore", tmp_path / "store", tmp_path / "new").stderr
+
+
+def test_what_cannot_be_done_is_one_line(tmp_path: Path) -> None:
+    assert "has no metadata.db" in run("backup", "--data", tmp_path, tmp_path / "store").stderr
+    assert "has no backups" in run("restore", tmp_path / "store", tmp_path / "new").stderr
+    assert "exists: name a new directory" in run("restore", tmp_path / "store", tmp_path).stderr
+    assert "cannot be used" in run("restore", "nowhere://x", tmp_path / "new").stderr
+    with kafkapy.Broker(data_dir=tmp_path / "data"):
+        result = run("backup", "--data", tmp_path / "data", tmp_path / "store")
+        assert "does not answer" in result.stderr
+        assert "brokers in test processes have no such socket" in result.stderr
+    done("backup", "--data", tmp_path / "data", tmp_path / "store")
+    assert "expected a time" in run("restore", "--at", "soon", tmp_path / "store", tmp_path / "new").stderr
+
+
+def test_a_snapshot_that_a_command_has_asked_for_goes_with_its_connection(server: ServerProcess) -> None:
+    data = Path(server.data)  # type: ignore[attr-defined]
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(data / ".kafkapy_control"))
+        connection.sendall(b"snapshot\n")
+        answer = json.loads(connection.makefile("rb").readline())
+        taken = Path(answer["path"])
+        assert (taken / "metadata.db").is_file()
+    deadline = time.monotonic() + SECONDS
+    while taken.exists():
+        assert time.monotonic() < deadline, "the snapshot stays"
+        time.sleep(0.01)
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(data / ".kafkapy_control"))
+        connection.sendall(b"rm -rf\n" * 100)
+        assert connection.recv(100) == b""
+    server.kill()
+    (data / ".kafkapy_snapshot-left").mkdir()
+    server.start()
+    deadline = time.monotonic() + SECONDS
+    while (data / ".kafkapy_snapshot-left").exists():
+        assert time.monotonic() < deadline, "what the killed broker left stays"
+        time.sleep(0.01)
+    assert server.stop() == 0
+    assert not (data / ".kafkapy_control").exists()
+
+
+def test_a_long_path_is_no_hindrance(tmp_path: Path) -> None:
+    folder = tmp_path / ("x" * 100)
+    with KafkapyProcess(folder) as server:
+        wait_for(server.data / ".kafkapy_control")
+        done("backup", "--data", server.data, tmp_path / "store")
