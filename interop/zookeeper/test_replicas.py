@@ -86,7 +86,7 @@ def brokers(server: ZooKeeperProcess, tmp_path: Path) -> Iterator[list[Broker]]:
 
 def expire(broker: Broker) -> int:
     """End a broker's session as ZooKeeper does; return the session."""
-    store = broker.core._store
+    store = broker.core.store
     assert isinstance(store, ZooKeeperStore)
     session = store.session_id
     hosts = ",".join(f"{host}:{port}" for host, port in store._client.hosts)
@@ -110,7 +110,7 @@ def test_acknowledged_records_outlive_sessions_and_zookeeper(
         leader, controller = image.topics["t"].partitions[0].leader, image.controller_id
         for number in dict.fromkeys((leader, controller)):
             session = expire(by_id[number])
-            wait_until(lambda number=number, session=session: by_id[number].core._store.session_id != session)  # type: ignore[misc]
+            wait_until(lambda number=number, session=session: by_id[number].core.store.session_id != session)  # type: ignore[misc]
             load.goes_on()
         server.kill()
         server.start()

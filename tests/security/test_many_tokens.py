@@ -31,10 +31,10 @@ async def fill(core: BrokerCore) -> None:
         )
         for number in range(MAX_TOKENS - 1)
     ]
-    await core._store.multi([Create(path) for path in znodes.DELEGATION_TOKEN_PARENTS])
+    await core.store.multi([Create(path) for path in znodes.DELEGATION_TOKEN_PARENTS])
     for start in range(0, len(tokens), NODES_AT_ONCE):
         part = tokens[start : start + NODES_AT_ONCE]
-        await core._store.multi([Create(token_path(token.id), encode_token(token)) for token in part])
+        await core.store.multi([Create(token_path(token.id), encode_token(token)) for token in part])
     image = core.metadata.image.with_delegation_tokens({token.id: token for token in tokens})
     core.metadata.publish(image)
 

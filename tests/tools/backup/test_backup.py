@@ -21,7 +21,6 @@ from confluent_kafka.admin import AdminClient, NewTopic
 import kafkapy
 from kafkapy.cli import main
 from tests.servers.kafkapy_process import KafkapyProcess
-from tests.servers.server_process import ServerProcess
 
 SECONDS = 60
 
@@ -49,7 +48,7 @@ def wait_for(path: Path) -> None:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[ServerProcess]:
+def server(tmp_path: Path) -> Iterator[KafkapyProcess]:
     with KafkapyProcess(tmp_path / "server") as started:
         wait_for(started.data / ".kafkapy_control")
         yield started
@@ -136,7 +135,7 @@ class Load:
 
 
 def test_a_machine_that_is_lost_under_load_comes_back_as_of_its_last_backup(
-    server: ServerProcess, tmp_path: Path
+    server: KafkapyProcess, tmp_path: Path
 ) -> None:
     data = tmp_path / "server" / "data"
     with Load(server.bootstrap_servers) as load:
@@ -157,7 +156,7 @@ def test_a_machine_that_is_lost_under_load_comes_back_as_of_its_last_backup(
         orders = [int(record.value or b"") for record in broker.records("orders")]
         assert sorted(orders) == list(range(max(orders) + 1))
         assert set(acknowledged) <= set(orders)
-        moves = [[], []]
+        moves: list[list[int]] = [[], []]
         for record in broker.records("moves"):
             moves[record.partition].append(int(record.value or b""))
         assert moves[0] == moves[1] == list(range(len(moves[0])))
@@ -231,8 +230,8 @@ def test_what_cannot_be_done_is_one_line(tmp_path: Path) -> None:
     assert "expected a time" in run("restore", "--at", "soon", tmp_path / "store", tmp_path / "new").stderr
 
 
-def test_a_snapshot_that_a_command_has_asked_for_goes_with_its_connection(server: ServerProcess) -> None:
-    data = Path(server.data)  # type: ignore[attr-defined]
+def test_a_snapshot_that_a_command_has_asked_for_goes_with_its_connection(server: KafkapyProcess) -> None:
+    data = server.data
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(data / ".kafkapy_control"))
         connection.sendall(b"snapshot\n")
