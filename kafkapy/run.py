@@ -14,13 +14,19 @@ import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from kafkapy.configs.keys import ConfigError
 from kafkapy.errors import UserError
+from kafkapy.faults.address import HOST
+from kafkapy.faults.address import VARIABLE as FAULTS_VARIABLE
 from kafkapy.logs.set_up import EXIT_SECONDS, setup_logging
+
+if TYPE_CHECKING:
+    from kafkapy.faults.http import FaultsServer
+    from kafkapy.inprocess import Broker
 
 VARIABLES: Final = (
     "KAFKA_BOOTSTRAP_SERVERS",
@@ -48,12 +54,20 @@ _BY_SIGNAL: Final = 128
 @click.option(
     "--registry", is_flag=True, help="Run a schema registry, too: its URL is in SCHEMA_REGISTRY_URL."
 )
+@click.option(
+    "--faults",
+    "faults_port",
+    metavar="PORT",
+    type=click.IntRange(0, 65535),
+    help=f"Serve faults by HTTP on this port, 0 for a free one: their URL is in {FAULTS_VARIABLE}.",
+)
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Set one of Kafka's settings.")
 def run(
     command: tuple[str, ...],
     topics: tuple[str, ...],
     variables: tuple[str, ...],
     registry: bool,
+    faults_port: int | None,
     settings: tuple[str, ...],
 ) -> int:
     """Run COMMAND beside a broker of its own, and exit as it does.
@@ -77,6 +91,8 @@ def run(
                 logging.getLogger("kafka").setLevel(logging.CRITICAL)  # the registry itself tells what fails
                 started = stack.enter_context(SchemaRegistry(broker.bootstrap_servers))
                 addresses[REGISTRY_VARIABLE] = started.url
+            if faults_port is not None:
+                addresses[FAULTS_VARIABLE] = stack.enter_context(_served(broker, faults_port)).url
             return _status(command, {**os.environ, **addresses})
     except ConfigError as error:
         raise click.UsageError(str(error)) from None
@@ -84,6 +100,16 @@ def run(
         raise UserError(str(error)) from None
     finally:
         errors.flush(EXIT_SECONDS)
+
+
+def _served(broker: Broker, port: int) -> FaultsServer:
+    """The faults of a broker by HTTP; raises UserError."""
+    from kafkapy.faults.http import FaultsServer
+
+    try:
+        return FaultsServer(broker.faults, port)
+    except OSError as error:
+        raise UserError(f"--faults {port}: cannot listen on {HOST}:{port}: {error.strerror}") from None
 
 
 def _topic(text: str) -> tuple[str, int]:

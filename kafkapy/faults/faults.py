@@ -60,7 +60,7 @@ class Faults(Generic[F]):
     def __getattr__(self, api: str) -> Callable[..., FaultyRequests[F]]:
         key = _APIS.get(api)
         if key is None:
-            raise AttributeError(f"no API of the broker is called {api}{_near(api, _APIS)}")
+            raise AttributeError(f"no API of the broker is called {api}{near(api, _APIS)}")
 
         def requests(
             *,
@@ -101,6 +101,11 @@ class Faults(Generic[F]):
         place = Place(topic, partition, None if log_dir is None else str(log_dir))
         return FaultyDisks(self._switched_on, self._shown, place)
 
+    @property
+    def names(self) -> list[str]:
+        """What there are faults of: the names of all APIs, `connections` and `disk`."""
+        return [*_APIS, "connections", "disk"]
+
     def __iter__(self) -> Iterator[F]:
         return map(self._shown, self._switched_on.faults)
 
@@ -139,7 +144,7 @@ class FaultyRequests(Generic[F]):
         """
         names = [name for name in ErrorCode.__members__ if name != ErrorCode.NONE.name]
         if code not in names:
-            raise ValueError(f"no error of Kafka is called {code}{_near(code, names)}")
+            raise ValueError(f"no error of Kafka is called {code}{near(code, names)}")
         api, concerned, _ = self._requests
         if api not in NAMED_BY_ANSWERS:
             _check_named(api, concerned)
@@ -207,6 +212,7 @@ def _check_answered(api: ApiKey, concerned: Filter) -> None:
         raise ValueError(f"{api.name.lower()} answers have no error for a partition")
 
 
-def _near(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), n=3)
-    return f" (did you mean {' or '.join(near)}?)" if near else ""
+def near(name: str, known: Iterable[str]) -> str:
+    """The names that are like a wrong one, to be added to a message."""
+    found = difflib.get_close_matches(name, list(known), n=3)
+    return f" (did you mean {' or '.join(found)}?)" if found else ""

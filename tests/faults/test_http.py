@@ -1,0 +1,180 @@
+"""Faults from any language: by HTTP, and from the command line."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from kafkapy.faults.http import FaultsServer
+from kafkapy.inprocess import Broker
+
+JSON = {"Content-Type": "application/json"}
+
+
+class Client:
+    """A client of the faults of a broker."""
+
+    def __init__(self, broker: Broker, url: str) -> None:
+        self.broker = broker
+        self.address = url.removeprefix("http://")
+
+    def ask(
+        self, method: str, path: str, body: object = None, headers: dict[str, str] | None = None
+    ) -> tuple[int, Any]:
+        connection = http.client.HTTPConnection(self.address, timeout=10)
+        data = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
+        connection.request(method, path, data, JSON if headers is None else headers)
+        answer = connection.getresponse()
+        told = json.loads(answer.read())
+        connection.close()
+        return answer.status, told
+
+
+@pytest.fixture
+def client(kafka_broker: Broker) -> Iterator[Client]:
+    with FaultsServer(kafka_broker.faults, 0) as server:
+        yield Client(kafka_broker, server.url)
+
+
+def test_a_fault_is_switched_on_met_shown_and_switched_off(client: Client) -> None:
+    client.broker.create_topics({"orders": 1})
+    told = {"of": "produce", "topic": "orders", "do": "error", "code": "NOT_LEADER_OR_FOLLOWER", "times": 2}
+    call = "produce(topic='orders').error('NOT_LEADER_OR_FOLLOWER', times=2)"
+    shown = {"number": 1, "fault": call, "hits": 0, "asked": 0}
+    assert client.ask("POST", "/faults", told) == (201, shown)
+    writer = Producer({"bootstrap.servers": client.broker.bootstrap_servers})
+    writer.produce("orders", "two apples")
+    assert writer.flush(20) == 0
+    shown |= {"hits": 2, "asked": 2}
+    assert client.ask("GET", "/faults") == (200, {"faults": [shown]})
+    assert client.ask("DELETE", "/faults/1") == (200, {"faults": [shown]})
+    assert client.ask("DELETE", "/faults/1") == (404, {"error": "there is no fault 1"})
+    assert len(client.broker.faults) == 0
+
+
+def test_all_are_switched_off(client: Client) -> None:
+    for told in (
+        {"of": "connections", "client_id": "till", "do": "drop", "every": 3},
+        {"of": "disk", "do": "slow", "seconds": 0.5, "on": "write", "probability": 0.1, "seed": 7},
+        {"of": "metadata", "do": "disconnect", "after_effect": True},
+    ):
+        assert client.ask("POST", "/faults", told)[0] == 201
+    assert [str(fault) for fault in client.broker.faults] == [
+        "connections(client_id='till').drop(every=3)",
+        "disk().slow(0.5, 'write', probability=0.1, seed=7)",
+        "metadata().disconnect(after_effect=True)",
+    ]
+    assert len(client.ask("DELETE", "/faults")[1]["faults"]) == 3
+    assert client.ask("GET", "/faults") == (200, {"faults": []})
+
+
+def test_a_fault_of_python_is_shown_as_well(client: Client) -> None:
+    client.broker.faults.list_transactions().delay(1)
+    assert client.ask("GET", "/faults")[1]["faults"][0]["fault"] == "list_transactions().delay(1)"
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        ({}, "of is missing: expected one of "),
+        ({"of": "produc"}, "did you mean produce"),
+        ({"of": "stop"}, "of=stop: expected"),
+        ({"of": "produce"}, "do is missing: expected error, delay,"),
+        ({"of": "produce", "do": "_switch_on"}, "do=_switch_on: expected error, delay,"),
+        ({"of": "connections", "do": "shown"}, "do=shown: expected refuse, drop, delay, slow_bytes"),
+        ({"of": "produce", "do": "error"}, "code is missing"),
+        ({"of": "produce", "do": "error", "code": 3}, "code=3: expected a text"),
+        ({"of": "produce", "do": "delay", "seconds": "soon"}, "seconds=soon: expected a number"),
+        ({"of": "produce", "do": "delay", "seconds": True}, "seconds=True: expected a number"),
+        ({"of": "produce", "do": "drop"}, "do=drop: expected error, delay,"),
+        ({"of": "produce", "do": "disconnect", "times": 1.5}, "times=1.5: expected a whole number"),
+        ({"of": "produce", "do": "disconnect", "times": 0}, "times=0 is not positive"),
+        ({"of": "produce", "do": "disconnect", "tims": 2}, "take no tims (did you mean times?)"),
+        ({"of": "produce", "do": "disconnect", "after_effect": 1}, "expected true or false"),
+        ({"of": "list_groups", "topic": "orders", "do": "disconnect"}, "requests name no topics"),
+        ({"of": "disk", "do": "fail", "on": ["write"]}, "expected one of 'write', 'sync', 'read'"),
+    ],
+)
+def test_what_is_wrong_is_named(client: Client, told: dict[str, object], why: str) -> None:
+    status, answer = client.ask("POST", "/faults", told)
+    assert status == 400
+    assert why in answer["error"]
+    assert len(client.broker.faults) == 0
+
+
+def test_pages_of_a_browser_are_refused(client: Client) -> None:
+    told = {"of": "produce", "do": "disconnect"}
+    rebound = {**JSON, "Host": "evil.example"}
+    cross = {**JSON, "Origin": "http://localhost"}
+    form = {"Content-Type": "text/plain"}
+    for headers, status in ((rebound, 403), (cross, 403), (form, 415)):
+        assert client.ask("POST", "/faults", told, headers)[0] == status
+    assert client.ask("DELETE", "/faults", None, cross)[0] == 403
+    assert client.ask("GET", "/faults", None, rebound)[0] == 403
+    assert len(client.broker.faults) == 0
+
+
+@pytest.mark.parametrize("body", [b"", b"[", b"[1]", b"[" * 10_000, b"\xff"])
+def test_what_is_no_fault_is_refused(client: Client, body: bytes) -> None:
+    assert client.ask("POST", "/faults", body)[0] == 400
+
+
+def test_a_long_body_is_not_read(client: Client) -> None:
+    assert client.ask("POST", "/faults", b"", {**JSON, "Content-Length": "1000000"})[0] == 413
+
+
+SCRIPT = """
+set -e
+kafkapy() { "$PYTHON" -m kafkapy "$@"; }
+kafkapy faults add produce error topic=orders code=NOT_LEADER_OR_FOLLOWER times=2
+kafkapy faults add connections delay seconds=0.01
+"$PYTHON" -c "
+import os, kafka
+writer = kafka.KafkaProducer(bootstrap_servers=os.environ['KAFKA_BOOTSTRAP_SERVERS'])
+writer.send('orders', b'two apples').get(20)
+writer.close()"
+kafkapy faults remove 2
+kafkapy faults list
+kafkapy faults clear
+kafkapy faults add produce erro || echo status $?
+"""
+
+
+def test_a_command_of_kafkapy_run_breaks_its_broker() -> None:
+    command = (sys.executable, "-m", "kafkapy", "run", "--topic", "orders", "--faults", "0")
+    result = subprocess.run(
+        [*command, "--", "env", f"PYTHON={sys.executable}", "bash", "-c", SCRIPT],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    error = "produce(topic='orders').error('NOT_LEADER_OR_FOLLOWER', times=2)"
+    lines = result.stdout.splitlines()
+    assert lines[0] == f"1\t0 of 0\t{error}"
+    assert lines[2].endswith("connections().delay(0.01)")
+    assert lines[3:] == [f"1\t2 of 2\t{error}", f"1\t2 of 2\t{error}", "status 1"]
+    assert result.stderr == (
+        "kafkapy: do=erro: expected error, delay, disconnect, no_answer, torn_answer, slow_bytes"
+        " (did you mean error?)\n"
+    )
+
+
+def test_the_command_says_where_it_looks() -> None:
+    command = (sys.executable, "-m", "kafkapy", "faults")
+    environment = {"PATH": "/usr/bin:/bin"}
+    missing = subprocess.run([*command, "list"], capture_output=True, text=True, check=False, env=environment)
+    assert missing.returncode == 2
+    assert "Give --url, or set KAFKAPY_FAULTS_URL" in missing.stderr
+    away = subprocess.run(
+        [*command, "--url", "http://127.0.0.1:1", "list"], capture_output=True, text=True, check=False
+    )
+    assert (away.returncode, away.stderr.count("\n")) == (1, 1)
+    assert "http://127.0.0.1:1 does not answer" in away.stderr
