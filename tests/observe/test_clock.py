@@ -12,7 +12,7 @@ from typing import Any
 
 import aiokafka
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, ShareConsumer, TopicPartition
 
 import kafkapy
 from kafkapy.broker.core import BrokerCore
@@ -208,6 +208,41 @@ def test_an_idle_producer_is_forgotten(kafka_broker: Broker) -> None:
     assert count() == 1
     kafka_broker.clock.advance(hours=2)
     assert count() == 0
+
+
+@manual
+def test_a_lock_of_a_share_group_ends(kafka_broker: Broker) -> None:
+    kafka_broker.create_topics({"orders": 1})
+
+    def consumer() -> ShareConsumer:
+        explicit = {"group.id": "billing", "share.acknowledgement.mode": "explicit"}
+        made = ShareConsumer({**servers(kafka_broker), **explicit})
+        made.subscribe(["orders"])
+        return made
+
+    def taken(by: ShareConsumer) -> list[bytes | None]:
+        end = time.monotonic() + 20
+        while time.monotonic() < end:
+            if messages := [each for each in by.poll(0.2) if each.error() is None]:
+                return [each.value() for each in messages]
+        return []
+
+    first = consumer()
+    first.poll(1)
+    kafka_broker.group("billing").stable(members=1)
+    end = time.monotonic() + 20
+    while not of_core(kafka_broker, lambda core: len(core.shares.led)):
+        assert time.monotonic() < end
+        first.poll(0.1)
+    kafka_broker.produce("orders", value="two apples")
+    assert taken(first) == [b"two apples"]
+    kafka_broker.clock.advance(seconds=31, members_stay=True)
+    (led,) = of_core(kafka_broker, lambda core: core.shares.led.partitions())
+    assert led.lock_timeouts == 1
+    second = consumer()
+    assert taken(second) == [b"two apples"]
+    for each in (first, second):
+        each.close()
 
 
 COMPACTED = {

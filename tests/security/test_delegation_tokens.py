@@ -439,3 +439,13 @@ def test_no_log_line_has_the_secrets_of_tokens(
     assert token.token_id in caplog.text
     for secret in (SECRET, token.hmac.hex(), base64.b64encode(token.hmac).decode(), repr(token.hmac)):
         assert secret not in caplog.text
+
+
+def test_an_advanced_clock_removes_what_has_expired(certificates: Certificates, issuer: Issuer) -> None:
+    config = {**settings(certificates, issuer), "delegation.token.secret.key": SECRET}
+    with Broker(config=config, clock="manual") as broker, with_password(Listeners(broker), "alice") as alice:
+        token = create(alice, "bob")
+        broker.clock.advance(hours=23)
+        assert token.token_id in broker.core.metadata.image.delegation_tokens
+        broker.clock.advance(hours=3)
+        assert token.token_id not in broker.core.metadata.image.delegation_tokens

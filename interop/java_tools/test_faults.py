@@ -1,0 +1,77 @@
+"""Java's clients survive what a broker does wrong on purpose, and a clock that is advanced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from interop.java_tools.tools import consume, produce, tool
+from interop.support.records import Record
+from kafkapy.faults.fault import Fault
+from kafkapy.inprocess import Broker
+
+SENT = [Record(b"17", b"two apples"), Record(b"18", b"a pear")]
+SOON = ("request.timeout.ms=2000", "delivery.timeout.ms=60000", "retry.backoff.ms=100", "linger.ms=0")
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker(clock="manual") as broker:
+        broker.create_topics({"orders": 1})
+        yield broker
+
+
+def switched_on(broker: Broker) -> list[Fault]:
+    """One fault of each kind, in an order in which each is met."""
+    faults = broker.faults
+    produce = faults.produce(topic="orders")
+    return [
+        faults.connections().refuse(times=1),
+        faults.connections(client_id="console-producer").drop(times=1),
+        faults.disk(topic="orders").slow(0.1, "write", times=1),
+        faults.disk(topic="orders").fill(times=1),
+        produce.error("NOT_LEADER_OR_FOLLOWER", times=2),
+        produce.delay(0.1, times=1),
+        produce.disconnect(times=1),
+        produce.disconnect(after_effect=True, times=1),
+        produce.no_answer(times=1),
+        produce.torn_answer(times=1),
+        produce.slow_bytes(1000, times=1),
+    ]
+
+
+def test_an_idempotent_producer_loses_and_doubles_nothing(broker: Broker) -> None:
+    faults = switched_on(broker)
+    for _ in range(3):
+        produce(broker.bootstrap_servers, "orders", SENT, *SOON)
+    assert {str(fault): fault.hits for fault in faults if not fault.hits} == {}
+    assert [(each.key, each.value) for each in broker.records("orders")] == 3 * [
+        (sent.key, sent.value) for sent in SENT
+    ]
+
+
+def test_a_consumer_reads_on_after_faults(broker: Broker) -> None:
+    for sent in SENT:
+        broker.produce("orders", key=sent.key, value=sent.value)
+    fetch = broker.faults.fetch(topic="orders")
+    faults = [
+        fetch.error("NOT_LEADER_OR_FOLLOWER", times=1),
+        fetch.disconnect(times=1),
+        fetch.torn_answer(times=1),
+        broker.faults.find_coordinator().error("COORDINATOR_NOT_AVAILABLE", times=1),
+    ]
+    received = consume(broker.bootstrap_servers, "orders", len(SENT))
+    assert [each.record.value for each in received] == [sent.value for sent in SENT]
+    assert [fault.hits for fault in faults[:3]] == [1, 1, 1]
+
+
+def test_offsets_of_a_group_expire_when_the_clock_is_advanced(broker: Broker) -> None:
+    broker.produce("orders", key="17", value="two apples")
+    arguments = ("--topic", "orders", "--from-beginning", "--max-messages", "1", "--group", "billing")
+    assert tool("console-consumer", broker.bootstrap_servers, *arguments) == "two apples\n"
+    broker.group("billing").committed("orders", 0, 1)
+    broker.clock.advance(days=6)
+    broker.group("billing").committed("orders", 0, 1, within=0)
+    broker.clock.advance(days=2)
+    assert tool("consumer-groups", broker.bootstrap_servers, "--list").strip() == ""
