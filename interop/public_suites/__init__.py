@@ -1,0 +1,1 @@
+"""Suites of public projects that start Kafka, unedited, with brokers of kafkapy."""

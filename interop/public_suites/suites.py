@@ -1,0 +1,194 @@
+"""Which suites, in which versions, and how each finds its broker."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from interop.support.locked import locked
+from interop.support.maven import CACHE
+
+_FOLDER: Final = CACHE / "public_suites"
+
+_ASSERTIONS: Final = '''\
+"""Stands for a file that the release leaves out."""
+
+from contextlib import contextmanager
+
+
+@contextmanager
+def assert_changes(look, first, last):
+    assert look() == first
+    yield
+    assert look() == last
+
+
+def assert_does_not_change(look, value):
+    return assert_changes(look, value, value)
+'''
+
+
+@dataclass(frozen=True)
+class Suite:
+    """The tests of a project.
+
+    `source` is a release on PyPI whose archive has the tests, or the address of a repository with a commit.
+    `packages` are installed into a venv of the suite's own; without any, this checkout's venv runs it, with
+    the source in its path. `left_out` are files of the tests that the release does not have. `run` are
+    options of `kafkapy run`, or None if the suite starts its broker itself.
+    """
+
+    name: str
+    source: str
+    arguments: tuple[str, ...]
+    passed: int
+    packages: tuple[str, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    run: tuple[str, ...] | None = None
+
+    @property
+    def is_release(self) -> bool:
+        return "==" in self.source
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How many tests passed, and those that did not."""
+
+    passed: int
+    others: list[str] = field(default_factory=list)
+    output: str = ""
+
+
+ARROYO: Final = Suite(
+    "arroyo",
+    "sentry-arroyo==2.48.0",
+    (
+        "-o",
+        "addopts=",  # --benchmark-disable, which needs a plugin
+        "tests/backends/test_kafka.py",
+        "tests/backends/test_kafka_producer.py",
+        "tests/test_kip848_e2e.py",
+    ),
+    passed=44,
+    left_out={"tests/__init__.py": "", "tests/assertions.py": _ASSERTIONS},
+    run=("--env", "DEFAULT_BROKERS"),
+)
+PYTEST_KAFKA_BROKER: Final = Suite(
+    "pytest-kafka-broker",
+    "pytest-kafka-broker==1.0.0",
+    ("-o", "kafka_stand_in=pytest_kafka_broker", "-k", "not test_kafka_enabled", "tests"),
+    passed=5,
+)
+FASTSTREAM: Final = Suite(
+    "faststream",
+    "https://github.com/ag2ai/faststream@7c9a125dfdf20cc45b64aac26b53559057443da1",
+    ("-m", "connected and (kafka or confluent)", "tests/brokers/kafka", "tests/brokers/confluent"),
+    passed=421,
+    packages=(
+        ".[rabbit,kafka,confluent,nats,redis,mqtt,otel,cli,prometheus]",
+        "dirty-equals",
+        "email-validator",
+        "fastapi",
+        "freezegun",
+        "httpx",
+        "msgspec",
+        "psutil",
+        "pydantic-settings",
+        "pytest>=9",
+        "pytest-asyncio>=1.3",
+        "pytest-rerunfailures",
+        "pytest-timeout",
+        "PyYAML",
+        "uvicorn",
+    ),
+    run=("--set", "listeners=PLAINTEXT://127.0.0.1:9092"),
+)
+
+
+def run(suite: Suite, *arguments: str) -> Outcome:
+    """Run a suite; skips the test if its source or its packages cannot be had."""
+    folder = _source(suite)
+    python = _python(suite, folder)
+    command = [python, "-m", "pytest", "-p", "no:cacheprovider", "-rA", "--show-capture=no", "-W", "ignore"]
+    command += [*suite.arguments, *arguments]
+    if suite.run is not None:
+        command = [sys.executable, "-m", "kafkapy", "run", *suite.run, "--", *command]
+    checkout = str(Path(__file__).resolve().parents[2])
+    # The suite's own venv does not know this checkout, and need not.
+    own = os.pathsep.join([checkout, str(folder)])
+    environment = {**os.environ, "PYTHONPATH": own}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    lines = done.stdout.splitlines()
+    passed = sum(line.startswith("PASSED ") for line in lines)
+    others = [line for line in lines if line.startswith(("FAILED ", "ERROR "))]
+    return Outcome(passed, others, "\n".join((done.stdout + done.stderr).splitlines()[-60:]))
+
+
+def _source(suite: Suite) -> Path:
+    version = suite.source.rpartition("==" if suite.is_release else "@")[2]
+    folder = _FOLDER / f"{suite.name}-{version}"
+    with locked(folder):
+        if not folder.exists():
+            with tempfile.TemporaryDirectory(dir=folder.parent) as name:
+                (_unpack if suite.is_release else _clone)(suite, Path(name))
+                source = Path(name) / "source"
+                for file, text in suite.left_out.items():
+                    (source / file).write_text(text)
+                source.rename(folder)
+    return folder
+
+
+def _unpack(suite: Suite, folder: Path) -> None:
+    package = suite.source.partition("==")[0]
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder)]
+    _fetched([*command, "--no-binary", package, suite.source], suite)
+    (archive,) = folder.glob("*.tar.gz")
+    with tarfile.open(archive) as source:
+        for member in source.getmembers():
+            member.name = member.name.partition("/")[2]
+            if member.name:
+                source.extract(member, folder / "source", filter="data")
+
+
+def _clone(suite: Suite, folder: Path) -> None:
+    address, _, commit = suite.source.rpartition("@")
+    source = folder / "source"
+    _fetched(["git", "init", "--quiet", str(source)], suite)
+    git = ["git", "-C", str(source)]
+    _fetched([*git, "fetch", "--quiet", "--depth", "1", address, commit], suite)
+    _fetched([*git, "checkout", "--quiet", "FETCH_HEAD"], suite)
+
+
+def _python(suite: Suite, folder: Path) -> str:
+    if not suite.packages:
+        return sys.executable
+    venv = folder.with_name(f"{folder.name}-venv")
+    with locked(venv):
+        if not venv.exists():
+            with tempfile.TemporaryDirectory(dir=venv.parent) as name:
+                # A venv knows its own path, so it is made in its place, and named when it is complete.
+                _fetched([sys.executable, "-m", "venv", str(venv)], suite)
+                try:
+                    pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet", *suite.packages]
+                    _fetched(pip, suite, cwd=folder)
+                except BaseException:
+                    venv.rename(Path(name, "unfinished"))
+                    raise
+    return str(venv / "bin" / "python")
+
+
+def _fetched(command: list[str], suite: Suite, cwd: Path | None = None) -> None:
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        pytest.skip(f"{suite.source} could not be fetched: {last}")

@@ -1,0 +1,36 @@
+"""Suites of public projects pass unedited with brokers of kafkapy."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from interop.public_suites.suites import ARROYO, FASTSTREAM, PYTEST_KAFKA_BROKER, Suite, run
+
+_QUICK: Final = "auto_offset_reset or lenient or working_offsets or producer or payload or shutdown"
+"""The tests that take at most some seconds each."""
+
+
+@pytest.fixture(autouse=True)
+def _against_kafkapy(request: pytest.FixtureRequest) -> None:
+    if request.config.getoption("--against") != "kafkapy":
+        pytest.skip("these suites start a broker of kafkapy")
+
+
+def test_the_quick_tests_of_arroyo_pass() -> None:
+    outcome = run(ARROYO, "-k", _QUICK)
+    assert (outcome.others, outcome.passed >= 20) == ([], True), outcome.output
+
+
+def test_pytest_kafka_brokers_own_tests_pass() -> None:
+    outcome = run(PYTEST_KAFKA_BROKER)
+    assert (outcome.others, outcome.passed) == ([], PYTEST_KAFKA_BROKER.passed), outcome.output
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("suite", [ARROYO, FASTSTREAM], ids=lambda suite: suite.name)
+def test_all_of_their_tests_pass(suite: Suite) -> None:
+    outcome = run(suite)
+    assert (outcome.others, outcome.passed) == ([], suite.passed), outcome.output
