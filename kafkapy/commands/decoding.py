@@ -14,7 +14,6 @@ import io
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
 from typing import Any, Final
 from urllib.error import URLError
 from urllib.parse import quote, urlsplit
@@ -27,6 +26,8 @@ _MOST_PARTS: Final = 100_000
 _MOST_BYTES: Final = 4 * 1024 * 1024
 """Of an answer of the registry."""
 _SECONDS: Final = 5.0
+_MOST_FAILED: Final = 1000
+"""Ids of schemas that cannot be had."""
 
 _Decode = Callable[[bytes], Any]
 
@@ -95,18 +96,37 @@ class _Registry:
         self._headers = {}
         if login:
             self._headers["Authorization"] = "Basic " + base64.b64encode(login.encode()).decode()
-        self.decode: Callable[[int], _Decode] = cache(self._decode)
+        self._made: dict[int, _Decode] = {}
+        self._failed: dict[int, str] = {}
+        """Bytes that only look like a value with a schema may be in all records of a topic."""
 
-    def _decode(self, number: int) -> _Decode:
-        """What decodes by a schema; the packages of the extra `registry` are needed for it."""
+    def decode(self, number: int) -> _Decode:
+        """What decodes by a schema; the packages of the extra `registry` are needed for it.
+
+        Raises:
+            ValueError: there is none, or it cannot be had.
+        """
+        if number in self._failed:
+            raise ValueError(self._failed[number])
+        if number not in self._made:
+            try:
+                self._made[number] = self._make(number)
+            except (KeyError, TypeError, ValueError, RecursionError) as error:
+                if len(self._failed) == _MOST_FAILED:
+                    self._failed.clear()
+                self._failed[number] = str(error)
+                raise ValueError(str(error)) from None
+        return self._made[number]
+
+    def _make(self, number: int) -> _Decode:
         try:
-            return self._made(number)
+            return self._decoding(number)
         except ModuleNotFoundError as error:
             raise UserError(
                 f"{error.name} is not installed: pip install '.[registry]' in a checkout"
             ) from None
 
-    def _made(self, number: int) -> _Decode:
+    def _decoding(self, number: int) -> _Decode:
         found = self._get(f"/schemas/ids/{number}")
         kind, text = found.get("schemaType") or "AVRO", str(found["schema"])
         if kind == "JSON":

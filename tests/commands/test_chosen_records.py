@@ -207,3 +207,13 @@ def test_a_password_of_a_registry_is_no_argument(kafkapy: Run) -> None:
     assert "others can read arguments" in refused.stderr
     assert "secret" not in refused.stderr
     assert "expected http://HOST:PORT" in kafkapy("consume", "x", "--schema-registry", "localhost:1").stderr
+
+
+def test_a_schema_that_does_not_exist_is_asked_for_once(
+    registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoder = Decoder(registry.url)
+    first = decoder.value(b"\0\0\0\x03\xe7x")
+    monkeypatch.setattr("kafkapy.commands.decoding.urlopen", None)  # nothing can be asked any more
+    assert decoder.value(b"\0\0\0\x03\xe7x") == first
+    assert first["undecoded"] == "schema 999: the registry says: Not Found"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import os
 import re
 import subprocess
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkapy import Broker
 from kafkapy.assignors import GroupSpec, MemberSpec, TopicSpec
 from kafkapy.broker.quotas import load_callback
 from kafkapy.configs.config import BrokerConfig
@@ -26,6 +29,7 @@ from kafkapy.policies import (
 )
 from kafkapy.policies.calls import load_policy
 from kafkapy.quotas import ClientQuotaType
+from kafkapy.security.acls import Operation, ResourceType
 
 ROOT = Path(__file__).resolve().parents[2]
 # A block that names its file in its first line.
@@ -41,6 +45,42 @@ def _sections(document: str) -> list[dict[str, str]]:
 def test_the_readmes_test_passes(tmp_path: Path) -> None:
     (files,) = _sections("README.md")
     _run(tmp_path, files)
+
+
+def test_the_readmes_session_shows_what_happens(capfd: pytest.CaptureFixture[str]) -> None:
+    (session,) = re.findall(r"^(>>> .*?)^```$", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+    assert "127.0.0.1:9092" in session
+    # The port is for who reads it; a test takes a free one.
+    with Broker() as broker:
+        text = session.replace("127.0.0.1:9092", broker.bootstrap_servers)
+        test = doctest.DocTestParser().get_doctest(text, {}, "session", "README.md", 0)
+        runner = doctest.DocTestRunner()
+        runner.run(test, clear_globs=False)
+        test.globs["consumer"].close()
+    assert len(test.examples) == 5
+    assert runner.summarize().failed == 0, capfd.readouterr().out
+
+
+def test_the_test_on_the_page_about_the_registry_passes(tmp_path: Path) -> None:
+    (files,) = _sections("docs/registry.md")
+    _run(tmp_path, files)
+
+
+def test_the_authorizer_on_its_page_lets_a_team_have_its_topics(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (text,) = re.findall(
+        r"^```python\n(.*?)^```$", (ROOT / "docs/authorization.md").read_text(), re.DOTALL | re.MULTILINE
+    )
+    (tmp_path / "our_rights.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    authorizer = importlib.import_module("our_rights").WithTeams()
+    authorizer.configure({"our.separator": "-"})
+    allowed = [
+        authorizer.authorize("User:shop", "127.0.0.1", Operation.READ, ResourceType.TOPIC, topic)
+        for topic in ("shop-orders", "bank-orders", "shop.orders")
+    ]
+    assert allowed == [True, False, False]
 
 
 def test_the_tests_on_the_page_about_testing_pass(tmp_path: Path) -> None:
