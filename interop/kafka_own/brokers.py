@@ -18,6 +18,7 @@ of `kafkapy cluster` do: a test gets new ones in some hundredths of a second. It
     {"command": "quota", "directory": D, "number": 0, "kind": "PRODUCE", "principal": "User:a",
      "client_id": "c"}                                                                       {"limit": null}
     {"command": "connection_rate", "directory": D, "number": 0, "address": "1.2.3.4"}         {"limit": null}
+    {"command": "logins", "directory": D, "number": 0, "name": "a-metric"}                    {"count": 0}
     {"command": "tokens", "directory": D, "number": 0}                                    {"tokens": […]}
     {"command": "acls", "directory": D, "number": 0}                                          {"acls": […]}
     {"command": "create_acls", "directory": D, "number": 0, "acls": […]}                  {}
@@ -35,6 +36,7 @@ import os
 import sys
 import threading
 import traceback
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -54,9 +56,11 @@ from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.metadata.quotas import USER, quota_entity
 from kafkapy.network.channel import Channel
 from kafkapy.network.connection import Connection
-from kafkapy.network.entrance import Entrance, OpenEntrance
+from kafkapy.network.entrance import Entrance, OpenEntrance, SaslAnswer
+from kafkapy.protocol.frames import RequestHeader
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.quotas import ClientQuotaType
+from kafkapy.security import entrances
 from kafkapy.security.acls.model import (
     Acl,
     AclFilter,
@@ -66,6 +70,8 @@ from kafkapy.security.acls.model import (
     ResourcePattern,
     ResourceType,
 )
+from kafkapy.security.sasl.exchange import Exchange, LoginError
+from kafkapy.security.sasl.login import SaslLogin
 from kafkapy.security.sasl.mechanisms import LoginParts
 from kafkapy.security.sasl.scram_credential import (
     MECHANISMS,
@@ -85,12 +91,12 @@ def _defaults() -> dict[str, object]:
     return {name: config.default(name) for name in TEST_DEFAULTS if name not in _FOR_SPEED}
 
 
-_starting: Final = threading.local()
-"""`principals` has those of the broker that starts in this thread, by listener."""
+_own: Final = threading.local()
+"""What belongs to the broker of this thread: the `principals` of its clients, and its `logins`."""
 
 
 def _entrance(listener: Listener, start: Start, parts: LoginParts | None) -> Entrance:
-    principal = _starting.principals.get(listener.name)
+    principal = _own.principals.get(listener.name)
     if principal is not None:
         return NamedClients(principal)
     return _usual_entrance(listener, start, parts)
@@ -109,6 +115,29 @@ class NamedClients(OpenEntrance):
         connection.principal = self._principal
 
 
+class CountedLogin(SaslLogin):
+    """A login that is counted under the names of Apache Kafka's metrics."""
+
+    def refusal(self, header: RequestHeader) -> str | None:
+        is_in, refused = self._is_in, super().refusal(header)
+        if is_in and refused is not None:
+            _own.logins["expired-connections-killed-count"] += 1
+        return refused
+
+    def _come_in(self, name: str, exchange: Exchange) -> int:
+        kind, lifetime_ms = self._kind, super()._come_in(name, exchange)
+        _own.logins[f"successful-{kind}-total"] += 1
+        return lifetime_ms
+
+    async def _fail(self, error: LoginError, claimed: str | None) -> SaslAnswer:
+        _own.logins[f"failed-{self._kind}-total"] += 1
+        return await super()._fail(error, claimed)
+
+    @property
+    def _kind(self) -> str:
+        return "reauthentication" if self._is_in else "authentication"
+
+
 class OwnBroker(Broker):
     """A broker alone, or one of a cluster whose metadata is in `metadata`."""
 
@@ -122,10 +151,11 @@ class OwnBroker(Broker):
         super().__init__(config=settings, data_dir=folder)
         self._metadata = metadata
         self._principals = principals
+        self.logins: Counter[str] = Counter()
 
     def _new_core(self, config: BrokerConfig) -> BrokerCore:
         # Each broker has a thread of its own.
-        _starting.principals = self._principals
+        _own.principals, _own.logins = self._principals, self.logins
         if self._metadata is None:
             return super()._new_core(config)
         path = self._metadata
@@ -290,6 +320,10 @@ class Brokers:
         rates = self._running[directory, number].core.server.limits._rates
         return {"limit": None if rates is None else rates._limits.get(address, rates._limits.get(None))}
 
+    def logins(self, directory: str, number: int, name: str) -> dict[str, object]:
+        """How many logins Apache Kafka's metric of this name would count."""
+        return {"count": self._running[directory, number].logins[name]}
+
     def tokens(self, directory: str, number: int) -> dict[str, object]:
         """The ids of the delegation tokens that a broker knows."""
         return {"tokens": list(self._running[directory, number].core.metadata.image.delegation_tokens)}
@@ -361,6 +395,7 @@ async def _make_users(core: BrokerCore, *, users: Sequence[Sequence[Any]]) -> No
 
 def main() -> None:
     listeners._entrance = _entrance
+    vars(entrances)["SaslLogin"] = CountedLogin
     brokers = Brokers()
     for line in sys.stdin:
         print(json.dumps(brokers.answer(json.loads(line))), flush=True)

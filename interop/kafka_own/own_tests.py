@@ -89,6 +89,7 @@ _HARNESS: Final = "kafka/server/QuorumTestHarness"
 _FOLDER: Final = Path(__file__).parent
 _CHECKOUT: Final = _FOLDER.parents[1]
 _SECONDS_OF_A_TEST: Final = 180
+_SECONDS_OF_A_START: Final = 600
 _FLAGS: Final = (
     *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx1g", "-Djava.awt.headless=true"),
     # Mockito attaches itself.
@@ -97,6 +98,8 @@ _FLAGS: Final = (
     "--add-opens=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
     "-Djunit.jupiter.extensions.autodetection.enabled=true",
     f"-Djunit.jupiter.execution.timeout.default={_SECONDS_OF_A_TEST} s",
+    # What begins a class loads most of Apache Kafka's classes first, which a busy machine does slowly.
+    f"-Djunit.jupiter.execution.timeout.lifecycle.method.default={_SECONDS_OF_A_START} s",
     f"-Dlog4j2.configurationFile=file:{_FOLDER / 'logging.properties'}",
 )
 

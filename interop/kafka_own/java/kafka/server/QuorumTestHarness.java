@@ -1,5 +1,6 @@
 package kafka.server;
 
+import kafka.api.EndToEndAuthorizationTest;
 import kafka.integration.KafkaServerTestHarness;
 import kafka.utils.Logging;
 import kafka.utils.TestInfoUtils$;
@@ -9,6 +10,7 @@ import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.security.auth.SecurityProtocol;
 import org.apache.kafka.common.test.HarnessCluster;
 import org.apache.kafka.common.test.NeedsTheInside;
+import org.apache.kafka.common.test.RepeatedKeys;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.metadata.storage.Formatter;
 import org.apache.kafka.server.common.MetadataVersion;
@@ -40,6 +42,10 @@ import scala.collection.immutable.Seq;
  */
 @Tag("integration")
 public abstract class QuorumTestHarness implements Logging {
+    static {
+        RepeatedKeys.install();
+    }
+
     private final QuorumTestHarnessFaultHandlerFactory faults =
         new QuorumTestHarnessFaultHandlerFactory(new MockFaultHandler("quorumTestHarnessFaultHandler"));
     private String logIdent;
@@ -125,7 +131,7 @@ public abstract class QuorumTestHarness implements Logging {
     @BeforeEach
     public void setUp(TestInfo testInfo) {
         this.testInfo = testInfo;
-        cluster = new HarnessCluster(formatted());
+        cluster = new HarnessCluster(formatted(), this instanceof EndToEndAuthorizationTest);
     }
 
     public void addFormatterSettings(Formatter formatter) {

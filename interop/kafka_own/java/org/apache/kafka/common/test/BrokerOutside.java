@@ -48,7 +48,7 @@ import scala.collection.immutable.Set$;
 /**
  * A broker of kafkapy, as seen from outside.
  *
- * `server` stands for it in tests that ask for a BrokerServer: it can be started and stopped, and says what any
+ * `server()` stands for it in tests that ask for a BrokerServer: it can be started and stopped, and says what any
  * client could learn.
  */
 final class BrokerOutside {
@@ -57,13 +57,14 @@ final class BrokerOutside {
     private final boolean clustered;
     private final Map<String, Object> settings;
     private final KafkaConfig config;
-    final BrokerServer server;
+    private BrokerServer server;
 
     /** The ports of its listeners in their order, none before its first start: it comes back to them. */
     private final Map<String, Integer> ports = new LinkedHashMap<>();
     /** The users of SCRAM that the cluster has from the beginning. */
     private final List<UserScramCredentialRecord> users;
     private boolean running = false;
+    private boolean showsLogins = false;
 
     BrokerOutside(String cluster, int id, boolean clustered, Map<String, Object> settings, KafkaConfig config) {
         this(cluster, id, clustered, settings, config, List.of());
@@ -79,11 +80,22 @@ final class BrokerOutside {
         this.settings = settings;
         this.config = config;
         this.users = users;
-        this.server = server();
     }
 
-    private BrokerServer server() {
-        KRaftMetadataCache metadata = Outside.of(KRaftMetadataCache.class, Map.of(
+    /** Has the broker's metrics be those of logins. */
+    void showLogins() {
+        showsLogins = true;
+    }
+
+    /** What stands for it, made when a test first asks for it. */
+    BrokerServer server() {
+        if (server == null)
+            server = newServer();
+        return server;
+    }
+
+    private BrokerServer newServer() {
+        Outside.Answer metadata = Outside.part(KRaftMetadataCache.class, Map.of(
             "numPartitions", call -> Optional.of(partitionsOf(call.getArgument(0))).filter(number -> number > 0),
             "getAliveBrokerNodes", call -> alive(call.getArgument(0)),
             "getAliveBrokerNode", call -> alive(call.getArgument(1)).stream()
@@ -98,22 +110,22 @@ final class BrokerOutside {
             "topicConfig", call -> topicConfig(call.getArgument(0))
         ));
         QuotasOutside quotas = new QuotasOutside(cluster, id);
-        SocketServer socket = Outside.of(SocketServer.class, Map.of(
+        Outside.Answer socket = Outside.part(SocketServer.class, Map.of(
             "boundPort", call -> port(call.getArgument(0)),
             "connectionQuotas", call -> quotas.ofAddresses()
         ));
-        GroupCoordinator groups = Outside.of(GroupCoordinator.class, Map.of(
+        Outside.Answer groups = Outside.part(GroupCoordinator.class, Map.of(
             "groupMetadataTopicConfigs", call -> new Properties(),
             "groupConfig", call -> Optional.of(groupSettings(call.getArgument(0)))
         ));
-        GroupConfigManager groupSettings = Outside.of(GroupConfigManager.class, Map.of(
+        Outside.Answer groupSettings = Outside.part(GroupConfigManager.class, Map.of(
             "groupConfig", call -> Optional.of(groupSettings(call.getArgument(0)))
         ));
-        LogManager logs = Outside.of(LogManager.class, Map.of(
+        Outside.Answer logs = Outside.part(LogManager.class, Map.of(
             "getLog$default$2", call -> false,  // a future log or not, if the test does not say
             "getLog", call -> Option.when(hasDirectory(call.getArgument(0)), () -> log(call.getArgument(0)))
         ));
-        ReplicaManager replicas = Outside.of(ReplicaManager.class, Map.of(
+        Outside.Answer replicas = Outside.part(ReplicaManager.class, Map.of(
             "onlinePartition", call -> Option.when(isOnline(call.getArgument(0)), () -> partition(call.getArgument(0))),
             "localLog", call -> Option.when(isOnline(call.getArgument(0)), () -> log(call.getArgument(0))),
             "checkpointHighWatermarks", call -> {
@@ -121,36 +133,38 @@ final class BrokerOutside {
                 return null;
             },
             "localLogOrException", call -> log(call.getArgument(0)),
-            "logManager", call -> logs
+            "logManager", logs
         ));
         // Tests wait until its loader has read what a controller wrote; without a loader there is nothing to wait for.
         Map<String, Outside.Answer> noLoader = new HashMap<>();
         noLoader.put("loader", call -> null);
-        SharedServer shared = Outside.of(SharedServer.class, noLoader);
+        Outside.Answer shared = Outside.part(SharedServer.class, noLoader);
 
         Map<String, Outside.Answer> answers = new HashMap<>();
+        if (showsLogins)
+            answers.put("metrics", call -> LoginsOutside.metrics(cluster, id));
         answers.put("config", call -> config);
-        answers.put("metadataCache", call -> metadata);
-        answers.put("socketServer", call -> socket);
-        answers.put("groupCoordinator", call -> groups);
+        answers.put("metadataCache", metadata);
+        answers.put("socketServer", socket);
+        answers.put("groupCoordinator", groups);
         answers.put("quotaManagers", call -> quotas.managers());
-        answers.put("groupConfigManager", call -> groupSettings);
-        answers.put("sharedServer", call -> shared);
-        answers.put("logManager", call -> logs);
-        answers.put("replicaManager", call -> replicas);
+        answers.put("groupConfigManager", groupSettings);
+        answers.put("sharedServer", shared);
+        answers.put("logManager", logs);
+        answers.put("replicaManager", replicas);
         answers.put("boundPort", call -> port(call.getArgument(0)));
         Outside.Answer acls = call -> Option.when(hasAcls(), () -> new AclsOutside(cluster, id).plugin());
-        KafkaApis apis = Outside.of(KafkaApis.class, Map.of(
+        Outside.Answer apis = Outside.part(KafkaApis.class, Map.of(
             "authorizerPlugin", acls,
-            "metadataCache", call -> metadata,
+            "metadataCache", metadata,
             "quotas", call -> quotas.managers(),
             "clusterId", call -> clusterId()
         ));
-        DelegationTokenCache tokens = Outside.of(DelegationTokenCache.class, Map.of("tokens", call -> tokens()));
+        Outside.Answer tokens = Outside.part(DelegationTokenCache.class, Map.of("tokens", call -> tokens()));
         answers.put("authorizerPlugin", acls);
-        answers.put("dataPlaneRequestProcessor", call -> apis);
+        answers.put("dataPlaneRequestProcessor", apis);
         answers.put("credentialProvider", call -> UsersOutside.provider(cluster, id));
-        answers.put("tokenCache", call -> tokens);
+        answers.put("tokenCache", tokens);
         answers.put("brokerState", call -> running ? BrokerState.RUNNING : BrokerState.NOT_RUNNING);
         answers.put("isShutdown", call -> !running);
         answers.put("clusterId", call -> clusterId());
@@ -164,10 +178,10 @@ final class BrokerOutside {
         });
         answers.put("awaitShutdown", call -> null);
         // A broker that has started serves clients.
-        BrokerLifecycleManager lifecycle = Outside.of(BrokerLifecycleManager.class, Map.of(
+        Outside.Answer lifecycle = Outside.part(BrokerLifecycleManager.class, Map.of(
             "initialUnfenceFuture", call -> CompletableFuture.completedFuture(null)
         ));
-        answers.put("lifecycleManager", call -> lifecycle);
+        answers.put("lifecycleManager", lifecycle);
         return Outside.of(BrokerServer.class, answers);
     }
 

@@ -23,20 +23,20 @@ final class ControllerOutside {
      * kafkapy's brokers have, when they answer.
      */
     static ControllerServer server(Collection<BrokerOutside> brokers) {
-        RaftLog log = Outside.of(RaftLog.class, Map.of("endOffset", call -> new LogOffsetMetadata(0)));
-        KafkaRaftManager<?> manager = Outside.of(KafkaRaftManager.class, Map.of("raftLog", call -> log));
-        Controller controller = Outside.of(Controller.class, Map.of(
+        Outside.Answer log = Outside.part(RaftLog.class, Map.of("endOffset", call -> new LogOffsetMetadata(0)));
+        Outside.Answer manager = Outside.part(KafkaRaftManager.class, Map.of("raftLog", log));
+        Outside.Answer controller = Outside.part(Controller.class, Map.of(
             "isActive", call -> true,
             "findAllTopicIds", call -> CompletableFuture.completedFuture(first(brokers).topicIds())
         ));
         // Each broker answers what a controller would.
-        SocketServer socket = Outside.of(SocketServer.class, Map.of("boundPort", call -> first(brokers).port()));
+        Outside.Answer socket = Outside.part(SocketServer.class, Map.of("boundPort", call -> first(brokers).port()));
         return Outside.of(ControllerServer.class, Map.of(
-            "config", call -> first(brokers).server.config(),
-            "raftManager", call -> manager,
-            "controller", call -> controller,
-            "socketServer", call -> socket,
-            "authorizerPlugin", call -> first(brokers).server.authorizerPlugin()
+            "config", call -> first(brokers).server().config(),
+            "raftManager", manager,
+            "controller", controller,
+            "socketServer", socket,
+            "authorizerPlugin", call -> first(brokers).server().authorizerPlugin()
         ));
     }
 

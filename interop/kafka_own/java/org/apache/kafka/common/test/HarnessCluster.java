@@ -24,10 +24,15 @@ public final class HarnessCluster implements AutoCloseable {
         "node\\.id|process\\.roles|controller\\..*|metadata\\.log\\.dir|unstable\\..*|server\\.max\\.startup.*");
 
     private final File directory = TestUtils.tempDirectory();
+    private final boolean readsLogins;
     private final List<UserScramCredentialRecord> users;
     private final Map<Integer, BrokerOutside> brokers = new TreeMap<>();
 
-    public HarnessCluster(Formatter formatter) {
+    /** `readsLogins` says that the metrics that the test reads are those of logins. */
+    public HarnessCluster(Formatter formatter, boolean readsLogins) {
+        this.readsLogins = readsLogins;
+        if (readsLogins)
+            LoginsOutside.register(directory.getAbsolutePath(), brokers.keySet());
         users = formatter.bootstrapMetadata().records().stream()
             .map(record -> record.message())
             .filter(UserScramCredentialRecord.class::isInstance)
@@ -42,9 +47,11 @@ public final class HarnessCluster implements AutoCloseable {
         BrokerOutside broker = new BrokerOutside(
             directory.getAbsolutePath(), config.brokerId(), clustered, settings, config, users);
         brokers.put(config.brokerId(), broker);
+        if (readsLogins)
+            broker.showLogins();
         if (startup)
             broker.start();
-        return broker.server;
+        return broker.server();
     }
 
     /** One that stands for KRaft's controller. */

@@ -191,7 +191,7 @@ public class KafkaClusterTestKit implements AutoCloseable {
 
     public Map<Integer, BrokerServer> brokers() {
         Map<Integer, BrokerServer> servers = new LinkedHashMap<>();
-        brokers.forEach((id, broker) -> servers.put(id, broker.server));
+        brokers.forEach((id, broker) -> servers.put(id, broker.server()));
         return servers;
     }
 

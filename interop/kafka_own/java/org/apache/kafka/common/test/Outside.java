@@ -31,6 +31,18 @@ final class Outside {
         }
     }
 
+    /** An answer with an object that `of` makes when it is first asked for, since that takes long. */
+    static Answer part(Class<?> kind, Map<String, Answer> answers) {
+        Object[] made = {null};
+        return call -> {
+            synchronized (made) {
+                if (made[0] == null)
+                    made[0] = of(kind, answers);
+                return made[0];
+            }
+        };
+    }
+
     /** An object of this class; `answers` has the names of the methods that it answers. */
     static <T> T of(Class<T> kind, Map<String, Answer> answers) {
         return Mockito.mock(kind, call -> {
