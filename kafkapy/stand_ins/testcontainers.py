@@ -18,6 +18,7 @@ import pytest
 from kafkapy.configs.container import setting_of
 from kafkapy.inprocess import Broker
 from kafkapy.registry.server import SchemaRegistry
+from kafkapy.stand_ins import testcontainers_core
 
 _MODULES: Final = ("testcontainers.kafka", "testcontainers.community.kafka")
 _HOST: Final = "127.0.0.1"
@@ -83,7 +84,7 @@ class _Container:
 
     def __getattr__(self, name: str) -> NoReturn:
         if name in _ABSENT:
-            _refuse(self, name)
+            _refuse(self.NAME, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def with_env(self, key: str, value: str) -> Self:
@@ -110,7 +111,7 @@ class _Container:
     def start(self, timeout: float = 0) -> Self:
         if self._broker is not None:
             return self
-        settings = _settings(self, self._variables)
+        settings = settings_of(self.NAME, self._variables)
         self._broker = Broker(config=settings)
         self._broker.start()
         return self
@@ -162,14 +163,14 @@ class KafkaContainer(_Container):
         super().__init__(image, kwargs.pop("port_to_expose", port))
         self.kraft_enabled = False
         if security_protocol != "PLAINTEXT":
-            _refuse(self, f"security_protocol={security_protocol}")
+            _refuse(self.NAME, f"security_protocol={security_protocol}")
 
     def with_kraft(self) -> Self:
         self.kraft_enabled = True
         return self
 
     def with_cluster_id(self, cluster_id: str) -> Self:
-        _refuse(self, "with_cluster_id")
+        _refuse(self.NAME, "with_cluster_id")
 
 
 class RedpandaContainer(_Container):
@@ -204,22 +205,23 @@ def install(config: pytest.Config) -> None:
             KafkaContainer=KafkaContainer, RedpandaContainer=RedpandaContainer, kafka_config=_KafkaConfig()
         )
         sys.modules[name] = module
+    testcontainers_core.install()
 
 
-def _settings(container: _Container, variables: Mapping[str, str]) -> dict[str, str]:
-    """The broker's settings of an image's variables."""
+def settings_of(name: str, variables: Mapping[str, str]) -> dict[str, str]:
+    """The broker's settings of an image's variables; those of a container have no effect."""
     settings = {}
     for variable, value in variables.items():
-        name = setting_of(variable)
-        if name in OF_A_CONTAINER and _SECURED.search(value):
-            _refuse(container, f"{variable}={value}")
-        if name is not None and name not in OF_A_CONTAINER:
-            settings[name] = value
+        setting = setting_of(variable)
+        if setting in OF_A_CONTAINER and _SECURED.search(value):
+            _refuse(name, f"{variable}={value}")
+        if setting is not None and setting not in OF_A_CONTAINER:
+            settings[setting] = value
     return settings
 
 
-def _refuse(container: _Container, what: str) -> NoReturn:
+def _refuse(name: str, what: str) -> NoReturn:
     raise NotImplementedError(
-        f"kafkapy stands in for {container.NAME} without a container, so it has no {what}: take"
+        f"kafkapy stands in for {name} without a container, so it has no {what}: take"
         " kafka_stand_in out of pytest's configuration for this suite"
     )

@@ -68,7 +68,7 @@ def test_shells_complete_commands() -> None:
         env={
             **os.environ,
             "_KAFKAPY_COMPLETE": "bash_complete",
-            "COMP_WORDS": "kafkapy top",
+            "COMP_WORDS": "kafkapy topi",
             "COMP_CWORD": "1",
         },
         check=False,

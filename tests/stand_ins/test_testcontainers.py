@@ -52,7 +52,7 @@ def test_a_suite_runs_unedited(tmp_path: Path) -> None:
 def test_a_name_that_is_not_known_is_refused(tmp_path: Path) -> None:
     ended = pytest_in(tmp_path, "-o", "kafka_stand_in=docker")
     assert ended.returncode != 0
-    assert "kafka_stand_in=docker: expected pytest_kafka, testcontainers" in ended.stderr
+    assert "kafka_stand_in=docker: expected pytest_kafka, pytest_kafka_broker, testcontainers" in ended.stderr
 
 
 def test_redpanda_has_a_schema_registry() -> None:
@@ -95,3 +95,54 @@ def test_it_can_be_started_again() -> None:
         container.stop()
     with pytest.raises(RuntimeError, match="KafkaContainer has not been started"):
         container.get_bootstrap_server()
+
+
+_IMAGES = """
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from testcontainers.core.container import DockerContainer
+from testcontainers.core.network import Network
+
+def test_a_broker_and_a_registry_of_it():
+    with Network() as network:
+        kafka = (
+            DockerContainer(image="confluentinc/cp-kafka:7.6.1", hostname="kafka")
+            .with_env("KAFKA_LISTENERS", "PLAINTEXT://:9092,CONTROLLER://:9093,EXTERNAL://:19092")
+            .with_env("KAFKA_ADVERTISED_LISTENERS", "PLAINTEXT://kafka:9092,EXTERNAL://127.0.0.1:19092")
+            .with_env("KAFKA_NUM_PARTITIONS", "3")
+            .with_exposed_ports(19092)
+            .with_network(network)
+        )
+        assert kafka.get_logs() == (b"", b"")
+        with kafka:
+            assert b"Kafka Server started" in kafka.get_logs()[0]
+            address = f"{kafka.get_container_host_ip()}:{kafka.get_exposed_port(19092)}"
+            producer = Producer({"bootstrap.servers": address})
+            producer.produce("orders", b"two apples")
+            assert producer.flush(20) == 0
+            assert len(producer.list_topics("orders").topics["orders"].partitions) == 3
+            registry = (
+                DockerContainer(image="confluentinc/cp-schema-registry")
+                .with_env("SCHEMA_REGISTRY_KAFKASTORE_BOOTSTRAP_SERVERS", "PLAINTEXT://kafka:9092")
+                .with_exposed_ports(8081)
+                .with_network(network)
+            )
+            with registry:
+                client = SchemaRegistryClient({"url": f"http://127.0.0.1:{registry.get_exposed_port(8081)}"})
+                assert client.register_schema("orders", Schema('"string"', "AVRO")) > 0
+            with pytest.raises(NotImplementedError, match="without a container, so it has no exec"):
+                kafka.exec("ls")
+
+def test_another_image_is_refused_without_testcontainers():
+    with pytest.raises(NotImplementedError, match="postgres:16 is none"):
+        DockerContainer("postgres:16")
+"""
+
+
+def test_containers_of_images_of_kafka_and_registries_are_stood_in_for(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\nkafka_stand_in = testcontainers\n")
+    (tmp_path / "test_it.py").write_text(_IMAGES)
+    command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100)
+    assert (ended.returncode, ended.stdout.count("2 passed")) == (0, 1), ended.stdout + ended.stderr
