@@ -117,8 +117,12 @@ class ImageContainer:
     def _broker(self, port: int) -> Broker:
         from kafkapy.stand_ins.testcontainers import settings_of
 
-        listeners = {"listeners": f"PLAINTEXT://{_HOST}:{port}"}
-        broker = Broker(config={**settings_of(self.image, self._variables), **listeners})
+        settings = {**settings_of(self.image, self._variables), "listeners": f"PLAINTEXT://{_HOST}:{port}"}
+        # Suites look for the broker by its id.
+        for variable, value in self._variables.items():
+            if setting_of(variable) in ("node.id", "broker.id"):
+                settings["node.id"] = value
+        broker = Broker(config=settings)
         broker.start()
         for variable, value in self._variables.items():
             if setting_of(variable) in ("advertised.listeners", "listeners"):

@@ -111,6 +111,7 @@ def test_a_broker_and_a_registry_of_it():
             .with_env("KAFKA_LISTENERS", "PLAINTEXT://:9092,CONTROLLER://:9093,EXTERNAL://:19092")
             .with_env("KAFKA_ADVERTISED_LISTENERS", "PLAINTEXT://kafka:9092,EXTERNAL://127.0.0.1:19092")
             .with_env("KAFKA_NUM_PARTITIONS", "3")
+            .with_env("KAFKA_NODE_ID", "0")
             .with_exposed_ports(19092)
             .with_network(network)
         )
@@ -122,6 +123,7 @@ def test_a_broker_and_a_registry_of_it():
             producer.produce("orders", b"two apples")
             assert producer.flush(20) == 0
             assert len(producer.list_topics("orders").topics["orders"].partitions) == 3
+            assert list(producer.list_topics().brokers) == [0]
             registry = (
                 DockerContainer(image="confluentinc/cp-schema-registry")
                 .with_env("SCHEMA_REGISTRY_KAFKASTORE_BOOTSTRAP_SERVERS", "PLAINTEXT://kafka:9092")
