@@ -24,6 +24,7 @@ from kafkapy.pipeline.table_target import TableTarget
 pytest.importorskip("pyspark", reason="pyspark is not installed (pip install pyspark==4.0.0)")
 
 from kafkapy.pipeline.tables import open_table, tombstones
+from kafkapy.pipeline.tables.among import among_keys
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,12 +92,64 @@ def test_an_upsert_equals_one_record_after_the_other(
             model.apply(row)
         dice.shuffle(batch)
         for _ in range(dice.choice([1, 2])):
-            table.upsert(data_frame(spark, columns, batch), keys)
+            table.upsert(data_frame(spark, columns, batch), keys, dice.choice([None, len(batch)]))
         found = table.read().select("id", "text", "_partition", "_offset", "_key").collect()
         assert sorted(map(tuple, found)) == sorted(
             (identity, text, partition, offset, bytearray(key))
             for identity, text, partition, offset, key in model.rows.values()
         )
+
+
+KEYS = {
+    "BINARY": [b"", b"\x00", b"'\\", bytes(201), None],
+    "STRING": ["", "it's", "a\\b\n", "\u00e6\U0001f600", "x" * 201],
+    "BIGINT": [0, -1, 2**63 - 1, -(2**63)],
+    "INT": [-(2**31), 7],
+    "DATE": [datetime.date(1, 1, 1), datetime.date(1969, 12, 31), datetime.date(9999, 12, 31)],
+    "TIMESTAMP": [NOON],
+    "DOUBLE": [float("nan"), 0.0],
+}
+
+
+def test_the_keys_of_a_small_batch_are_named_exactly_or_not_at_all(spark: SparkSession) -> None:
+    for kind, values in KEYS.items():
+        stored = data_frame(spark, f"`a b` {kind}", [(value,) for value in values]).alias("t")
+        for value in values:
+            condition = among_keys(data_frame(spark, f"`a b` {kind}", [(value,)]), ["a b"])
+            long = isinstance(value, (bytes, str)) and len(value) > 200
+            if kind in ("TIMESTAMP", "DOUBLE") or value is None or long:
+                assert condition is None, (kind, value)
+            else:
+                assert condition is not None, (kind, value)
+                assert [row[0] for row in stored.where(condition).collect()] == [value]
+    several = data_frame(spark, "x INT, y STRING", [(1, "a"), (2, "b")])
+    condition = among_keys(several, ["x", "y"])
+    assert condition is not None
+    assert several.alias("t").where(condition).count() == 2
+    assert among_keys(several.where("false"), ["x"]) is None
+
+
+def test_a_small_merge_of_iceberg_names_its_keys(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = open_table(spark, TableTarget(format="iceberg", location=str(tmp_path / "orders")))
+    columns = f"text STRING, {RECORD}, _deleted BOOLEAN"
+    many = [(f"{number}", *record(0, number, f"k{number}"), False) for number in range(2_000)]
+    table.upsert(data_frame(spark, columns, many), ())
+    statements: list[str] = []
+    sql = type(spark).sql
+
+    def noted(session: SparkSession, text: str) -> Any:
+        statements.append(text)
+        return sql(session, text)
+
+    monkeypatch.setattr(type(spark), "sql", noted)
+    batch = [("new", *record(0, 2_000, "k5"), False), (None, *record(0, 2_001, "k6"), True)]
+    table.upsert(data_frame(spark, columns, batch), (), len(batch))
+    (merge,) = [one for one in statements if one.startswith("MERGE")]
+    assert "AND t.`_key` IN (X'6B35', X'6B36') WHEN" in merge
+    found = {row._key.decode(): row.text for row in table.read().collect()}
+    assert found == {f"k{n}": f"{n}" for n in range(2_000) if n != 6} | {"k5": "new"}
 
 
 def test_an_older_record_changes_nothing(spark: SparkSession, opened: Callable[..., Table]) -> None:
@@ -157,7 +210,7 @@ def test_the_later_record_of_a_key_in_several_partitions_wins_in_any_order(
         batch = [row for at, end, rows in zip(before, read, partitions, strict=True) for row in rows[at:end]]
         for _ in range(dice.choice([1, 2])):
             if batch:
-                table.upsert(data_frame(spark, columns, batch), keys)
+                table.upsert(data_frame(spark, columns, batch), keys, dice.choice([None, len(batch)]))
     found = {bytes(row._key): row.text for row in table.read().select("_key", "text").collect()}
     assert found == {key: text for key, text in expected.items() if text is not None}
 

@@ -266,11 +266,11 @@ class Batches:
 
     def _store(self, rows: DataFrame, batch_id: int) -> None:
         self._state.check_lock()
+        batch = Batch(self._app_id, batch_id, checkpoint.batch_offsets(self._state, batch_id))
         if self._mode == "append":
-            offsets = checkpoint.batch_offsets(self._state, batch_id)
-            self._table.append(rows, Batch(self._app_id, batch_id, offsets))
+            self._table.append(rows, batch)
         else:
-            self._table.upsert(rows, self._definition.key)
+            self._table.upsert(rows, self._definition.key, batch.records)
 
     def _refusal(self, found: dict[str, object], batch_id: int) -> PipelineError:
         return PipelineError(

@@ -67,10 +67,10 @@ class DeltaTable(Table):
         tables = java_class(self.spark, "io.delta.tables.DeltaTable")
         return bool(tables.isDeltaTable(self.spark._jsparkSession, self.location))
 
-    def _upsert(self, rows: DataFrame, keys: Sequence[str]) -> None:
+    def _upsert(self, rows: DataFrame, keys: Sequence[str], few: bool) -> None:
         prepared = self._prepare(rows, marked=True)
         replace = self._replace_marked if self._marks_rows else None
-        Upsert(self._sql, keys, self._tombstones, replace=replace).run(prepared)
+        Upsert(self._sql, keys, self._tombstones, few=few, replace=replace).run(prepared)
 
     @cached_property
     def _marks_rows(self) -> bool:

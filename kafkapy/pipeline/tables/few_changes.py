@@ -22,6 +22,9 @@ from kafkapy.pipeline.tables.sql import quoted
 FEW: Final = 1_000
 """The most rows that are changed in this way: their offsets are in the text of a condition."""
 
+ONE_TASK: Final = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
+"""Settings for shuffles of so few rows: Spark would plan again after each, to find one task enough."""
+
 NOTHING: Final = "false"
 _IDENTITY: Final = "`kafkapy: identity`"  # a name that no data has
 

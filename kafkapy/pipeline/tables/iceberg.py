@@ -70,10 +70,12 @@ class IcebergTable(Table):
             name.endswith(".metadata.json") for name in files.names("metadata")
         )
 
-    def _upsert(self, rows: DataFrame, keys: Sequence[str]) -> None:
+    def _upsert(self, rows: DataFrame, keys: Sequence[str], few: bool) -> None:
         prepared = _stored_names(self._prepare(rows, marked=True))
         table = self._in_catalog(rows.sparkSession)
-        Upsert(table, keys, self._tombstones, ICEBERGS_PARTITION).run(prepared)
+        marks = self._loaded(rows.sparkSession).properties().get(_MERGE_MODE) == "merge-on-read"
+        upsert = Upsert(table, keys, self._tombstones, ICEBERGS_PARTITION, few=few, among_keys=marks)
+        upsert.run(prepared)
 
     def _keep_merge_mode(self, mode: str) -> None:
         if self._loaded(self.spark).properties().get(_MERGE_MODE) != mode:

@@ -69,7 +69,7 @@ class ParquetTable(Table):
         self._restore_replaced()
         super().append(rows, batch)
 
-    def _upsert(self, rows: DataFrame, keys: Sequence[str]) -> None:
+    def _upsert(self, rows: DataFrame, keys: Sequence[str], few: bool) -> None:
         raise PipelineError(
             f"{self.name}: Parquet files cannot be updated by key; write delta:PATH or iceberg:PATH, "
             "or append every record with mode: append"

@@ -47,6 +47,7 @@ from kafkapy.pipeline.tables.batch import Batch, differences
 from kafkapy.pipeline.tables.catalog_table import CatalogTable
 from kafkapy.pipeline.tables.commit import Commit
 from kafkapy.pipeline.tables.evolution import ChangedColumn, Evolution, fitted
+from kafkapy.pipeline.tables.few_changes import FEW
 from kafkapy.pipeline.tables.old_timestamps import MICROS, files_with_int96
 from kafkapy.pipeline.tables.partitioning import PartitionField, Partitioning
 from kafkapy.pipeline.tables.small_files import (
@@ -60,7 +61,6 @@ from kafkapy.pipeline.tables.sql import ddl, quoted, settings
 from kafkapy.pipeline.tables.tombstones import Tombstones
 from kafkapy.pipeline.tables.widening import Widening
 
-_ONE_FILE: Final = 1_000  # records that one task reads and writes as fast as many
 _HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 RECORD_COLUMNS: Final = StructType(
     [
@@ -173,14 +173,16 @@ class Table(ABC):
             if not self._has(rows, batch):
                 self._append(self._in_few_files(self._prepare(rows), batch), batch)
 
-    def upsert(self, rows: DataFrame, keys: Sequence[str]) -> None:
+    def upsert(self, rows: DataFrame, keys: Sequence[str], records: int | None = None) -> None:
         """Updates the table to the last record of each key.
 
         `keys` are columns, or empty for the record's key. The last column of `rows` is `_deleted BOOLEAN`,
-        which is true for a tombstone, whose parsed columns are null.
+        which is true for a tombstone, whose parsed columns are null. `records` is the most rows that there
+        can be, if that is known.
         """
+        few = records is not None and records <= FEW
         with settings(rows.sparkSession, self.session_settings):
-            self._upsert(rows, keys)
+            self._upsert(rows.coalesce(1) if few else rows, keys, few)
 
     def set_merge_mode(self, mode: str | None) -> None:
         """Sets how upserts change the table's files, from now on.
@@ -272,7 +274,8 @@ class Table(ABC):
         """Whether the table's folder has a table."""
 
     @abstractmethod
-    def _upsert(self, rows: DataFrame, keys: Sequence[str]) -> None: ...
+    def _upsert(self, rows: DataFrame, keys: Sequence[str], few: bool) -> None:
+        """`few` means that there are up to FEW rows, in one partition."""
 
     @abstractmethod
     def _keep_merge_mode(self, mode: str) -> None:
@@ -476,7 +479,7 @@ def in_few_files(rows: DataFrame, records: int | None, master: str) -> DataFrame
     of the moment would make few tasks read the topic. So the rows are read in as many tasks as there are, and
     shuffled into files. A local Spark always has the same cores, and saves the shuffle.
     """
-    if records is not None and records <= _ONE_FILE:
+    if records is not None and records <= FEW:  # one task reads and writes them as fast as many
         return rows.coalesce(1)
     if master.startswith("local"):
         return rows.coalesce(rows.sparkSession.sparkContext.defaultParallelism)

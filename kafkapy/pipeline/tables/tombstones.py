@@ -58,6 +58,15 @@ def may_be_later(newest: Places, oldest: Places) -> bool:
     )
 
 
+def deaths_of(keys: DataFrame, tombstones: DataFrame) -> DataFrame:
+    """The tombstones of these keys, as (_key, DEATHS), which has the partition, offset and timestamp of each.
+
+    Those of other keys are left out first: there may be millions.
+    """
+    deaths = f.collect_list(f.struct("partition", "offset", "timestamp")).alias(DEATHS)
+    return tombstones.join(keys, "_key", "left_semi").groupBy("_key").agg(deaths)
+
+
 class Tombstones:
     """The tombstones of the table at `location`."""
 
@@ -65,20 +74,16 @@ class Tombstones:
         self._files = files
         self._newest: dict[str, Places] = {}  # by the name of the file
 
-    def by_key(self, session: SparkSession, oldest: Places) -> DataFrame | None:
-        """The tombstones that may matter by their key, as (_key, DEATHS); None without any.
+    def later_than(self, session: SparkSession, oldest: Places) -> DataFrame | None:
+        """The tombstones of the files in which one may be later than a record; None without any.
 
-        DEATHS has the partition, offset and timestamp of each.
         `oldest` has the least offset and the earliest timestamp of the records.
         """
         names = self._names()
         if unknown := [name for name in names if name not in self._newest]:
             self._look(session, unknown)
         needed = [name for name in names if may_be_later(self._newest[name], oldest)]
-        if not needed:
-            return None
-        deaths = f.collect_list(f.struct("partition", "offset", "timestamp")).alias(DEATHS)
-        return self._read(session, needed).groupBy("_key").agg(deaths)
+        return self._read(session, needed) if needed else None
 
     def add(self, tombstones: DataFrame, partition: str, newest: Places) -> None:
         """Keeps those of a batch.

@@ -13,8 +13,9 @@ tombstones. If the driver is killed between the two, the batch runs again and do
 tombstone of the same batch deletes is not inserted by the first MERGE, which deletes an older row of the same
 key. A deletion that has the columns, as those of change streams have, goes into the first MERGE.
 
-**Few rows** are changed without a MERGE if the format has a way that reads less (`few_changes.py`). The rows
-that it changes are the same.
+**Few rows** are in one partition, so none of them are shuffled. They are changed without a MERGE if the
+format has a way that reads less (`few_changes.py`), or by a MERGE that names their keys, so that the rows of
+other keys are not shuffled (`among.py`). The rows that change are the same.
 
 A key is never null here: such records are dead letters (`batches.py`).
 """
@@ -31,9 +32,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from kafkapy.pipeline.pipeline_error import PipelineError
-from kafkapy.pipeline.tables.few_changes import FEW, NOTHING, FewChanges
-from kafkapy.pipeline.tables.sql import quoted
-from kafkapy.pipeline.tables.tombstones import DEATHS, Place, Places, Tombstones
+from kafkapy.pipeline.tables.among import among_keys
+from kafkapy.pipeline.tables.few_changes import FEW, NOTHING, ONE_TASK, FewChanges
+from kafkapy.pipeline.tables.sql import quoted, settings
+from kafkapy.pipeline.tables.tombstones import DEATHS, Place, Places, Tombstones, deaths_of
 
 Replace = Callable[[str, DataFrame], None]
 
@@ -47,8 +49,9 @@ class Upsert:
     """Updates a table to the last record of each key.
 
     `table` is its name in SQL. Without `keys`, rows are matched by the record's key. `partition` is the
-    column with the record's partition. `replace` deletes the rows of a condition and inserts others, in one
-    commit: it is taken for few rows, if the format does that with less work than a MERGE.
+    column with the record's partition. `few` means that there are up to FEW rows, in one partition. `replace`
+    deletes the rows of a condition and inserts others, in one commit: it is taken for few rows, if the format
+    does that with less work than a MERGE. `among_keys` lets a MERGE of few rows name their keys.
     """
 
     def __init__(
@@ -57,13 +60,16 @@ class Upsert:
         keys: Sequence[str],
         tombstones: Tombstones,
         partition: str = "_partition",
+        *,
+        few: bool = False,
         replace: Replace | None = None,
+        among_keys: bool = False,
     ) -> None:
         self._table = table
         self._tombstones = tombstones
         self._keys = tuple(keys) or (RECORD_KEY,)
         self._partition = partition
-        self._replace = replace
+        self._few, self._replace, self._among_keys = few, replace, among_keys
 
     def run(self, rows: DataFrame) -> None:
         """Merges `rows`, which have the columns of the table and `_deleted`."""
@@ -72,7 +78,7 @@ class Upsert:
         if self._keys == (RECORD_KEY,):
             with stored(self._last_of_each(rows, self._keys)) as last:
                 spans = Spans.of(last, self._partition)
-                alive = self._alive(last, spans)
+                alive = self._alive(last, last, spans)
                 with contextlib.nullcontext(last) if alive is last else stored(alive) as source:
                     if newest := spans.newest_tombstones:
                         self._tombstones.add(last.where(DELETED), self._partition, newest)
@@ -101,7 +107,7 @@ class Upsert:
         tombstones = batch.where(f"{DELETED} AND {RECORD_KEY} IS NOT NULL AND NOT ({keyed})")
         tombstones = tombstones.select(RECORD_KEY, *place)
         spans = Spans.of(batch, self._partition, keyed)
-        source = self._alive(self._last_of_each(batch.where(keyed), self._keys), spans)
+        source = self._alive(self._last_of_each(batch.where(keyed), self._keys), batch, spans)
         if not spans.newest_tombstones:
             with stored(source) as rows:
                 self._keep_deletions(rows, spans)
@@ -136,7 +142,7 @@ class Upsert:
         )
 
     def _last_of_each(self, rows: DataFrame, keys: Sequence[str]) -> DataFrame:
-        """The last record of each key, with one shuffle by the key.
+        """The last record of each key, with one shuffle by the key, or none if they are few.
 
         It takes the last record of each key and partition by offset first, then the last of those.
         """
@@ -144,14 +150,17 @@ class Upsert:
         partition = f.col(self._partition)
         within = Window.partitionBy(*columns, partition).orderBy(f.col("_offset").desc())
         among = Window.partitionBy(*columns).orderBy(f.col("_timestamp").desc(), partition.desc())
-        last = rows.repartition(*columns)
+        last = rows if self._few else rows.repartition(*columns)
         for window in (within, among):
             last = last.withColumn(_RANK, f.row_number().over(window)).where(f.col(_RANK) == 1).drop(_RANK)
         return last
 
-    def _alive(self, source: DataFrame, spans: Spans) -> DataFrame:
-        """`source` with `_deleted` set if a later tombstone was read before."""
-        known = self._tombstones.by_key(source.sparkSession, spans.oldest_values)
+    def _alive(self, source: DataFrame, batch: DataFrame, spans: Spans) -> DataFrame:
+        """`source` with `_deleted` set if a later tombstone was read before.
+
+        `batch` has all keys of `source`, and is stored.
+        """
+        known = self._tombstones.later_than(source.sparkSession, spans.oldest_values)
         if known is None:
             return source
         own = self._partition
@@ -165,8 +174,10 @@ class Upsert:
         if self._keys != (RECORD_KEY,):
             keys[_COLUMNS] = self._columns_as_key()
         for name, key in keys.items():
+            wanted = batch.select(key.alias(RECORD_KEY))
+            deaths = deaths_of(f.broadcast(wanted) if spans.rows <= FEW else wanted, known)
             joined = source.withColumn(name, key).join(
-                known.withColumnRenamed(RECORD_KEY, name), name, "left"
+                deaths.withColumnRenamed(RECORD_KEY, name), name, "left"
             )
             source = joined.select(*columns, (f.col(DELETED) | dead).alias(DELETED))
         return source
@@ -181,17 +192,28 @@ class Upsert:
 
     def _change(self, source: DataFrame, rows: int) -> None:
         """Changes the table; `source` has at most so many rows."""
-        if self._replace is None or rows > FEW:
+        if rows > FEW:
             self._merge(source)
             return
+        if self._replace is None:
+            among = among_keys(source, self._keys) if self._among_keys else None
+            with settings(source.sparkSession, ONE_TASK if among else {}):
+                self._merge(source, among)
+            return
+        with settings(source.sparkSession, ONE_TASK):
+            self._replace_few(source, self._replace)
+
+    def _replace_few(self, source: DataFrame, replace: Replace) -> None:
         changes = FewChanges.of(self._table, source, self._keys, self._partition, self._later("s", "t"))
         new = source.where(f"NOT {DELETED} AND NOT ({changes.outdated})").drop(DELETED)
         if changes.replaced != NOTHING or not new.isEmpty():
-            self._replace(changes.replaced, new)
+            replace(changes.replaced, new)
 
-    def _merge(self, source: DataFrame) -> None:
+    def _merge(self, source: DataFrame, among: str | None = None) -> None:
         names = [quoted(name) for name in source.columns if name != DELETED]
         same = " AND ".join(f"t.{quoted(key)} = s.{quoted(key)}" for key in self._keys)
+        if among is not None:
+            same = f"{same} AND {among}"
         with view(source) as merged:
             source.sparkSession.sql(
                 f"MERGE INTO {self._table} t USING {merged} s ON {same} "
