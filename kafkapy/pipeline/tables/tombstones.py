@@ -59,9 +59,10 @@ def may_be_later(newest: Places, oldest: Places) -> bool:
 
 
 def deaths_of(keys: DataFrame, tombstones: DataFrame) -> DataFrame:
-    """The tombstones of these keys, as (_key, DEATHS), which has the partition, offset and timestamp of each.
+    """The tombstones of these keys, as (_key, DEATHS).
 
-    Those of other keys are left out first: there may be millions.
+    DEATHS has the partition, offset and timestamp of each. Those of other keys are left out first: there may
+    be millions.
     """
     deaths = f.collect_list(f.struct("partition", "offset", "timestamp")).alias(DEATHS)
     return tombstones.join(keys, "_key", "left_semi").groupBy("_key").agg(deaths)
