@@ -61,6 +61,7 @@ _BY_SIGNAL: Final = 128
     type=click.IntRange(0, 65535),
     help=f"Serve faults by HTTP on this port, 0 for a free one: their URL is in {FAULTS_VARIABLE}.",
 )
+@click.option("--page", is_flag=True, help="Show the broker in a browser, at the address that is printed.")
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Set one of Kafka's settings.")
 def run(
     command: tuple[str, ...],
@@ -68,6 +69,7 @@ def run(
     variables: tuple[str, ...],
     registry: bool,
     faults_port: int | None,
+    page: bool,
     settings: tuple[str, ...],
 ) -> int:
     """Run COMMAND beside a broker of its own, and exit as it does.
@@ -93,6 +95,14 @@ def run(
                 addresses[REGISTRY_VARIABLE] = started.url
             if faults_port is not None:
                 addresses[FAULTS_VARIABLE] = stack.enter_context(_served(broker, faults_port)).url
+            if page:
+                from kafkapy.page.server import Page
+
+                logging.getLogger("kafka").setLevel(logging.CRITICAL)  # the page itself tells what fails
+                shown = stack.enter_context(
+                    Page(broker.bootstrap_servers, schema_registry=addresses.get(REGISTRY_VARIABLE))
+                )
+                click.echo(f"kafkapy: the broker is shown at {shown.url}", err=True)
             return _status(command, {**os.environ, **addresses})
     except ConfigError as error:
         raise click.UsageError(str(error)) from None
