@@ -78,7 +78,8 @@ def test_a_group_is_shown_with_members_and_lag_by_partition(
             }
         )
         consumer.subscribe([name])
-        eventually(lambda consumer=consumer: consumer.poll(0.1) is not None)
+        while consumer.poll(0.1) is None:
+            pass
         consumer.commit(offsets=[TopicPartition(name, 0, 1)], asynchronous=False)
         view = browser.get(f"/group?name={group}")
         assert view.rows[0][:4] == [f"{name}-0", "1", "4", "3"]

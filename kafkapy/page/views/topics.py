@@ -41,12 +41,12 @@ def view(call: Call) -> Answer:
     ]
     page = paged(shown, call.number("page", 1), _SIZE)
     rows = [Row(topic) for topic in page.items]
-    problem = _fill(call, rows)
-    committed = None
+    problem, committed = None, None
     try:
         committed = sources.groups.all_committed(_GROUPS_SECONDS)
+        _fill(call, rows, committed or {})
     except UserError as error:
-        problem = problem or str(error)
+        problem = str(error)
     return Answer(
         "topics.html" if call.text("part") == "" else "topics_part.html",
         {
@@ -62,21 +62,17 @@ def view(call: Call) -> Answer:
     )
 
 
-def _fill(call: Call, rows: list[Row]) -> str | None:
-    """Set what is known of the rows; return what could not be asked."""
+def _fill(call: Call, rows: list[Row], committed: Committed) -> None:
+    """Set what is known of the rows; raises UserError."""
     topics, places = call.sources.topics, list[Place]()
     asked: list[Row] = []
     for row in rows:
         if len(places) + len(row.topic.partitions) <= _MOST_PARTITIONS:
             places += row.topic.places
             asked.append(row)
-    try:
-        first, last = topics.offsets(places, EARLIEST), topics.offsets(places, LATEST)
-        sizes = topics.sizes(places)
-        committed = call.sources.groups.all_committed(_GROUPS_SECONDS)
-    except UserError as error:
-        return str(error)
-    readers = _readers(committed or {}, {row.topic.name for row in rows})
+    first, last = topics.offsets(places, EARLIEST), topics.offsets(places, LATEST)
+    sizes = topics.sizes(places)
+    readers = _readers(committed, {row.topic.name for row in rows})
     for row in rows:
         own = row.topic.places
         lags = sorted(readers.get(row.topic.name, {}).items(), key=lambda item: item[0])
@@ -88,7 +84,6 @@ def _fill(call: Call, rows: list[Row]) -> str | None:
         if is_asked:
             row.records = sum(last[place] - first.get(place, 0) for place in own if place in last)
             row.size = None if sizes is None else sum(sizes.get(place, 0) for place in own)
-    return None
 
 
 def _readers(committed: Committed, topics: set[str]) -> dict[str, dict[str, dict[Place, int]]]:
