@@ -1,0 +1,1 @@
+"""kcat, the command line tool on librdkafka, against the broker."""

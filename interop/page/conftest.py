@@ -1,0 +1,113 @@
+"""Fixtures: a headless browser, axe-core, and a page that shows a broker."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from playwright.sync_api import Browser, BrowserContext, Dialog, sync_playwright
+from playwright.sync_api import Page as Tab
+
+from interop.support.debian import installed
+from kafkapy import Broker, Page
+
+_AXE = "axe-core@4"
+HOSTILE = '</pre><img src=x onerror="alert(1)"><script>alert(2)</script>'
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A broker, and the address of the page that shows it."""
+
+    broker: Broker
+    url: str
+
+
+@pytest.fixture(scope="session")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """axe-core as a script."""
+    if not shutil.which("npm"):
+        pytest.skip("npm is not on the PATH: it is needed to fetch axe-core")
+    folder = tmp_path_factory.mktemp("axe")
+    command = ["npm", "pack", "--silent", _AXE]
+    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if run.returncode:
+        pytest.skip(f"npm could not fetch axe-core: {(run.stderr.splitlines() or ['no message'])[-1]}")
+    with tarfile.open(folder / run.stdout.strip()) as archive:
+        archive.extractall(folder, filter="data")
+    return (folder / "package" / "axe.min.js").read_text()
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """Debian's Chromium without a screen."""
+    if missing := installed("chromium", "chromium"):
+        pytest.skip(missing)
+    path = shutil.which("chromium")
+    with sync_playwright() as playwright:
+        # Root may not use Chromium's sandbox.
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def shown() -> Iterator[Shown]:
+    """Topics, groups, a transaction, and content that would like to run."""
+    with Broker() as broker:
+        address = {"bootstrap.servers": broker.bootstrap_servers}
+        broker.create_topics({"orders": 6, "payments": 1, "empty": 1})
+        for number in range(100):
+            value = json.dumps({"id": number, "customer": {"id": number % 7}, "note": HOSTILE})
+            broker.produce("orders", key=f"customer-{number % 7}", value=value, headers=[("h", HOSTILE)])
+        broker.produce("payments", key=b"\x00\xff", value=HOSTILE)
+        consumer = Consumer(
+            {**address, "group.id": "billing", "auto.offset.reset": "earliest", "enable.auto.commit": False}
+        )
+        consumer.subscribe(["orders"])
+        consumer.consume(10, timeout=30)
+        consumer.commit(asynchronous=False)
+        stopped = Consumer({**address, "group.id": "stopped", "auto.offset.reset": "earliest"})
+        stopped.subscribe(["payments"])
+        stopped.consume(1, timeout=30)
+        stopped.close()
+        producer = Producer({**address, "transactional.id": "transfer", "transaction.timeout.ms": 900_000})
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.produce("payments", b"open")
+        producer.flush()
+        with Page(broker.bootstrap_servers) as page:
+            yield Shown(broker, page.url.rstrip("/"))
+        producer.abort_transaction()
+        consumer.close()
+
+
+@pytest.fixture
+def context(chromium: Browser) -> Iterator[BrowserContext]:
+    """A window of its own."""
+    context = chromium.new_context(viewport={"width": 1200, "height": 800})
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def tab(context: BrowserContext, shown: Shown) -> Iterator[Tab]:
+    """A tab in which no script fails, no content runs, and nothing is fetched from elsewhere."""
+    tab, wrong = context.new_page(), list[str]()
+
+    def refused(dialog: Dialog) -> None:
+        wrong.append(dialog.message)
+        dialog.dismiss()
+
+    tab.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+    tab.on("pageerror", lambda error: wrong.append(str(error)))
+    tab.on("dialog", refused)
+    tab.on("request", lambda asked: None if asked.url.startswith(shown.url) else wrong.append(asked.url))
+    yield tab
+    assert wrong == []

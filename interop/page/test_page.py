@@ -1,0 +1,144 @@
+"""The page in Chromium: for the keyboard, for a phone, for everybody."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Browser, expect
+from playwright.sync_api import Page as Tab
+
+from interop.page.conftest import Shown
+
+VIEWS = {
+    "topics": "/topics?internal=1",
+    "topic": "/topics/orders",
+    "messages": "/topics/orders/messages",
+    "no messages": "/topics/empty/messages?filter=$.a==1&limit=7",
+    "message": "/topics/orders/0/0",
+    "produce": "/topics/orders/produce?partition=0&offset=0",
+    "settings": "/topics/orders/configs",
+    "groups": "/groups",
+    "group": "/group?name=billing",
+    "reset": "/group/reset?name=stopped",
+    "transactions": "/transactions",
+    "cluster": "/cluster",
+    "error": "/topics/nothing",
+}
+_TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_view_is_accessible(chromium: Browser, shown: Shown, axe: str, scheme: str) -> None:
+    context = chromium.new_context(color_scheme="dark" if scheme == "dark" else "light")
+    tab = context.new_page()
+    found = {}
+    for name, path in VIEWS.items():
+        tab.goto(shown.url + path)
+        tab.evaluate(axe)
+        told = tab.evaluate("tags => axe.run({runOnly: tags})", _TAGS)
+        assert told["passes"]
+        for each in told["violations"]:
+            found[name, each["id"]] = [node["html"][:200] for node in each["nodes"]]
+    context.close()
+    assert found == {}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_phone_shows_every_view_without_scrolling_sideways(
+    chromium: Browser, shown: Shown, view: str
+) -> None:
+    context = chromium.new_context(viewport={"width": 360, "height": 740})
+    tab = context.new_page()
+    tab.goto(shown.url + VIEWS[view])
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 360
+    context.close()
+
+
+def test_topics_are_filtered_and_opened_by_keys_alone(tab: Tab, shown: Shown) -> None:
+    tab.goto(shown.url + "/")
+    tab.keyboard.press("Tab")
+    expect(tab.get_by_text("Skip to the content")).to_be_focused()
+    tab.keyboard.press("Enter")
+    tab.keyboard.press("Tab")
+    expect(tab.get_by_label("Name contains")).to_be_focused()
+    tab.keyboard.type("pay")
+    tab.keyboard.press("Enter")
+    expect(tab.locator("tbody tr")).to_have_count(1)
+    tab.get_by_role("link", name="payments", exact=True).focus()
+    tab.keyboard.press("Enter")
+    expect(tab.get_by_role("heading", level=1)).to_have_text("payments")
+
+
+def test_a_message_is_written_found_and_sent_again(tab: Tab, shown: Shown) -> None:
+    tab.goto(shown.url + "/topics/empty/produce")
+    tab.locator("textarea[name=value]").fill('{"who": "Ann",\n "n": 1}')
+    tab.get_by_role("button", name="Send").click()
+    expect(tab.get_by_role("heading", name="Value")).to_be_visible()
+    expect(tab.locator("pre")).to_contain_text('"who": "Ann"')
+    tab.get_by_role("link", name="Edit and send again").click()
+    tab.locator("textarea[name=value]").fill('{"who": "Bob"}')
+    tab.get_by_role("button", name="Send").click()
+    tab.get_by_role("link", name="Messages").click()
+    tab.get_by_label("Filter by fields").fill('$.who == "Bob"')
+    tab.keyboard.press("Enter")
+    expect(tab.locator("tbody tr")).to_have_count(1)
+    assert [record.value for record in shown.broker.records("empty")] == [
+        b'{"who": "Ann",\n "n": 1}',
+        b'{"who": "Bob"}',
+    ]
+
+
+def test_content_of_records_is_text_when_it_is_opened(tab: Tab, shown: Shown) -> None:
+    tab.goto(shown.url + "/topics/orders/messages?limit=3")
+    tab.locator("summary").last.click()
+    expect(tab.locator("pre").last).to_contain_text("onerror")
+    assert tab.locator("main img").count() == 0
+    tab.goto(shown.url + "/topics/payments/0/0")
+    expect(tab.locator("pre").last).to_contain_text("<script>alert(2)</script>")
+
+
+def test_messages_come_while_one_looks(tab: Tab, shown: Shown) -> None:
+    tab.goto(shown.url + "/topics/orders/messages?limit=5")
+    rows = tab.locator("tbody tr")
+    expect(rows).to_have_count(5)
+    tab.get_by_label("Live").check()
+    shown.broker.produce("orders", value="it came")
+    expect(rows.first).to_contain_text("it came", timeout=20_000)
+    expect(tab.get_by_role("status")).to_contain_text("1 came")
+    tab.get_by_label("Live").uncheck()
+
+
+def test_the_lag_is_refreshed_until_that_is_switched_off(tab: Tab, shown: Shown) -> None:
+    tab.goto(shown.url + "/group?name=billing")
+    lag = tab.locator("dt", has_text="Lag").locator("xpath=following-sibling::dd")
+    before = int(lag.inner_text().replace(",", ""))
+    tab.evaluate("window.same = true")
+    for partition in range(6):
+        shown.broker.produce("orders", value="more", partition=partition)
+    expect(lag).not_to_have_text(f"{before:,}", timeout=30_000)
+    assert tab.evaluate("window.same")  # the view was not loaded anew
+    expect(tab.locator("svg polyline")).to_be_visible(timeout=60_000)
+    expect(tab.get_by_role("img")).to_have_accessible_name(re.compile("Lag from .* to .*: .* at the end"))
+    tab.get_by_label("Refresh").uncheck()
+
+
+def test_offsets_are_set_after_they_were_shown(tab: Tab, shown: Shown) -> None:
+    tab.goto(shown.url + "/group?name=stopped")
+    tab.get_by_role("link", name="Set offsets").click()
+    tab.get_by_label("to the first record").check()
+    tab.get_by_role("button", name="Show what would change").click()
+    expect(tab.locator("tbody tr")).to_have_text(re.compile(r"payments-0\s*1\s*0\s*-1"))
+    tab.get_by_role("button", name="Set 1 offsets").click()
+    expect(tab.get_by_role("heading", level=1)).to_have_text("stopped")
+    expect(tab.locator("tbody tr").first.locator("td").first).to_have_text("0")
+
+
+def test_all_but_refreshing_works_without_scripts(chromium: Browser, shown: Shown) -> None:
+    context = chromium.new_context(java_script_enabled=False)
+    tab = context.new_page()
+    tab.goto(shown.url + "/topics/orders/messages?limit=5&from=oldest")
+    expect(tab.locator("tbody tr")).to_have_count(5)
+    tab.get_by_role("link", name="Newer").click()
+    expect(tab.locator("tbody tr")).to_have_count(5)
+    context.close()
