@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable
+from ipaddress import ip_address
 from typing import Final
 from urllib.parse import parse_qsl, urlencode
 
@@ -40,7 +41,10 @@ _HEADERS: Final = {
 
 def is_local(host: str) -> bool:
     """Whether only this machine reaches an address."""
-    return host in ("localhost", "::1", "[::1]") or host.startswith("127.")
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"  # another name may become another address
 
 
 class Protection:

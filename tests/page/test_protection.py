@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkapy import Broker, Page
+from kafkapy.page.protection import is_local
 from tests.page.browsing import Browser
 
 
@@ -57,6 +58,23 @@ def test_a_token_is_asked_for_where_others_reach_the_page(broker: Broker) -> Non
         assert "token" not in entered.url
         assert browser.get("/topics").status == 200  # by the cookie
         assert Browser(page.url).get("/static/page.css").status == 401
+
+
+@pytest.mark.parametrize(
+    ("host", "local"),
+    [
+        ("localhost", True),
+        ("127.0.0.1", True),
+        ("127.8.9.1", True),
+        ("::1", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("10.0.0.1", False),
+        ("127.evil.example", False),
+    ],
+)
+def test_only_loopback_addresses_are_those_of_this_machine(host: str, local: bool) -> None:
+    assert is_local(host) is local
 
 
 def test_a_token_can_be_given(broker: Broker) -> None:
