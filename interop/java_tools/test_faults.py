@@ -12,7 +12,8 @@ from kafkapy.faults.fault import Fault
 from kafkapy.inprocess import Broker
 
 SENT = [Record(b"17", b"two apples"), Record(b"18", b"a pear")]
-SOON = ("request.timeout.ms=2000", "delivery.timeout.ms=60000", "retry.backoff.ms=100", "linger.ms=0")
+SOON = ("retries=100", "request.timeout.ms=2000", "delivery.timeout.ms=60000", "linger.ms=0")
+"""The console producer tries three times only, unless told otherwise."""
 
 
 @pytest.fixture
@@ -54,9 +55,9 @@ def test_an_idempotent_producer_loses_and_doubles_nothing(broker: Broker) -> Non
 def test_a_consumer_reads_on_after_faults(broker: Broker) -> None:
     for sent in SENT:
         broker.produce("orders", key=sent.key, value=sent.value)
-    fetch = broker.faults.fetch(topic="orders")
+    fetch = broker.faults.fetch()
     faults = [
-        fetch.error("NOT_LEADER_OR_FOLLOWER", times=1),
+        broker.faults.fetch(topic="orders").error("NOT_LEADER_OR_FOLLOWER", times=1),
         fetch.disconnect(times=1),
         fetch.torn_answer(times=1),
         broker.faults.find_coordinator().error("COORDINATOR_NOT_AVAILABLE", times=1),

@@ -37,7 +37,7 @@ class FaultyDispatcher:
         """Call the handler of a decoded request, unless a fault meets it."""
         serve = partial(self._dispatcher.call, connection, header, endpoint)
         for fault in self._faults:
-            if fault.concerns(connection, header):
+            if fault.concerns(connection, header) and not fault.is_over:
                 asked = Asked(connection, header, endpoint, request, serve, self._topic_name)
                 answer = fault.meet(asked)
                 if answer is not PASSED:

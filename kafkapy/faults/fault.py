@@ -91,6 +91,11 @@ class Fault:
         with self._changed:
             return self._asked
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it has met as many as it may."""
+        return self._often.times is not None and self.hits >= self._often.times
+
     def hit(self, times: int = 1, *, within: float = PATIENCE) -> None:
         """Wait until it has met so many; raises NotSeenError after `within` seconds."""
         __tracebackhide__ = True

@@ -104,6 +104,18 @@ def test_a_consumer_reads_on_after_errors(broker: kafkapy.Broker) -> None:
     assert (fault.hits, metadata.hits) == (2, 1)
 
 
+def test_a_fault_that_is_over_leaves_requests_to_the_next_one(broker: kafkapy.Broker) -> None:
+    write(broker)
+    refused = broker.faults.fetch(topic="orders").error("NOT_LEADER_OR_FOLLOWER", times=1)
+    faults = [refused, broker.faults.fetch().disconnect(times=1)]
+    reader = kafka.KafkaConsumer(
+        "orders", bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest"
+    )
+    assert next(reader).value == b"two apples"
+    reader.close()
+    assert [fault.hits for fault in faults] == [1, 1]
+
+
 def test_a_group_survives_that_its_coordinator_moves(broker: kafkapy.Broker) -> None:
     write(broker)
     faults = broker.faults
