@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ import pytest
 
 from interop.conftest import MakeTopic
 from interop.spark.following import following
+from interop.spark.kill_run import Driver
 from interop.spark.rest_catalog import RestCatalog
 from interop.spark.test_audit import produce
 from interop.support.maven import CACHE
@@ -119,6 +120,59 @@ def test_upserts_and_new_columns_reach_a_rest_catalog(
     assert "price" in rest.client.load_table("sales.upserted").schema().column_names
     assert audit(definition, spark).ok
     assert list((tmp_path / "state" / "_kafkapy" / "tombstones").glob("part-*"))
+
+
+def test_drivers_of_tables_in_a_rest_catalog_are_killed_and_lose_nothing(
+    rest: RestCatalog, make_topic: MakeTopic, bootstrap_servers: str, tmp_path: Path
+) -> None:
+    topic = make_topic()
+    names = {"append": "killed_append", "upsert": "killed_upsert"}
+    common = {
+        "topic": topic,
+        "bootstrap": bootstrap_servers,
+        "format": JSON,
+        "max_offsets_per_trigger": 100,
+        "spark": rest.spark_options("killed"),
+    }
+    files = []
+    for mode, name in names.items():
+        file = tmp_path / f"{name}.yaml"
+        more = {"name": name, "table": f"iceberg:killed.sales.{name}", "state": name, "mode": mode}
+        file.write_text(json.dumps({**common, **more}))
+        files.append(file)
+
+    def planned() -> set[object]:
+        return set(tmp_path.glob("*/_kafkapy/checkpoint/*/offsets/[0-9]*"))
+
+    def committed() -> set[object]:
+        known = [f"sales.{name}" for name in names.values() if rest.client.table_exists(f"sales.{name}")]
+        return {rest.client.load_table(name).metadata.current_snapshot_id for name in known}
+
+    def kill_after(driver: Driver, moment: Callable[[], set[object]]) -> None:
+        before = moment()
+        driver.go()
+        wait_until(lambda: bool(moment() - before) or not driver.running, timeout=200)
+        assert driver.running, driver.told()
+        driver.kill("driver")
+
+    drivers = [Driver(tmp_path, how, files) for how in ("follow", "follow", "follow", "once")]
+    try:
+        for driver in drivers:
+            driver.wait_until_ready()
+        for number, driver in enumerate(drivers[:-1]):
+            sent = records(range(number * 400, number * 400 + 400))
+            produce(bootstrap_servers, topic, [*sent, *records(range(50), f"from {number}")])
+            kill_after(driver, committed if number else planned)
+        drivers[-1].go()
+        assert drivers[-1].wait(400) == 0, drivers[-1].told()
+    finally:
+        for driver in drivers:
+            driver.end()
+    once = [(number, "a") for number in range(1200)]
+    again = [(number, f"from {sent}") for sent in range(3) for number in range(50)]
+    assert by_pyiceberg(rest, names["append"]) == sorted([*once, *again])
+    last = {**dict(once), **dict.fromkeys(range(50), "from 2")}
+    assert by_pyiceberg(rest, names["upsert"]) == sorted(last.items())
 
 
 def test_two_drivers_of_one_table_exclude_each_other(
