@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,6 +64,52 @@ def merged_rows(target: TableTarget) -> Iterator[tuple[str, dict[int, str]]]:
         yield "pyiceberg", _texts(table.scan(selected_fields=("id", "text")).to_arrow())
         scanned = polars.scan_iceberg(table)
     yield "Polars", _texts(scanned.select("id", "text").collect().to_arrow())
+
+
+def partitioned_rows(target: TableTarget) -> Iterator[tuple[str, dict[int, tuple[str | None, int]]]]:
+    """The columns `place`, by which the table is partitioned, and `n`, by `id`."""
+    import duckdb
+    import polars
+
+    columns = ["id", "place", "n"]
+    os.environ.setdefault("POLARS_ICEBERG_PLANNER", "pyiceberg")  # without which Polars warns
+    files = [str(path) for path in live_files(target)]
+    if target.format == "delta":
+        import deltalake
+
+        yield "deltalake", _places(deltalake.DeltaTable(target.location).to_pyarrow_table(columns=columns))
+        # Polars opens no Delta table in a folder whose name has a space or other letters than ASCII has.
+        plain = Path(target.location).with_name("plain")
+        shutil.rmtree(plain, ignore_errors=True)
+        shutil.copytree(target.location, plain)
+        scanned = polars.scan_delta(str(plain))
+    elif target.format == "iceberg":
+        yield "pyiceberg", _places(by_iceberg(target).scan(selected_fields=tuple(columns)).to_arrow())
+        scanned = polars.scan_iceberg(by_iceberg(target))
+    else:
+        hive = pa.dataset.partitioning(flavor="hive", schema=pa.schema([("place", pa.string())]))
+        found = pa.dataset.dataset(files, format="parquet", partitioning=hive)
+        yield "pyarrow", _places(found.to_table(columns))
+        scanned = polars.scan_parquet(files, glob=False, hive_partitioning=True, try_parse_hive_dates=False)
+    yield "Polars", _places(scanned.select(columns).collect().to_arrow())
+    if target.format == "iceberg":  # whose files may have rows that are marked as deleted
+        return
+    with duckdb.connect() as connection:
+        how = "hive_partitioning = true, hive_types_autocast = false"
+        source = connection.sql(f"SELECT id, place, n FROM read_parquet(?, {how})", params=[files])
+        yield "DuckDB", _places(source.to_arrow_table())
+
+
+def _places(table: pa.Table) -> dict[int, tuple[str | None, int]]:
+    ids = table.column("id").to_pylist()
+    assert len(set(ids)) == len(ids)
+    return dict(
+        zip(
+            ids,
+            zip(table.column("place").to_pylist(), table.column("n").to_pylist(), strict=True),
+            strict=True,
+        )
+    )
 
 
 def _texts(table: pa.Table) -> dict[int, str]:
@@ -134,7 +181,10 @@ def live_files(target: TableTarget) -> list[Path]:
     if target.format == "delta":
         import deltalake
 
-        return [Path(unquote(name)) for name in deltalake.DeltaTable(target.location).file_uris()]
+        # The table's own folder is percent-encoded, and what is below it is as on the disk.
+        own = len(Path(target.location).parts)
+        found = [Path(name).parts for name in deltalake.DeltaTable(target.location).file_uris()]
+        return [Path(*map(unquote, parts[:own]), *parts[own:]) for parts in found]
     return files_below(target.location)
 
 
