@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from click.testing import CliRunner
 
 from interop.conftest import MakeTopic
 from interop.spark.following import following
@@ -21,6 +22,8 @@ from interop.support.maven import CACHE
 from interop.support.waiting import wait_until
 from kafkapy.pipeline import Pipeline, PipelineError
 from kafkapy.pipeline.audit.audit import audit
+from kafkapy.pipeline.audit.repair import RepairPlan, repair
+from kafkapy.pipeline.commands.cli import pipeline as commands
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.lineage.lineage import lineage
 from kafkapy.pipeline.maintain import maintain
@@ -120,6 +123,42 @@ def test_upserts_and_new_columns_reach_a_rest_catalog(
     assert "price" in rest.client.load_table("sales.upserted").schema().column_names
     assert audit(definition, spark).ok
     assert list((tmp_path / "state" / "_kafkapy" / "tombstones").glob("part-*"))
+
+
+@pytest.mark.parametrize("mode", ["append", "upsert"])
+def test_a_table_of_a_rest_catalog_is_repaired(
+    spark: SparkSession, rest: RestCatalog, catalog: str, make_topic: MakeTopic, bootstrap_servers: str,
+    tmp_path: Path, mode: str,
+) -> None:  # fmt: skip
+    topic, table = make_topic(), f"{catalog}.sales.repaired_{mode}"
+    definition = definition_of(topic, f"iceberg:{table}", bootstrap_servers, tmp_path, mode=mode)
+    produce(bootstrap_servers, topic, [*records(range(10)), *records(range(4, 5), "b")])
+    run(definition, once=True, spark=spark)
+    healthy = by_pyiceberg(rest, f"repaired_{mode}")
+    columns = ", ".join(spark.table(table).columns)
+    twice = f"SELECT {columns} FROM {table} WHERE id < 3"
+    foreign = f"SELECT {columns.replace('_topic', chr(39) + 'another' + chr(39) + ' AS _topic')} FROM {table}"
+    spark.sql(f"INSERT INTO {table} {twice} UNION ALL {foreign} WHERE id = 9")
+    damaged = by_pyiceberg(rest, f"repaired_{mode}")
+    assert len(damaged) == len(healthy) + 4
+    snapshots = len(rest.client.load_table(f"sales.repaired_{mode}").snapshots())
+    file = tmp_path / "orders.yaml"
+    file.write_text(definition.to_yaml())
+    done = CliRunner().invoke(commands, ["audit", str(file), "--repair", "--dry-run"], standalone_mode=False)
+    assert done.return_value == 1, done.output
+    assert "4 rows are deleted, in one commit of the table" in done.output
+    assert by_pyiceberg(rest, f"repaired_{mode}") == damaged
+    plans: list[RepairPlan] = []
+
+    def agree(plan: RepairPlan) -> bool:
+        plans.append(plan)
+        return True
+
+    assert repair(definition, agree=agree, spark=spark)
+    assert plans[0].deleted - plans[0].kept == 4
+    assert by_pyiceberg(rest, f"repaired_{mode}") == healthy
+    assert len(rest.client.load_table(f"sales.repaired_{mode}").snapshots()) == snapshots + 1
+    assert audit(definition, spark, deep=True).ok
 
 
 def test_drivers_of_tables_in_a_rest_catalog_are_killed_and_lose_nothing(
