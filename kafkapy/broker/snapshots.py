@@ -17,6 +17,7 @@ import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from kafkapy.loop.collector import without_collections
 from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.protocol.errors import KafkaError
 from kafkapy.snapshot import SnapshotError
@@ -34,7 +35,7 @@ ROLLED_ABOVE: Final = 64 << 10
 """Larger active segments are rolled: a copy of so many bytes takes about as long as creating a file."""
 
 _AT_ONCE: Final = 50
-"""How many logs are rolled or described in one step of the event loop."""
+"""How many logs are looked at or described in one step of the event loop."""
 
 
 async def take_snapshot(core: BrokerCore, target: str) -> None:
@@ -57,7 +58,8 @@ async def take_snapshot(core: BrokerCore, target: str) -> None:
     with core.logs.held():
         async with core.admin.unchanged():
             topics = core.metadata.image.topics
-            moments = moments_of(log for key, log in core.logs.logs.items() if key.topic in topics)
+            with without_collections():
+                moments = moments_of(log for key, log in core.logs.logs.items() if key.topic in topics)
             metadata = await store.content()
             copies = []
             for number, moment in enumerate(moments, 1):
@@ -78,7 +80,8 @@ async def _roll(core: BrokerCore) -> None:
                 log.roll()
             except KafkaError as error:
                 raise SnapshotError(f"no snapshot: {error.message}") from error
-        if number % _AT_ONCE == 0:
+            await asyncio.sleep(0)
+        elif number % _AT_ONCE == 0:
             await asyncio.sleep(0)
 
 

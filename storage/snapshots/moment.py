@@ -1,8 +1,9 @@
 """The logs of a running broker as they are at one moment.
 
 `moments_of` notes where each log ends. It runs on the event loop without a pause, so no append comes between
-two logs. What it notes are references and numbers: 20,000 logs take some 10 ms. `described` then collects the
-rest, log by log, and may do so while appends go on: what comes after the moment is left out by its offset.
+two logs. What it notes are references and numbers, for 1 to 3 microseconds a log. `described` then collects
+the rest, log by log, and may do so while appends go on: what comes after the moment is left out by its
+offset.
 
 Between the moment and the end of the copy, segments must not go: nobody may delete or compact them
 (`LogManager.hold`), nor delete a topic.
@@ -65,22 +66,19 @@ def moments_of(logs: Iterable[PartitionLog]) -> list[LogMoment]:
 
     A broker makes the others anew from its metadata.
     """
-    moments = []
-    for log in logs:
-        if log.log_end_offset:
-            active = log.segments.active
-            indexes = active.indexes
-            moments.append(
-                LogMoment(
-                    log,
-                    log.log_end_offset,
-                    active,
-                    active.size,
-                    (indexes.offset_index.entries, indexes.time_index.entries),
-                    log.producers.copy_producers(),
-                )
-            )
-    return moments
+    return [
+        LogMoment(
+            log,
+            end_offset,
+            active,
+            active.size,
+            (active.indexes.offset_index.entries, active.indexes.time_index.entries),
+            log.producers.copy_producers(),
+        )
+        for log in logs
+        if (end_offset := log.log_end_offset)
+        for active in (log.segments.active,)
+    ]
 
 
 def described(moment: LogMoment) -> LogCopy:

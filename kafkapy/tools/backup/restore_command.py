@@ -10,7 +10,9 @@ from pathlib import Path
 
 import click
 
+from kafkapy.protocol.errors import KafkaError
 from kafkapy.storage.disk.files import FileSystem
+from kafkapy.tools.backup.later import add_later_records
 from kafkapy.tools.backup.manifest import Manifest, content_name, moment, names_of, read_manifest
 from kafkapy.tools.backup.store import BackupError, Store, open_store
 
@@ -18,41 +20,59 @@ from kafkapy.tools.backup.store import BackupError, Store, open_store
 @click.command()
 @click.argument("source", metavar="SRC")
 @click.argument("new", metavar="NEW", type=click.Path(path_type=Path))
-@click.option("--at", metavar="TIME", help="As it was then: by the last backup that is not later.")
+@click.option("--at", metavar="TIME", help="As it was then, between two backups too.")
 def restore(source: str, new: Path, at: str | None) -> None:
     """Make a data directory NEW of a backup in SRC, of the last one by default.
 
     TIME is as in 2026-11-29T08:00 (local without an offset), or as backups are named:
-    2026-11-29T08:00:00.000Z.
+    2026-11-29T08:00:00.000Z. Topics and settings are those of the last backup that is not later, records,
+    committed offsets and transactions those up to TIME that the next one has.
     """
     if new.exists():
         raise BackupError(f"{new} exists: name a new directory")
     store = open_store(source)
-    manifest = _chosen(store, source, at)
+    manifest, later, until_ms = _chosen(store, source, at)
+    beside = new.with_name(f"{new.name}.later")
     try:
         new.mkdir(parents=True)
         _fetch(store, manifest, new)
+        if later is not None:
+            beside.mkdir()
+            _fetch(store, later, beside)
+            add_later_records(new.absolute(), beside.absolute(), until_ms)
         _sync(new)
+    except KafkaError as error:
+        shutil.rmtree(new, ignore_errors=True)
+        raise BackupError(f"{source} cannot be restored as of {moment(until_ms)}: {error.message}") from error
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
         raise
-    click.echo(f"{new} is as of {moment(manifest.at_ms)}. Start it with: kafkapy serve --data {new}")
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    click.echo(f"{new} is as of {moment(until_ms)}. Start it with: kafkapy serve --data {new}")
 
 
-def _chosen(store: Store, source: str, at: str | None) -> Manifest:
+def _chosen(store: Store, source: str, at: str | None) -> tuple[Manifest, Manifest | None, int]:
+    """The last backup up to a time, the next one if it is needed, and the time."""
     names = names_of(store)
     if not names:
         raise BackupError(f"{source} has no backups: name what kafkapy backup wrote to")
     if at is None:
-        return read_manifest(store, names[-1])
+        last = read_manifest(store, names[-1])
+        return last, None, last.at_ms
     try:
-        wanted = moment(int(datetime.fromisoformat(at).timestamp() * 1000))
+        at_ms = round(datetime.fromisoformat(at).timestamp() * 1000)
     except ValueError:
         raise BackupError(f"--at {at}: expected a time as 2026-11-29T08:00") from None
+    wanted = moment(at_ms)
     before = [name for name in names if name <= wanted]
     if not before:
         raise BackupError(f"{source} has no backup of {wanted} or before: the first is of {names[0]}")
-    return read_manifest(store, before[-1])
+    found = read_manifest(store, before[-1])
+    after = names[len(before) :]
+    if found.at_ms == at_ms or not after:
+        return found, None, found.at_ms
+    return found, read_manifest(store, after[0]), at_ms
 
 
 def _sync(new: Path) -> None:

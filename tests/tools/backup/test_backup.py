@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 import kafkapy
 from kafkapy.cli import main
+from kafkapy.tools.backup.manifest import moment
 from tests.servers.kafkapy_process import KafkapyProcess
 
 SECONDS = 60
@@ -193,9 +194,9 @@ def test_each_backup_can_be_restored(tmp_path: Path) -> None:
             broker.produce("orders", value=value)
         said = done("backup", "--data", tmp_path / "data", f"memory://{tmp_path.name}")
         moments.append(said.split(" as of ")[1].split(": ")[0])
-    for count, moment in enumerate(moments, 1):
-        done("restore", "--at", moment, f"memory://{tmp_path.name}", tmp_path / moment)
-        assert values(tmp_path / moment) == [b"one", b"two", b"three"][:count]
+    for count, each in enumerate(moments, 1):
+        done("restore", "--at", each, f"memory://{tmp_path.name}", tmp_path / each)
+        assert values(tmp_path / each) == [b"one", b"two", b"three"][:count]
     result = run("restore", "--at", "2020-01-01", f"memory://{tmp_path.name}", tmp_path / "new")
     assert f"or before: the first is of {moments[0]}" in result.stderr
 
@@ -262,3 +263,58 @@ def test_a_long_path_is_no_hindrance(tmp_path: Path) -> None:
     with KafkapyProcess(folder) as server:
         wait_for(server.data / ".kafkapy_control")
         done("backup", "--data", server.data, tmp_path / "store")
+
+
+def test_a_moment_between_two_backups_has_the_records_up_to_it(tmp_path: Path) -> None:
+    """What came later is not there, nor the end of a transaction, nor a commit."""
+    data, store = tmp_path / "data", tmp_path / "store"
+    with kafkapy.Broker(data_dir=data) as broker:
+        broker.create_topics({"orders": 3})
+        broker.produce("orders", value="in the first", partition=0)
+        _commit(broker, 1)
+    done("backup", "--data", data, store)
+    with kafkapy.Broker(data_dir=data) as broker:
+        broker.produce("orders", value="before", partition=0)
+        _move(broker, "moved before")
+        _commit(broker, 2)
+        _tick()
+        moment_ms = time.time_ns() // 1_000_000
+        _tick()
+        _commit(broker, 3)
+        _move(broker, "moved after")
+        broker.produce("orders", value="after", partition=0)
+        broker.create_topics({"bills": 1})
+    done("backup", "--data", data, store)
+
+    said = done("restore", "--at", moment(moment_ms), store, tmp_path / "new")
+    assert f"is as of {moment(moment_ms)}" in said
+    assert "nothing is wrong" in done("check", "--deep", tmp_path / "new")
+    assert not (tmp_path / "new.later").exists()
+    with kafkapy.Broker(snapshot=tmp_path / "new") as broker:
+        found = {record.value for record in broker.records("orders")}
+        assert found == {b"in the first", b"before", b"moved before"}
+        assert broker.group("readers").committed("orders", 0, 2) == 2
+        assert "bills" not in broker.core.metadata.image.topics
+        _move(broker, "moved again")
+        assert b"moved again" in {record.value for record in broker.records("orders")}
+
+
+def _tick() -> None:
+    """Wait for a later millisecond."""
+    now = time.time_ns() // 1_000_000
+    while time.time_ns() // 1_000_000 <= now + 1:
+        time.sleep(0.001)
+
+
+def _commit(broker: kafkapy.Broker, offset: int) -> None:
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "readers"})
+    consumer.commit(offsets=[TopicPartition("orders", 0, offset)], asynchronous=False)
+    consumer.close()
+
+
+def _move(broker: kafkapy.Broker, value: str) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "mover"})
+    producer.init_transactions(SECONDS)
+    producer.begin_transaction()
+    producer.produce("orders", value=value, partition=1)
+    producer.commit_transaction(SECONDS)
