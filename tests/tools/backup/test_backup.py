@@ -23,7 +23,7 @@ from kafkapy.cli import main
 from kafkapy.tools.backup.manifest import moment
 from tests.servers.kafkapy_process import KafkapyProcess
 
-SECONDS = 60
+SECONDS = 180
 
 
 def run(*arguments: object) -> Result:
