@@ -1,9 +1,9 @@
-"""What Spark does with a topic: reads in three ways, and pipelines into Delta.
+"""What Spark does with a topic: reads in three ways, pipelines into Delta and back, audits.
 
 The topic has JSON records of about 100 bytes, the same in every server. Their keys are the accounts' numbers:
 each account has ten records, all in one partition. Reads go into Spark's `noop` sink, which takes every
 column and writes nothing. Pipelines are run as `kafkapy pipeline run --once` runs them. One warm session
-serves all.
+serves all. Loads of the name `plain-...` are by Spark alone (`plain_spark.py`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,10 +21,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from interop.support.maven import CACHE
 from kafkapy.pipeline import Pipeline
+from kafkapy.pipeline.replay.replay import replay
 from kafkapy.spark import read_topic, session
 from scripts.benchmarks.load import Figures, Target
 from scripts.benchmarks.meter import Meter, Stopwatch
+from scripts.benchmarks.plain_spark import PlainSpark
 from scripts.benchmarks.rows import flush_rows, produce_rows, row_producer
+from scripts.benchmarks.table import medians
 
 _CORES: Final = 2
 _MEMORY: Final = "2g"
@@ -31,6 +35,8 @@ _ROWS: Final = 2_000_000
 _AT_A_TIME: Final = 10_000
 _PARTITIONS: Final = 4
 _RECORDS_PER_KEY: Final = 10
+_SMALL: Final = 100  # keys of a small upsert
+_SMALL_UPSERTS: Final = 5
 _SCHEMA: Final = "id BIGINT, account STRING, amount DOUBLE, currency STRING, note STRING"
 
 
@@ -46,6 +52,14 @@ class Topic:
     def pipeline(self) -> Pipeline:
         """From it, not yet into a table."""
         return Pipeline(self.name, bootstrap=self.target.bootstrap_servers).json(_SCHEMA)
+
+    def plain(self, table: Path) -> PlainSpark:
+        """The same by Spark alone."""
+        return PlainSpark(_spark(), self.target.bootstrap_servers, self.name, _SCHEMA, table)
+
+
+WithTable = Callable[[Topic, Path], None]
+"""What is done with a topic and the folder of a table."""
 
 
 def reading(read: Callable[[Topic], DataFrame]) -> Callable[[Target, float], Figures]:
@@ -75,7 +89,12 @@ def from_log(topic: Topic) -> DataFrame:
 
 def appending(target: Target, scale: float) -> Figures:
     """Load: append all rows to a table."""
-    return _into_a_table(target, scale, lambda topic: topic.pipeline.append(), records_per_row=1)
+    return _into_a_table(target, scale, _append, records_per_row=1)
+
+
+def plain_appending(target: Target, scale: float) -> Figures:
+    """Load: the same by Spark alone."""
+    return _into_a_table(target, scale, lambda topic, table: topic.plain(table).append(), records_per_row=1)
 
 
 def upserting(target: Target, scale: float) -> Figures:
@@ -84,37 +103,143 @@ def upserting(target: Target, scale: float) -> Figures:
     The first fills the table, the others merge into it.
     """
 
-    def upsert(topic: Topic) -> Pipeline:
-        return topic.pipeline.upsert().max_offsets_per_trigger(topic.rows // 4)
+    def upsert(topic: Topic, table: Path) -> None:
+        pipeline = topic.pipeline.upsert().max_offsets_per_trigger(topic.rows // 4)
+        pipeline.to_delta(table).run(once=True, spark=_spark())
 
     return _into_a_table(target, scale, upsert, records_per_row=_RECORDS_PER_KEY)
 
 
-def _into_a_table(
-    target: Target, scale: float, make: Callable[[Topic], Pipeline], *, records_per_row: int
-) -> Figures:
+def plain_upserting(target: Target, scale: float) -> Figures:
+    """Load: the same by Spark alone, with a MERGE for each batch."""
+
+    def upsert(topic: Topic, table: Path) -> None:
+        topic.plain(table).upsert(topic.rows // 4)
+
+    return _into_a_table(target, scale, upsert, records_per_row=_RECORDS_PER_KEY)
+
+
+def small_upserting(merge_mode: str) -> Callable[[Target, float], Figures]:
+    """Load: upserts of 100 keys into a table that has all rows."""
+
+    def upsert(topic: Topic, table: Path) -> None:
+        pipeline = topic.pipeline.upsert(merge_mode=merge_mode)
+        pipeline.to_delta(table).run(once=True, spark=_spark())
+
+    return lambda target, scale: _small_upserts(target, scale, upsert)
+
+
+def plain_small_upserting(target: Target, scale: float) -> Figures:
+    """Load: the same by Spark alone."""
+    return _small_upserts(target, scale, lambda topic, table: topic.plain(table).upsert(None))
+
+
+def auditing(target: Target, scale: float) -> Figures:
+    """Load: audit a table that has all rows."""
+
+    def audit(topic: Topic, table: Path) -> None:
+        report = topic.pipeline.append().to_delta(table).audit(spark=_spark())
+        if not report.ok or report.count("matching") != topic.rows:
+            raise RuntimeError(str(report))
+
+    return _from_a_table(target, scale, audit)
+
+
+def replaying(target: Target, scale: float) -> Figures:
+    """Load: write all rows of a table into another topic."""
+
+    def back(topic: Topic, table: Path) -> None:
+        definition = topic.pipeline.append().to_delta(table).definition
+        other = target.new_topic(_PARTITIONS)
+        written = replay(definition, other, spark=_spark()).records
+        target.delete_topic(other)
+        if written != topic.rows:
+            raise RuntimeError(f"{written} records in the topic, not {topic.rows}")
+
+    return _from_a_table(target, scale, back)
+
+
+def _append(topic: Topic, table: Path) -> None:
+    topic.pipeline.append().to_delta(table).run(once=True, spark=_spark())
+
+
+def _into_a_table(target: Target, scale: float, write: WithTable, *, records_per_row: int) -> Figures:
     """Raises RuntimeError if the table does not hold what it must."""
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        table = Path(folder, "table")
-        rows = 0
-
-        def work(topic: Topic) -> None:
-            nonlocal rows
-            rows = topic.rows
-            make(topic).to_delta(table).run(once=True, spark=_spark())
-
-        figures = _measured(target, scale, work)
+    with _table() as table:
+        figures = _measured(target, scale, lambda topic: write(topic, table))
         found = _spark().read.format("delta").load(str(table)).count()
-    if found != rows // records_per_row:
-        raise RuntimeError(f"{found} rows in the table, not {rows // records_per_row}")
+    rows = _rows(scale) // records_per_row
+    if found != rows:
+        raise RuntimeError(f"{found} rows in the table, not {rows}")
     return figures
 
 
-def _measured(target: Target, scale: float, work: Callable[[Topic], None]) -> Figures:
-    """One run, on a topic of its own."""
-    topic = _filled(target, max(int(_ROWS * scale), 1))
+def _from_a_table(target: Target, scale: float, work: WithTable) -> Figures:
+    """What is done with a table that an append has made."""
+    with _table() as table:
+        return _measured(target, scale, lambda topic: work(topic, table), lambda topic: _append(topic, table))
+
+
+def _small_upserts(target: Target, scale: float, write: WithTable) -> Figures:
+    """The median of some upserts of 100 keys from all over a table."""
+    topic = _filled(target, _rows(scale))
+    producer = row_producer(target.bootstrap_servers, linger_ms=20)
+    accounts = topic.rows // _RECORDS_PER_KEY
+    found = []
+    with _table() as table:
+        write(topic, table)
+        for number in range(_SMALL_UPSERTS):
+            chosen = range(number, accounts, max(accounts // _SMALL, 1))[:_SMALL]
+            for partition in range(_PARTITIONS):
+                produce_rows(producer, topic.name, partition, list(_records(chosen, partition, accounts)))
+            flush_rows(producer)
+            before, spark, server = _bytes_below(table), _spark_stopwatch(), target.stopwatch()
+            write(topic, table)
+            computing, serving = spark.cost(), server.cost()
+            found.append(
+                {
+                    "seconds": computing.seconds,
+                    "Spark CPU s": computing.cpu_seconds,
+                    "server CPU s": serving.cpu_seconds,
+                    "MB written": (_bytes_below(table) - before) / 1e6,
+                }
+            )
+        rows = _spark().read.format("delta").load(str(table)).count()
+    target.delete_topic(topic.name)
+    if rows != accounts:
+        raise RuntimeError(f"{rows} rows in the table, not {accounts}")
+    return medians(found)
+
+
+def _bytes_below(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+@contextmanager
+def _table() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        yield Path(folder, "table")
+
+
+def _rows(scale: float) -> int:
+    return max(int(_ROWS * scale), 1)
+
+
+def _spark_stopwatch() -> Stopwatch:
     jvm = int(_spark()._jvm.java.lang.ProcessHandle.current().pid())
-    spark, server = Stopwatch(Meter(jvm, descendants=True)), target.stopwatch()
+    return Stopwatch(Meter(jvm, descendants=True))
+
+
+def _measured(
+    target: Target,
+    scale: float,
+    work: Callable[[Topic], None],
+    prepare: Callable[[Topic], None] = lambda _: None,
+) -> Figures:
+    """One run, on a topic of its own."""
+    topic = _filled(target, _rows(scale))
+    prepare(topic)
+    spark, server = _spark_stopwatch(), target.stopwatch()
     work(topic)
     computing, serving = spark.cost(), server.cost()
     target.delete_topic(topic.name)

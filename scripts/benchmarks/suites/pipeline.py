@@ -14,7 +14,19 @@ from typing import Final
 
 from scripts.benchmarks.comparison import compare_one_server
 from scripts.benchmarks.load import Load
-from scripts.benchmarks.pipeline import appending, from_kafka, from_log, reading, upserting
+from scripts.benchmarks.pipeline import (
+    appending,
+    auditing,
+    from_kafka,
+    from_log,
+    plain_appending,
+    plain_small_upserting,
+    plain_upserting,
+    reading,
+    replaying,
+    small_upserting,
+    upserting,
+)
 
 LOADS: Final = {
     "read-500": Load(
@@ -24,7 +36,20 @@ LOADS: Final = {
     "read": Load("Kafka source as read_topic sets it", reading(from_kafka)),
     "log": Load("kafkapy-log over the server's data directory", reading(from_log)),
     "append": Load("pipeline: JSON, append to Delta", appending),
+    "plain-append": Load("Spark alone: JSON, append to Delta", plain_appending),
     "upsert": Load("pipeline: JSON, upsert into Delta, 10 records a key", upserting),
+    "plain-upsert": Load("Spark alone: JSON, MERGE into Delta, 10 records a key", plain_upserting),
+    "small-upsert": Load(
+        "pipeline: 100 keys into a Delta table, copy-on-write", small_upserting("copy-on-write"), warm_up=0
+    ),
+    "marked-upsert": Load(
+        "pipeline: 100 keys into a Delta table, merge-on-read", small_upserting("merge-on-read"), warm_up=0
+    ),
+    "plain-small-upsert": Load(
+        "Spark alone: MERGE of 100 keys into a Delta table", plain_small_upserting, warm_up=0
+    ),
+    "audit": Load("audit of an appended Delta table", auditing),
+    "replay": Load("replay of a Delta table into a topic", replaying),
 }
 
 
