@@ -100,7 +100,7 @@ def test_an_upsert_equals_one_record_after_the_other(
         )
 
 
-KEYS = {
+KEYS: dict[str, list[Any]] = {
     "BINARY": [b"", b"\x00", b"'\\", bytes(201), None],
     "STRING": ["", "it's", "a\\b\n", "\u00e6\U0001f600", "x" * 201],
     "BIGINT": [0, -1, 2**63 - 1, -(2**63)],
