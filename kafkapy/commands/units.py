@@ -39,6 +39,8 @@ _BYTES: Final = {
     "tb": 1000**4,
     "tib": 1024**4,
 }
+_MOST_MS: Final = 2**63 - 1
+_MOST_TOLD: Final = 40
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)([a-zA-Z]+)")
 _HAS_UNIT: Final = re.compile(r"\d+(\.\d+)?\s*[a-zA-Z]")
 _TIMES: Final = re.compile(r"(\.|^)ms$")
@@ -74,16 +76,23 @@ def size(text: str, about: str) -> int:
 
 def instant(text: str, about: str) -> int:
     """Milliseconds since 1970: given so, as ISO 8601 (local without offset), or as `2h` ago."""
-    if text.isdigit():
-        return int(text)
-    with contextlib.suppress(ValueError):
-        return round(datetime.fromisoformat(text).timestamp() * 1000)
-    try:
-        return round(time.time() * 1000) - milliseconds(text, about)
-    except UserError:
+    found = _instant(text, about)
+    if found is None or abs(found) > _MOST_MS:
         raise UserError(
-            f"{about} {text}: expected a time such as 2026-11-29T08:00, or a duration ago such as 2h"
-        ) from None
+            f"{about} {text[:_MOST_TOLD]}: expected a time such as 2026-11-29T08:00, or a duration ago such as"
+            " 2h"
+        )
+    return found
+
+
+def _instant(text: str, about: str) -> int | None:
+    if text.isascii() and text.isdecimal():
+        return int(text) if len(text) <= len(str(_MOST_MS)) else None
+    with contextlib.suppress(ValueError, OverflowError):
+        return round(datetime.fromisoformat(text).timestamp() * 1000)
+    with contextlib.suppress(UserError):
+        return round(time.time() * 1000) - milliseconds(text, about)
+    return None
 
 
 def time_text(milliseconds_: int | None) -> str | None:

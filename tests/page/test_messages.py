@@ -253,3 +253,71 @@ def produce_raw(broker: Broker, topic: str, batch: bytes) -> None:
             ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[data]), ProduceResponse, newest=12
         )
     assert answer.responses[0].partition_responses[0].error_code == 0
+
+
+def test_messages_of_any_size_are_shown_from_the_newest_back(
+    broker: Broker, browser: Browser, name: str
+) -> None:
+    broker.create_topics({name: 1})
+    for number in range(60):
+        broker.produce(name, value=f"{number:02d}" + "x" * 900_000)
+    view, seen = browser.get(f"/topics/{name}/messages?limit=500"), list[str]()
+    while True:
+        found = [value[:2] for value in values(view)] if view.rows else []
+        assert found, "a view has none, and there are older ones"
+        seen += found
+        if "The first message is reached" in view.text:
+            break
+        view = browser.get(f"/topics/{name}/messages" + view.link("Search further"))
+    assert seen == [f"{number:02d}" for number in reversed(range(60))]
+
+
+@pytest.mark.parametrize("begin", ["oldest", "newest"])
+def test_what_few_bytes_decompress_to_is_counted(
+    broker: Broker, browser: Browser, name: str, begin: str
+) -> None:
+    from kafkapy.protocol.compression import Compression
+
+    broker.create_topics({name: 1})
+    batch = build_batch([Record(value=bytes(30_000_000))], compression=Compression.ZSTD)
+    for _ in range(6):
+        produce_raw(broker, name, bytes(batch))
+    view, places = browser.get(f"/topics/{name}/messages?from={begin}"), list[str]()
+    while True:
+        assert 1 <= len(view.rows) <= 2  # 32 MiB at once, and one more
+        places += [row[0] for row in view.rows]
+        if "message is reached" in view.text:
+            break
+        view = browser.get(f"/topics/{name}/messages" + view.link("Search further"))
+    assert sorted(places) == [f"0: {offset}" for offset in range(6)]
+
+
+def test_a_view_of_long_messages_shows_their_beginnings(broker: Broker, browser: Browser, name: str) -> None:
+    broker.create_topics({name: 1})
+    wild = "\u202e" * 20_000
+    for _ in range(100):
+        broker.produce(name, value=wild, headers={"h" * 20_000: wild})
+    view = browser.get(f"/topics/{name}/messages?limit=100")
+    assert len(view.text) < 40_000_000
+    assert view.text.count("only the beginning is shown") == 100
+    one = browser.get(f"/topics/{name}/0/7")
+    assert "only the beginning is shown" not in one.text
+    assert "h" * 300 not in one.text
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("/0/" + "9" * 30, "it is too large"),
+        ("/messages?from=time&at=" + "9" * 19, "expected a time such as"),
+        ("/messages?from=time&at=" + "9" * 5000, "expected a time such as"),
+        ("/messages?from=time&at=0001-01-01", "expected a time such as"),
+        ("/messages?from=time&at=%C2%B2", "expected a time such as"),
+    ],
+)
+def test_numbers_that_kafka_cannot_have_are_told_in_a_line(
+    browser: Browser, topic: str, path: str, problem: str
+) -> None:
+    view = browser.get(f"/topics/{topic}{path}")
+    assert view.status == 400
+    assert problem in view.problem

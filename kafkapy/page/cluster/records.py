@@ -1,8 +1,9 @@
 """Records of partitions, from any offsets on, back or forth, within bounds.
 
-Kafka reads forth only. To go back, a window of offsets before a position is read forth; it is halved if its
-records are too many bytes. Each call may read so many bytes and records, and take so much time: what it has
-found by then is its answer, with the positions from which the next one goes on.
+Kafka reads forth only. To go back, a window of offsets before a position is read forth; a smaller one is read
+in its place if its records are too many bytes. Each call may read so many bytes and records, and take so much
+time: what it has found by then is its answer, with the positions from which the next one goes on. It goes on
+by one batch or record at least, however large that is.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ _BY_NAME: Final = 12
 _FETCH_BYTES: Final = 4 * 1024 * 1024
 _PARTITION_BYTES: Final = 64 * 1024
 _BUDGET_BYTES: Final = 32 * 1024 * 1024
+_WINDOW_BYTES: Final = 8 * 1024 * 1024
+"""The windows of a step back may have so many; smaller ones are tried after that."""
 _BUDGET_RECORDS: Final = 200_000
 _BATCH_BYTES: Final = 32 * 1024 * 1024
 """What a batch may decompress to."""
@@ -149,25 +152,52 @@ class Reader:
             }
             if not asked:
                 break
-            whole = self._whole(asked, {place: now[place] for place in asked}, reading)
-            for place in asked.keys() - whole.keys():
-                windows[place] = max(windows[place] // 2, 1)
-            matching = {
-                place: [one for one in found if match is None or match(one)] for place, found in whole.items()
-            }
-            now |= {place: reading.before(place, asked[place]) for place in whole}
-            taken = _merged(matching.values(), newest_first=True)[: limit - len(answer.found)]
-            for place, untaken in _untaken(matching, taken):
-                now[place] = untaken[-1].offset + 1
-            answer.found += taken
+            whole, reached = self._whole(asked, now, reading)
+            if not whole and all(windows[place] == 1 for place in asked):
+                break  # nobody leads them, or there was no room for any
+            for place, offset in reached.items():
+                windows[place] = max(min(offset - asked[place] or windows[place], windows[place] // 2), 1)
+            self._take(answer, asked, whole, limit, match, reading)
+        if answer.positions == dict(positions):
+            # One record alone, so that whoever goes on from here does not stay here for ever.
+            for place, offset in positions.items():
+                if offset <= starts.get(place, 0):
+                    continue
+                reading.is_begun = False
+                read = self._fetch({place: offset - 1}, now, reading).get(place)
+                if read is not None and read.next >= offset:
+                    self._take(answer, {place: offset - 1}, {place: read.found}, limit, match, reading)
+                    break
         reading.tell(answer, limit, all(offset <= starts.get(place, 0) for place, offset in now.items()))
         return answer
 
-    def _whole(self, asked: Offsets, until: Offsets, reading: _Reading) -> dict[Place, list[Found]]:
-        """The records of those windows that could be read as a whole."""
+    def _take(
+        self,
+        answer: Records,
+        asked: Offsets,
+        whole: Mapping[Place, list[Found]],
+        limit: int,
+        match: Match | None,
+        reading: _Reading,
+    ) -> None:
+        """Add the last records of windows to the answer of a reading back."""
+        matching = {
+            place: [one for one in found if match is None or match(one)] for place, found in whole.items()
+        }
+        answer.positions |= {place: reading.before(place, asked[place]) for place in whole}
+        taken = _merged(matching.values(), newest_first=True)[: limit - len(answer.found)]
+        for place, untaken in _untaken(matching, taken):
+            answer.positions[place] = untaken[-1].offset + 1
+        answer.found += taken
+
+    def _whole(
+        self, asked: Offsets, until: Offsets, reading: _Reading
+    ) -> tuple[dict[Place, list[Found]], dict[Place, int]]:
+        """The records of those windows that could be read as a whole, and how far others were read."""
         records: dict[Place, list[Found]] = {place: [] for place in asked}
         rest, hungry = dict(asked), set[Place]()
-        while rest and not reading.is_spent:
+        most = reading.nbytes + _WINDOW_BYTES
+        while rest and reading.nbytes < most and not reading.is_spent:
             read = self._fetch(_first(rest, hungry), until, reading)
             hungry = {
                 place for place, offset in rest.items() if place not in read or read[place].next == offset
@@ -179,7 +209,7 @@ class Reader:
                 rest[place] = each.next
                 if each.next >= until[place]:
                     del rest[place]
-        return {place: found for place, found in records.items() if place not in rest}
+        return {place: found for place, found in records.items() if place not in rest}, rest
 
     def _fetch(self, positions: Offsets, until: Offsets, reading: _Reading) -> dict[Place, _Read]:
         """One request to each leader; what it got of each partition, up to an offset."""
@@ -249,18 +279,22 @@ class Reader:
             if header.base_offset >= until and is_batch:
                 read.next = until
                 break
-            if reading.is_spent:
+            if reading.is_begun and reading.is_spent:
                 break
             # A wrapper of an old format has the offset of its last message.
             following = header.next_offset if is_batch else header.base_offset + 1
             if following <= at:
                 continue
+            reading.is_begun = True
             if undone is not None and undone.has(header):
                 read.next = min(following, until)
                 continue
             try:
+                is_compressed = not is_batch or header.compression
                 for each in _records(data, position, header):
                     reading.records += 1
+                    if is_compressed:
+                        reading.nbytes += _size(each)
                     if each.offset >= until:
                         break
                     if each.offset >= at:
@@ -299,7 +333,10 @@ class _Reading:
     def __init__(self, seconds: float) -> None:
         self._deadline = time.monotonic() + seconds
         self.nbytes = 0
+        """What was read, and what it decompressed to: a few bytes can be a billion."""
         self.records = 0
+        self.is_begun = False
+        """Whether a batch was read: the first one may be, however large it is and long it took."""
         self.unreadable: dict[Place, tuple[int, int]] = {}
         """The batch of each partition that could not be read last: its offset, and that after it."""
         self._problems: dict[str, None] = {}
@@ -362,6 +399,11 @@ def _records(data: bytes | memoryview, position: int, header: BatchHeader) -> It
             raise DecodeError(f"{header.record_count:,} records in one batch are more than the page reads")
         return iter_records(data, position, header, limit=_BATCH_BYTES)
     return decode_message_set(data[position : position + header.size], limit=_BATCH_BYTES)
+
+
+def _size(record: Record) -> int:
+    headers = sum(len(name) + len(value or b"") for name, value in record.headers)
+    return len(record.key or b"") + len(record.value or b"") + headers
 
 
 def _marker(header: BatchHeader, record: Record) -> str | None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from kafkapy.commands.units import instant
 from kafkapy.errors import UserError
-from kafkapy.page.call import Answer, Call, whole
+from kafkapy.page.call import MOST_NUMBER, Answer, Call, whole
 from kafkapy.page.cluster.records import Found, Match, Reader, Records
 from kafkapy.page.cluster.topics import EARLIEST, LATEST, Place, Topic
 from kafkapy.page.decoding.shown import AUTO, KINDS, Shown
@@ -23,6 +23,10 @@ _SECONDS: Final = 3.0
 _MOST_PARTITIONS: Final = 200
 _BEHIND: Final = 1000
 """Who looks on is taken forward if so many records of a partition have come since the last look."""
+_MOST_CHARS: Final = 1024 * 1024
+"""Of all messages of a view: browsers and this page have to hold them."""
+_MOST_NAME: Final = 200
+_MOST_HEADERS: Final = 100
 _FROM: Final = ("newest", "oldest", "offset", "time")
 _POSITION: Final = re.compile(r"(\d{1,7}):(\d{1,19})")
 
@@ -37,6 +41,7 @@ class Message:
     key: Shown
     value: Shown
     headers: list[tuple[str, Shown]]
+    more_headers: int
     marker: str | None
 
 
@@ -114,6 +119,8 @@ def one(call: Call) -> Answer:
 def record(call: Call, topic: Topic, partition: int, offset: int) -> Found:
     """One record; raises UserError if there is none at this offset."""
     place = _place(topic, partition)
+    if offset >= MOST_NUMBER:
+        raise UserError(f"{topic.name}-{partition} has no record at offset {offset}: it is too large")
     read = Reader(call.sources.wire, call.sources.topics).forth(
         {place: offset}, {place: offset + 1}, 1, _SECONDS
     )
@@ -213,20 +220,36 @@ def _begin(
 
 
 def _shown(call: Call, asked: _Asked, read: Records) -> list[Message]:
-    return [_message(call, found, asked.keys, asked.values) for found in read.found]
+    most = _MOST_CHARS // max(len(read.found), 1)
+    return [_message(call, found, asked.keys, asked.values, most) for found in read.found]
 
 
-def _message(call: Call, found: Found, key_kind: str, value_kind: str) -> Message:
-    shown, one = call.sources.decoder.shown, found.record
+def _message(call: Call, found: Found, key_kind: str, value_kind: str, most: int = _MOST_CHARS) -> Message:
+    """A record as it is shown; of its key, value and headers each at most so many characters."""
+    one = found.record
+
+    def shown(data: bytes | None, kind: str = AUTO) -> Shown:
+        return _within(call.sources.decoder.shown(data, kind), most)
+
+    headers = one.headers[:_MOST_HEADERS]
     return Message(
         found.place,
         found.offset,
         one.timestamp,
         shown(one.key, key_kind),
         shown(one.value, value_kind),
-        [(name, shown(value)) for name, value in one.headers],
+        [(_cut(name), _within(shown(value), _MOST_CHARS // _MOST_HEADERS)) for name, value in headers],
+        len(one.headers) - len(headers),
         found.marker,
     )
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _MOST_NAME else f"{name[:_MOST_NAME]}…"
+
+
+def _within(shown: Shown, most: int) -> Shown:
+    return shown if len(shown.text) <= most else replace(shown, text=shown.text[:most], is_cut=True)
 
 
 def _kind(call: Call, name: str) -> str:
