@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
@@ -27,8 +27,13 @@ _MOST_CHARS: Final = 20_000
 """Of one key or value."""
 _ALL_CHARS: Final = 200_000
 """Of one answer."""
+_DEPTH: Final = 50
+"""Of a value: what is nested deeper is told as text."""
+_MOST_PARTITIONS: Final = 1_000_000
 _SECONDS: Final = 10.0
 """How long records are looked for."""
+_DIGITS: Final = len(str(2**63))
+"""Offsets and times have fewer."""
 _HIDDEN: Final = "(hidden)"
 
 
@@ -73,9 +78,11 @@ class AgentTools:
 
             with self._lock:
                 try:
-                    return function(**arguments)
+                    answer = function(**arguments)
                 except UserError as error:
                     raise ToolError(str(error)) from None
+            plain: dict[str, Any] = _plain(answer)
+            return plain
 
         return run
 
@@ -165,7 +172,12 @@ class AgentTools:
             if any(each.topic == topic for each in offsets)
         ]
         configs = self._configs("topic", topic, own=True)
-        return {"topic": topic, **_bounded("partitions", rows), "configs": configs, "groups": sorted(groups)}
+        return {
+            "topic": topic,
+            **_bounded("partitions", rows),
+            "configs": configs,
+            **_bounded("groups", sorted(groups), "groups_left_out"),
+        }
 
     def read_records(
         self,
@@ -204,9 +216,9 @@ class AgentTools:
             begin = reading.last_records(admin, partitions, limit if key is None and not where else 10_000)
         elif start == "earliest":
             begin = reading.starts(admin, partitions)
-        elif start.isdigit():
+        elif (number := _number(start)) is not None:
             first = reading.starts(admin, partitions)
-            begin = {each: max(int(start), first[each]) for each in partitions}
+            begin = {each: max(number, first[each]) for each in partitions}
         else:
             begin = reading.since(admin, partitions, instant(start, "start"))
         ends = reading.ends(admin, partitions)
@@ -222,14 +234,21 @@ class AgentTools:
                     "time": time_text(record.timestamp),
                     "key": cut.value(self._decoder.value(record.key)),
                     "value": cut.value(self._decoder.value(record.value)),
-                    "headers": {
-                        name: cut.value(self._decoder.value(value)) for name, value in record.headers or ()
-                    },
+                    **self._headers(record.headers or (), cut),
                 }
             )
             if cut.total > _ALL_CHARS:
                 break
         return {"topic": topic, "records": rows, "all_were_read": is_complete and len(rows) == len(found)}
+
+    def _headers(self, headers: Sequence[tuple[str, bytes | None]], cut: _Cut) -> dict[str, Any]:
+        """The headers of a record, as many as there is room for."""
+        shown: dict[str, Any] = {}
+        for place, (name, value) in enumerate(headers):
+            if place == _MOST_ROWS or cut.total > _ALL_CHARS:
+                return {"headers": shown, "headers_left_out": len(headers) - place}
+            shown[cut.value(name)] = cut.value(self._decoder.value(value))
+        return {"headers": shown}
 
     def _read(
         self, begin: dict[Any, int], ends: dict[Any, int], choice: Any, limit: int, *, newest: bool
@@ -291,7 +310,7 @@ class AgentTools:
             "type": found.type,
             "state": found.state,
             "lag": sum(row["lag"] or 0 for row in offsets),
-            **_bounded("members", [member.row() for member in found.members]),
+            **_bounded("members", [_member(member.row()) for member in found.members]),
             **_bounded("offsets", sorted(offsets, key=lambda row: -(row["lag"] or 0)), "offsets_left_out"),
         }
 
@@ -305,6 +324,8 @@ class AgentTools:
         """
         if kind not in ("topic", "broker", "group"):
             raise UserError(f"kind {kind}: expected topic, broker or group")
+        if kind == "broker" and _number(name) is None:
+            raise UserError(f"name {name}: expected the id of a broker, such as 1")
         return {"kind": kind, "name": name, "configs": self._configs(kind, name, own=not all_settings)}
 
     def _configs(self, kind: str, name: str, *, own: bool) -> dict[str, Any]:
@@ -386,6 +407,8 @@ class AgentTools:
         """
         from kafkapy.commands.topics import create_topics
 
+        if max(partitions or 0, replication_factor or 0) > _MOST_PARTITIONS:
+            raise UserError(f"partitions and replication_factor: expected {_MOST_PARTITIONS:,} at most")
         options: dict[str, Any] = {
             "num_partitions": partitions or -1,
             "replication_factor": replication_factor or -1,
@@ -447,15 +470,36 @@ class _Cut:
 
     def value(self, value: Any) -> Any:
         """The value, or the beginning of its text."""
-        text = value if isinstance(value, str) else str(value)
+        text = _text(value)
         if len(text) > self._most:
             value = f"{text[: self._most]}… ({len(text):,} characters)"
         self.total += min(len(text), self._most)
         return value
 
 
-def _is_secret(key: str, value: str | None) -> bool:
-    return bool(value) and has_secret(key, str(value))
+def _plain(value: Any, depth: int = 0) -> Any:
+    """A value as JSON can carry it: records may be nested without end, and have half of a surrogate pair."""
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()
+    if isinstance(value, dict | list) and depth == _DEPTH:
+        return _plain(_text(value))
+    if isinstance(value, dict):
+        return {_plain(name): _plain(each, depth + 1) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each, depth + 1) for each in value]
+    return value
+
+
+def _text(value: Any) -> str:
+    try:
+        return value if isinstance(value, str) else str(value)
+    except (RecursionError, ValueError):  # or a number of more digits than Python writes
+        return "(nested too deeply to be shown)"
+
+
+def _number(text: str) -> int | None:
+    """A text as a number that Kafka can have."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < _DIGITS else None
 
 
 def _bounded(name: str, rows: Iterable[Any], left_out: str = "left_out") -> dict[str, Any]:
@@ -463,14 +507,19 @@ def _bounded(name: str, rows: Iterable[Any], left_out: str = "left_out") -> dict
     return {name: rows[:_MOST_ROWS], left_out: max(len(rows) - _MOST_ROWS, 0)}
 
 
+def _member(row: dict[str, Any]) -> dict[str, Any]:
+    return row | _bounded("partitions", row["partitions"], "partitions_left_out")
+
+
 def _move(to: str) -> tuple[str, Any]:
     """What `to` means, as `offset_moves` has it."""
     if to in ("earliest", "latest"):
         return f"to_{to}", None
-    if to[:1] in ("+", "-") and to[1:].isdigit():
-        return "shift_by", int(to)
-    if to.isdigit():
-        return "to_offset", int(to)
+    number = _number(to[1:] if to[:1] in ("+", "-") else to)
+    if number is not None and to[:1] in ("+", "-"):
+        return "shift_by", -number if to[0] == "-" else number
+    if number is not None:
+        return "to_offset", number
     return "to_time", instant(to, "to")
 
 

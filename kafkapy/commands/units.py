@@ -79,8 +79,8 @@ def instant(text: str, about: str) -> int:
     found = _instant(text, about)
     if found is None or abs(found) > _MOST_MS:
         raise UserError(
-            f"{about} {text[:_MOST_TOLD]}: expected a time such as 2026-11-29T08:00, or a duration ago such as"
-            " 2h"
+            f"{about} {text[:_MOST_TOLD]}: expected a time such as 2026-11-29T08:00, or a duration ago such"
+            " as 2h"
         )
     return found
 

@@ -149,6 +149,46 @@ def test_no_secret_is_shown() -> None:
         assert "sesame" not in json.dumps(found)
 
 
+def test_headers_are_bounded(reader: Agent, broker: Broker) -> None:
+    broker.create_topics({"headed": 1})
+    broker.produce("headed", value="x", headers=[("n" * 500_000, b"")])
+    broker.produce("headed", value="x", headers=[(str(number), b"x") for number in range(1000)])
+    found = reader.asks("read_records", topic="headed")
+    assert len(json.dumps(found)) < 20_000
+    assert found["records"][1]["headers_left_out"] == 800
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        '{"half": "\\ud800"}',
+        '{"\\udfff": 1}',
+        "[" * 400 + "]" * 400,
+        '{"a": ' * 300 + "1" + "}" * 300,
+        "[" * 100_000,
+        '{"n": NaN, "i": 1e999, "long": ' + "1" * 4000 + "}",
+        "[" + "1" * 5000 + "]",
+    ],
+)
+def test_no_record_keeps_others_from_being_read(reader: Agent, broker: Broker, value: str) -> None:
+    broker.produce("wild", value=value)
+    broker.produce("wild", value="after")
+    found = reader.asks("read_records", topic="wild", limit=2, max_chars=10_000)
+    assert found["records"][-1]["value"] == "after"
+    assert len(found["records"]) == 2
+
+
+def test_numbers_that_kafka_cannot_have_are_told_to_the_agent(writer: Agent, broker: Broker) -> None:
+    broker.create_topics({"counted": 1})
+    for start in ("²", "9" * 25, "9" * 5000):
+        assert "expected a time" in writer.is_told("read_records", topic="counted", start=start)
+    assert "expected 1,000,000 at most" in writer.is_told("create_topic", topic="x", partitions=10**20)
+    assert "expected the id of a broker" in writer.is_told("describe_configs", kind="broker", name="x")
+    committed(broker, "counting", "counted", 0)
+    for to in ("²", "+²", "9" * 30):
+        assert "expected a time" in writer.is_told("reset_offsets", group="counting", to=to)
+
+
 def test_what_is_wrong_is_told_to_the_agent(reader: Agent, writer: Agent) -> None:
     assert "there is no topic nothing" in reader.is_told("read_records", topic="nothing")
     assert "there is no group nobody" in reader.is_told("describe_group", group="nobody")
