@@ -15,6 +15,7 @@ from kafkapy.pipeline import PipelineDefinition
 from kafkapy.pipeline.audit.audit import audit
 from kafkapy.pipeline.lineage.lineage import lineage
 from kafkapy.pipeline.maintain import maintain
+from kafkapy.pipeline.reset import plan_reset, reset
 from kafkapy.pipeline.run.run import run
 from kafkapy.pipeline.table_target import TABLE_FORMATS
 
@@ -61,7 +62,7 @@ VALUES = [
     ),
     *("a,b;c", "tab\there", "line\nbreak", "null", "NULL", "True", "1", "0x1", "2026-01-31"),
 ]
-# deltalake opens no folder whose name has a %, and Spark takes [x] for a pattern.
+# deltalake opens no folder whose name has a %, and DuckDB takes [x] for a pattern.
 FOLDER = "tä ble +&'"
 
 
@@ -115,3 +116,35 @@ def test_every_text_is_a_partition_that_every_reader_reads(
         assert Path(row.file.removeprefix("file:")).is_file(), row.file
     maintain(definition, retain=datetime.timedelta(days=7), spark=spark)
     check()
+
+
+@pytest.mark.parametrize("kind", TABLE_FORMATS)
+def test_a_path_is_no_pattern_and_no_folder_of_a_batch(
+    spark: SparkSession, make_topic: MakeTopic, bootstrap_servers: str, tmp_path: Path, kind: str
+) -> None:
+    topic = make_topic(partitions=1)
+    upsert = kind != "parquet"
+    definition = PipelineDefinition.from_mapping(
+        {
+            "topic": topic,
+            "bootstrap": bootstrap_servers,
+            "table": f"{kind}:{tmp_path}/batch=7/[ta]{{b,l}}e*?/orders",
+            "format": {"kind": "json", "schema": "place STRING, n INT"},
+            "partition_by": "place",
+            "mode": "upsert" if upsert else "append",
+        }
+    )
+    records = [(0, f"k{n}", json.dumps({"place": "a/batch=3/b", "n": n})) for n in range(4)]
+    for part in (records[:2], [*records[2:], (0, "k0", None)], [(0, "k1", records[1][2])]):
+        produce(bootstrap_servers, topic, part if upsert else [one for one in part if one[2] is not None])
+        run(definition, once=True, spark=spark)
+        report = audit(definition, spark, deep=True)
+        assert report.ok, str(report)
+    (row,) = lineage(definition, source=f"{topic}-0-2", spark=spark).rows
+    assert row.version
+    assert Path(row.file.removeprefix("file:")).is_file(), row.file
+    maintain(definition, retain=datetime.timedelta(0), spark=spark)
+    assert audit(definition, spark, deep=True).ok
+    reset(plan_reset(definition, '{"0": 1}'), spark=spark)
+    run(definition, once=True, spark=spark)
+    assert audit(definition, spark, deep=True).ok

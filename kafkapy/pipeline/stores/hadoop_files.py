@@ -60,6 +60,10 @@ class HadoopFiles:
     def uri(self, path: str) -> str:
         return str(self._path(path).toString())
 
+    def path(self) -> str:
+        """The absolute path of the folder, without a scheme and a host."""
+        return str(self._filesystem.makeQualified(self._path("")).toUri().getPath())
+
     def exists(self, path: str) -> bool:
         with _one_line():
             return bool(self._filesystem.exists(self._path(path)))

@@ -34,6 +34,7 @@ from kafkapy.pipeline.tables.commit import Commit
 from kafkapy.pipeline.tables.delta_log import DeltaLog, version_of
 from kafkapy.pipeline.tables.evolution import ChangedColumn
 from kafkapy.pipeline.tables.few_changes import NOTHING
+from kafkapy.pipeline.tables.reader import reader
 from kafkapy.pipeline.tables.replacing import replace_rows
 from kafkapy.pipeline.tables.small_files import Merge, TierCount, tier_of
 from kafkapy.pipeline.tables.sql import ddl, dotted, quoted, settings, text
@@ -175,7 +176,8 @@ class DeltaTable(Table):
 
     def _commit_of(self, file: str) -> Commit:
         name = file.rpartition("/")[2]
-        lines = self.spark.read.text(f"{self._files}/_delta_log/*.json").where(
+        log = reader(self.spark).option("pathGlobFilter", "*.json").text(f"{self._files}/_delta_log")
+        lines = log.where(
             f.contains(f.col("value"), f.lit(name)) & f.startswith(f.col("value"), f.lit('{"add":'))
         )
         versions = [version_of(path) for (path,) in lines.select("_metadata.file_path").collect()]

@@ -28,6 +28,7 @@ mergeSchema, DuckDB: union_by_name).
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
@@ -44,6 +45,7 @@ from kafkapy.pipeline.stores import HadoopFiles
 from kafkapy.pipeline.tables.batch import Batch
 from kafkapy.pipeline.tables.commit import Commit
 from kafkapy.pipeline.tables.evolution import ChangedColumn
+from kafkapy.pipeline.tables.reader import reader
 from kafkapy.pipeline.tables.reserved_names import BATCH
 from kafkapy.pipeline.tables.small_files import Merge, TierCount
 from kafkapy.pipeline.tables.table import Table
@@ -98,7 +100,7 @@ class ParquetTable(Table):
         )
         before: dict[str, list[int]] = {}
         for row in counted.collect():
-            folder = _folder_of(row.path)
+            folder = self._folder_of(unquote(row.path))
             so_far = before.setdefault(folder, [0, 0])
             before[folder] = [so_far[0] + row.after, so_far[1] + row["all"]]
         for folder, (after, everything) in sorted(before.items()):
@@ -111,7 +113,7 @@ class ParquetTable(Table):
         leftovers = self._files.names(_STAGING)
         self._files.delete(_STAGING)
         self._restore_replaced()
-        old = {_folder_of(file) for file in self.files_to_rewrite()}
+        old = {self._folder_of(file) for file in self.files_to_rewrite()}
         for folder in sorted(old):
             self._rewrite(folder)
         return [
@@ -143,6 +145,15 @@ class ParquetTable(Table):
         for folder in reversed(self._folders()):
             yield Batch.from_mapping(self._marker(folder), folder)
 
+    def _folder_of(self, file: str) -> str:
+        """The folder of the batch that a file belongs to.
+
+        Folders above the table, and texts of partitions in it, may also begin with `batch=`.
+        """
+        found = re.search(rf"{re.escape(self._files.path().rstrip('/'))}/({BATCH}=\d+)/", file)
+        assert found is not None, file
+        return found[1]
+
     def _append(self, rows: DataFrame, batch: Batch) -> None:
         files, folders = self._files, self._folders()
         number = int(folders[-1].partition("=")[2]) + 1 if folders else 0
@@ -163,7 +174,7 @@ class ParquetTable(Table):
         marker = self._marker(folder)
         schema = StructType.fromJson(marker["schema"])
         self._stage(
-            self.spark.read.schema(schema).parquet(files.uri(folder)).where(condition), folder, marker
+            reader(self.spark).schema(schema).parquet(files.uri(folder)).where(condition), folder, marker
         )
         files.rename(folder, f"{_REPLACED}/{folder}")
         files.rename(f"{_STAGING}/{folder}", folder)
@@ -180,7 +191,7 @@ class ParquetTable(Table):
     # -- the table
 
     def _read(self, session: SparkSession) -> DataFrame:
-        return session.read.schema(self._stored_schema(session)).parquet(self.location).drop(BATCH)
+        return reader(session).schema(self._stored_schema(session)).parquet(self.location).drop(BATCH)
 
     def _stored_schema(self, session: SparkSession) -> StructType:
         aside = [f"{_REPLACED}/{name}" for name in self._files.names(_REPLACED)]
@@ -202,7 +213,7 @@ class ParquetTable(Table):
         return [unquote(path) for (path,) in rows.select("_metadata.file_path").collect()]
 
     def _commit_of(self, file: str) -> Commit:
-        return Commit(_folder_of(file))
+        return Commit(self._folder_of(file))
 
     def _present_partitioning(self) -> list[str]:
         names, folder = [], self._folders()[-1]
@@ -234,9 +245,3 @@ class ParquetTable(Table):
                     "partition by another column, or write delta:PATH"
                 )
         return None
-
-
-def _folder_of(file: str) -> str:
-    """The folder of the batch that a file belongs to."""
-    (folder,) = (part for part in file.split("/") if part.startswith(f"{BATCH}="))
-    return folder

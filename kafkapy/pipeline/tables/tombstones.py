@@ -26,6 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from kafkapy.pipeline.stores import HadoopFiles
+from kafkapy.pipeline.tables.reader import reader
 
 DEATHS: Final = "kafkapy: deaths"  # a name that no data has
 _FOLDER: Final = "_kafkapy/tombstones"
@@ -121,7 +122,8 @@ class Tombstones:
         return [name for name in self._files.names(_FOLDER) if name.startswith("part-")]
 
     def _read(self, session: SparkSession, names: Sequence[str]) -> DataFrame:
-        return session.read.schema(_SCHEMA).parquet(*(self._files.uri(f"{_FOLDER}/{name}") for name in names))
+        paths = (self._files.uri(f"{_FOLDER}/{name}") for name in names)
+        return reader(session).schema(_SCHEMA).parquet(*paths)
 
     def _merge(self, session: SparkSession, names: Sequence[str], condition: str = "true") -> None:
         last = "max_by(struct(offset, timestamp, read), offset) AS last"
