@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from kafkapy.commands.connection.references import has_secret
-from kafkapy.commands.decoding import Decoder
+from kafkapy.commands.decoding.decoder import Decoder
 from kafkapy.commands.options import Session
 from kafkapy.commands.units import instant, setting_value, time_text
 from kafkapy.errors import UserError

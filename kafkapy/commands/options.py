@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import quote
 
 import click
 from click.core import ParameterSource
@@ -19,7 +19,7 @@ from kafkapy.commands.output import FORMATS, Output, Row
 from kafkapy.errors import UserError
 
 if TYPE_CHECKING:
-    from kafkapy.commands.decoding import Decoder
+    from kafkapy.commands.decoding.decoder import Decoder
 
 SECONDS: Final = 10.0
 
@@ -116,21 +116,30 @@ schema_registry_option: Final = click.option(
 )
 
 
-def decoder_of(schema_registry: str | None) -> Decoder:
-    """What decodes by the registry of an option; raises UserError for a wrong one."""
+def registry_address(schema_registry: str) -> str:
+    """The address that the option has, with its references replaced; raises UserError."""
     from kafkapy.commands.connection.references import REFERENCE, resolved
-    from kafkapy.commands.decoding import Decoder
 
-    if schema_registry is None:
-        return Decoder(None)
+    option = "--schema-registry"
+    before, at, host = schema_registry.rpartition("@")
+    scheme, slashes, login = before.partition("://")
     source = click.get_current_context().get_parameter_source("schema_registry")
-    password = urlsplit(schema_registry).password
+    password = login.partition(":")[2]
     if source is ParameterSource.COMMANDLINE and password and not REFERENCE.fullmatch(password):
         raise UserError(
-            "--schema-registry: others can read arguments; write http://USER:${NAME}@HOST:PORT, or set the"
+            f"{option}: others can read arguments; write http://USER:${{NAME}}@HOST:PORT, or set the"
             " variable SCHEMA_REGISTRY_URL"
         )
-    return Decoder(resolved("--schema-registry", schema_registry))
+    # A login is percent-encoded in a URL, and a secret is not.
+    login = REFERENCE.sub(lambda found: quote(resolved(option, found[0]), safe=":"), login)
+    return f"{scheme}{slashes}{login}{at}{resolved(option, host)}"
+
+
+def decoder_of(schema_registry: str | None) -> Decoder:
+    """What decodes by the registry of an option; raises UserError for a wrong one."""
+    from kafkapy.commands.decoding.decoder import Decoder
+
+    return Decoder(None if schema_registry is None else registry_address(schema_registry))
 
 
 def filtered(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -16,7 +16,7 @@ from kafkapy.commands.units import time_text
 from kafkapy.errors import UserError
 
 if TYPE_CHECKING:
-    from kafkapy.commands.decoding import Decoder
+    from kafkapy.commands.decoding.decoder import Decoder
 
 
 Shown = Callable[[bytes | None], Any]

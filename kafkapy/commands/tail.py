@@ -19,7 +19,7 @@ from kafkapy.commands.units import time_text
 from kafkapy.errors import UserError
 
 if TYPE_CHECKING:
-    from kafkapy.commands.decoding import Decoder
+    from kafkapy.commands.decoding.decoder import Decoder
     from kafkapy.commands.record_filter import RecordFilter
 
 # The rate that is shown is that of the last seconds.

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +17,7 @@ from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from kafkapy import Broker
-from kafkapy.commands.decoding import Decoder
+from kafkapy.commands.decoding.decoder import Decoder
 from kafkapy.commands.record_filter import RecordFilter
 from kafkapy.errors import UserError
 from kafkapy.registry.server import SchemaRegistry
@@ -93,11 +94,34 @@ ORDER = {
         ("$partition=1", True),
         ("$offset<7", False),
         ("$header.trace=17", True),
+        ("$header.trace>9", True),
+        ("$header.trace>1e1", True),
+        ("$header.trace<2", False),
+        ("who.since>9", False),
+        ("lines=" + "[" * 100_000, False),
     ],
 )
 def test_a_condition_is_about_a_place_in_the_record(condition: str, takes: bool) -> None:
     choice = RecordFilter(None, [condition], Decoder(None))
     assert choice.takes(record(ORDER, headers=[("trace", b"17")])) is takes
+
+
+def test_half_of_a_surrogate_pair_is_a_text() -> None:
+    assert RecordFilter(None, ["a~^x.$"], Decoder(None)).takes(record(b'{"a": "x\\ud800"}'))
+    assert not RecordFilter(None, ["a=x"], Decoder(None)).takes(record(b'{"a": "x\\ud800"}'))
+
+
+def test_a_value_is_decoded_once_for_all_conditions() -> None:
+    class Counting(Decoder):
+        count = 0
+
+        def value(self, data: bytes | None) -> Any:
+            self.count += 1
+            return super().value(data)
+
+    decoder = Counting(None)
+    assert RecordFilter(None, ["total>1", "paid", "$key=alice"], decoder).takes(record(ORDER))
+    assert decoder.count == 2
 
 
 def test_all_conditions_and_the_key_must_be_fulfilled() -> None:
@@ -110,9 +134,9 @@ def test_all_conditions_and_the_key_must_be_fulfilled() -> None:
     assert not choice.takes(record(None))
 
 
-@pytest.mark.parametrize("condition", ["", "=1", "a..b", "$what=1", "a~("])
+@pytest.mark.parametrize("condition", ["", "=1", "a..b", "$what=1", "a~(", "a[" + "9" * 5000 + "]"])
 def test_a_condition_that_is_none_is_refused(condition: str) -> None:
-    with pytest.raises(UserError, match="--where"):
+    with pytest.raises(UserError, match=r"^condition "):
         RecordFilter(None, [condition], Decoder(None))
 
 
@@ -123,7 +147,7 @@ def test_consume_and_tail_show_the_chosen_records(kafkapy: Run, broker: Broker) 
     shown = kafkapy("consume", "chosen.a", "-b", "--exit", "--where", "n>=2", "--print-key")
     assert shown.stdout.splitlines() == ['k2\t{"n": 2}', 'k4\t{"n": 4}']
     shown = kafkapy("tail", "chosen.*", "--max-messages", "2", "--key", "k[34]", "--format", "json")
-    assert [json.loads(line)["key"] for line in shown.stdout.splitlines()] == ["k3", "k4"]
+    assert sorted(json.loads(line)["key"] for line in shown.stdout.splitlines()) == ["k3", "k4"]
 
 
 def test_a_group_commits_what_was_not_chosen_too(kafkapy: Run, broker: Broker) -> None:
@@ -195,13 +219,6 @@ def test_values_are_decoded_by_protobuf(registry: SchemaRegistry) -> None:
     assert "undecoded" in Decoder(registry.url).value(data[:5] + b"\xff")
 
 
-def test_a_small_record_does_not_become_a_huge_value(registry: SchemaRegistry) -> None:
-    client = SchemaRegistryClient({"url": registry.url})
-    number = client.register_schema("bomb", Schema('{"type": "array", "items": "null"}', "AVRO"))
-    bomb = b"\0" + number.to_bytes(4, "big") + b"\x80\xb5\x18\0"  # a block of 200,000
-    assert "more than 100,000 parts" in Decoder(registry.url).value(bomb)["undecoded"]
-
-
 def test_a_password_of_a_registry_is_no_argument(kafkapy: Run) -> None:
     refused = kafkapy("consume", "x", "--schema-registry", "http://me:secret@localhost:1")
     assert "others can read arguments" in refused.stderr
@@ -209,11 +226,20 @@ def test_a_password_of_a_registry_is_no_argument(kafkapy: Run) -> None:
     assert "expected http://HOST:PORT" in kafkapy("consume", "x", "--schema-registry", "localhost:1").stderr
 
 
-def test_a_schema_that_does_not_exist_is_asked_for_once(
-    registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("option", ["http://me:${SECRET}@", "http://${LOGIN}@", "http://me:${file:FILE}@"])
+def test_a_reference_is_a_password_as_it_is(
+    kafkapy: Run, registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, option: str
 ) -> None:
-    decoder = Decoder(registry.url)
-    first = decoder.value(b"\0\0\0\x03\xe7x")
-    monkeypatch.setattr("kafkapy.commands.decoding.urlopen", None)  # nothing can be asked any more
-    assert decoder.value(b"\0\0\0\x03\xe7x") == first
-    assert first["undecoded"] == "schema 999: the registry says: Not Found"
+    monkeypatch.setenv("SECRET", "p%40/w@:#")
+    monkeypatch.setenv("LOGIN", "me:p%40/w@:#")
+    (tmp_path / "secret").write_text("p%40/w@:#\n")
+    seen: list[str] = []
+    monkeypatch.setattr("kafkapy.commands.decoding.decoder.Schemas", seen.append)
+    address = option.replace("FILE", str(tmp_path / "secret")) + registry.url.removeprefix("http://")
+    assert "no topic matches" in kafkapy("tail", "nothing.*", "--schema-registry", address).stderr
+    assert seen == [f"http://me:p%2540%2Fw%40:%23@{registry.url.removeprefix('http://')}"]
+
+
+def test_a_schema_that_does_not_exist_is_named(registry: SchemaRegistry) -> None:
+    found = Decoder(registry.url).value(b"\0\0\0\x03\xe7x")
+    assert found["undecoded"] == "schema 999: the registry says: Not Found"

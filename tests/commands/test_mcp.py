@@ -16,7 +16,7 @@ from mcp import Client, StdioServerParameters
 
 from kafkapy import Broker
 from kafkapy.commands.agent_tools import AgentTools
-from kafkapy.commands.decoding import Decoder
+from kafkapy.commands.decoding.decoder import Decoder
 from kafkapy.commands.mcp import server
 from kafkapy.commands.options import Session
 from kafkapy.commands.output import Output

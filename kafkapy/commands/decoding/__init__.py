@@ -1,0 +1,1 @@
+"""Keys and values by the schemas of a registry, as JSON, and as text."""

@@ -1,0 +1,96 @@
+"""What bytes mean: by the schema of a registry, as JSON, as text.
+
+Confluent's serializers write the id of a schema before a key or a value:
+
+    0x00 | schema id int32 | Avro, JSON, or the indexes of a Protobuf message and the message
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+from kafkapy.commands.decoding.schemas import Schemas
+
+_HEAD: Final = 5
+
+
+class Decoded(NamedTuple):
+    """A value by its schema, which is of a kind: avro, json or protobuf."""
+
+    kind: str
+    schema_id: int
+    value: Any
+
+
+class Decoder:
+    """Says what bytes mean; any thread may use it.
+
+    Args:
+        registry: the address of a schema registry, such as `http://localhost:8081`; a user and a password
+            may be in it, percent-encoded. None decodes JSON and text only.
+
+    Raises:
+        UserError: the address is none.
+    """
+
+    def __init__(self, registry: str | None) -> None:
+        self._schemas = None if registry is None else Schemas(registry)
+
+    @property
+    def has_registry(self) -> bool:
+        """Whether keys and values are decoded by schemas."""
+        return self._schemas is not None
+
+    def by_schema(self, data: bytes) -> Decoded | None:
+        """What bytes say by the schema that they name; None if they name none.
+
+        Raises:
+            ValueError: they cannot be decoded by it.
+            UserError: a package of the extra `registry` is missing.
+        """
+        if self._schemas is None or len(data) < _HEAD or data[0]:
+            return None
+        number = int.from_bytes(data[1:_HEAD], "big")
+        try:
+            schema = self._schemas.schema(number)
+            return Decoded(schema.kind, number, schema.decode(data[_HEAD:]))
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            raise ValueError(f"schema {number}: {error}") from None
+
+    def value(self, data: bytes | None) -> Any:
+        """What bytes say: by a schema, as JSON, as text; `{"base64": …}` for all other bytes.
+
+        What cannot be decoded by the schema that it names is bytes, and says why.
+        """
+        if data is None:
+            return None
+        try:
+            if (found := self.by_schema(data)) is not None:
+                return found.value
+        except ValueError as error:
+            return {**_base64(data), "undecoded": str(error)}
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            return _base64(data)
+        # A number or a word may be JSON by accident: it is shown as it is written.
+        if text.lstrip()[:1] in ("{", "["):
+            with suppress(ValueError, RecursionError):
+                return json.loads(text)
+        return text
+
+    def text(self, data: bytes | None) -> str:
+        """The same in one line."""
+        if data is not None and self._schemas is None:
+            return data.decode(errors="replace")
+        value = self.value(data)
+        if value is None:
+            return "null"
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _base64(data: bytes) -> dict[str, str]:
+    return {"base64": base64.b64encode(data).decode()}
