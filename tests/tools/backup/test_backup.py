@@ -15,7 +15,13 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import kafkapy
@@ -120,16 +126,19 @@ class Load:
             number += 1
 
     def _consume(self) -> None:
+        """Commit by an admin client, in a limited time: that of a consumer has no limit."""
         settings = {"group.id": "readers", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
-        consumer = Consumer({**self.servers, **settings})
+        consumer, admin = Consumer({**self.servers, **settings}), AdminClient(self.servers)
         consumer.assign([TopicPartition("orders", 0, 0)])
         while not self._is_over.is_set():
             if (record := consumer.poll(0.2)) is None or record.error() is not None:
                 continue
             offset = TopicPartition("orders", 0, (record.offset() or 0) + 1)
+            offsets = [ConsumerGroupTopicPartitions("readers", [offset])]
+            committed = admin.alter_consumer_group_offsets(offsets, request_timeout=2)["readers"]
             try:
-                consumer.commit(offsets=[offset], asynchronous=False)
-            except Exception:  # the machine is lost
+                committed.result(SECONDS)
+            except KafkaException:  # the machine is lost, or slow
                 continue
             self.offsets.append(offset.offset)
         consumer.close()
