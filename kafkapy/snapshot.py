@@ -26,7 +26,7 @@ from kafkapy.errors import UserError
 from kafkapy.storage.disk.directory_names import METADATA_FILE
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.disk.log_directory import LOCK_FILE
-from kafkapy.storage.snapshots.stopped import copy_directory
+from kafkapy.storage.snapshots.stopped import copy_directory, other_directories
 
 ARCHIVES: Final = (".tar", ".tar.gz", ".tgz")
 """How the name of a snapshot that is one file ends."""
@@ -57,11 +57,21 @@ def short_path(path: Path) -> Iterator[str]:
         os.close(folder)
 
 
+def require_all(directory: Path) -> None:
+    """Raise SnapshotError if a stopped broker has more log directories than this one."""
+    others = other_directories(FileSystem(), str(directory))
+    if others:
+        raise SnapshotError(
+            f"{directory} is one of several log directories, and what is in {', '.join(others)} would be"
+            " missing: start the broker, and use kafkapy backup while it runs, which has all of them"
+        )
+
+
 @contextlib.contextmanager
-def taken_by_broker(directory: Path) -> Iterator[tuple[Path, int]]:
+def taken_by_broker(directory: Path) -> Iterator[tuple[list[Path], int]]:
     """A snapshot that the broker running on a data directory takes, and the time of its moment.
 
-    It is there for the duration of the block.
+    It has a part in each log directory, the first with the metadata, for the duration of the block.
 
     Raises:
         SnapshotError: no broker answers there, or it cannot take one.
@@ -81,7 +91,7 @@ def taken_by_broker(directory: Path) -> Iterator[tuple[Path, int]]:
             ) from error
         if "error" in answer:
             raise SnapshotError(answer["error"])
-        yield Path(answer["path"]), int(answer["at_ms"])
+        yield [Path(each) for each in answer["paths"]], int(answer["at_ms"])
 
 
 def new_path(data: Path) -> Path:
@@ -145,7 +155,7 @@ class Snapshot:
         return unpacked
 
     def check(self) -> None:
-        """Raise SnapshotError if it is closed, or a broker is running in it."""
+        """Raise SnapshotError if it is closed, not whole, or a broker is running in it."""
         if not self.path.is_dir():
             raise SnapshotError(
                 f"the snapshot {self.path} is gone: it was closed, or somebody has removed it"
@@ -159,6 +169,7 @@ class Snapshot:
                 raise SnapshotError(
                     f"{self.path} is in use by a running broker: take a snapshot of it (broker.snapshot())"
                 ) from None
+        require_all(self.path)
 
     def copy_to(self, directory: Path) -> None:
         """Copy it into an empty directory, which shares the files of closed segments with it.

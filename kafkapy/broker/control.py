@@ -1,9 +1,9 @@
 """A socket in the data directory, by which commands ask a running broker for a snapshot.
 
     client: snapshot\\n
-    broker: {"path": "/data/.kafkapy_snapshot-…", "at_ms": 1764500000000}\\n    or {"error": "…"}\\n
+    broker: {"paths": ["/data/.kafkapy_snapshot-…"], "at_ms": 1764500000000}\\n    or {"error": "…"}\\n
 
-The snapshot is in the log directory, so that files are shared, and goes when the client closes the
+The snapshot has a part in each log directory, so that files are shared, and goes when the client closes the
 connection, however it ends. Only the user of the broker, and root, can open the socket. One snapshot is taken
 at a time.
 
@@ -18,7 +18,6 @@ import json
 import logging
 import os
 import shutil
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kafkapy.broker.snapshots import take_snapshot
@@ -38,7 +37,8 @@ class Control:
 
     def __init__(self, core: BrokerCore) -> None:
         self._core = core
-        self._directory = core.config.log_dirs[0].absolute()
+        self._directories = [each.absolute() for each in core.config.log_dirs]
+        self._directory = self._directories[0]
         self._server: asyncio.Server | None = None
         self._turn = asyncio.Lock()
         self._clients: set[asyncio.Task[None]] = set()
@@ -72,8 +72,9 @@ class Control:
 
     def _clear(self) -> None:
         (self._directory / CONTROL).unlink(missing_ok=True)
-        for left in self._directory.glob(f"{TAKEN_PREFIX}*"):
-            shutil.rmtree(left, ignore_errors=True)
+        for directory in self._directories:
+            for left in directory.glob(f"{TAKEN_PREFIX}*"):
+                shutil.rmtree(left, ignore_errors=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -88,16 +89,17 @@ class Control:
             writer.close()
 
     async def _give_snapshot(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        taken = Path(f"{self._directory}/{TAKEN_PREFIX}{os.urandom(8).hex()}")
+        name = f"{TAKEN_PREFIX}{os.urandom(8).hex()}"
+        taken = [f"{each}/{name}" for each in self._directories]
         try:
             async with self._turn:
-                at_ms = self._core.clock.now_ms()
-                await take_snapshot(self._core, str(taken))
-            writer.write(json.dumps({"path": str(taken), "at_ms": at_ms}).encode() + b"\n")
+                at_ms = await take_snapshot(self._core, *taken)
+            writer.write(json.dumps({"paths": taken, "at_ms": at_ms}).encode() + b"\n")
             await writer.drain()
             await reader.read()  # until the client is done
         except SnapshotError as error:
             writer.write(json.dumps({"error": str(error)}).encode() + b"\n")
             await writer.drain()
         finally:
-            await self._core.blocking(shutil.rmtree, taken, ignore_errors=True)
+            for each in taken:
+                await self._core.blocking(shutil.rmtree, each, ignore_errors=True)

@@ -38,8 +38,11 @@ _AT_ONCE: Final = 50
 """How many logs are looked at or described in one step of the event loop."""
 
 
-async def take_snapshot(core: BrokerCore, target: str) -> None:
-    """Write a snapshot of the broker to a directory that does not exist yet.
+async def take_snapshot(core: BrokerCore, target: str, *others: str) -> int:
+    """Write a snapshot of the broker to directories that do not exist yet; return its moment.
+
+    Given one for each log directory of the broker, each gets the logs of its own, so that files can be shared
+    on several disks. Otherwise the first gets all logs. It has the metadata.
 
     Raises:
         SnapshotError: the broker is one of a cluster; a log directory is offline; or a disk failed.
@@ -54,12 +57,14 @@ async def take_snapshot(core: BrokerCore, target: str) -> None:
         raise SnapshotError(
             f"no snapshot without the log directory {core.logs.offline_dirs[0]}, which is offline"
         )
+    places = dict(zip((each.path for each in core.logs.directories), (target, *others), strict=False))
     await _roll(core)
     with core.logs.held():
         async with core.admin.unchanged():
             topics = core.metadata.image.topics
             with without_collections():
                 moments = moments_of(log for key, log in core.logs.logs.items() if key.topic in topics)
+                at_ms = core.clock.now_ms()
             metadata = await store.content()
             copies = []
             for number, moment in enumerate(moments, 1):
@@ -67,9 +72,10 @@ async def take_snapshot(core: BrokerCore, target: str) -> None:
                 if number % _AT_ONCE == 0:
                     await asyncio.sleep(0)
             try:
-                await core.blocking(_write, copies, metadata, _meta(core), target)
+                await core.blocking(_write, copies, metadata, _meta(core), places, target)
             except OSError as error:
                 raise SnapshotError(f"the snapshot {target} cannot be written: {error}") from error
+            return at_ms
 
 
 async def _roll(core: BrokerCore) -> None:
@@ -92,13 +98,19 @@ def _meta(core: BrokerCore) -> MetaProperties:
     return replace(meta, others=others)
 
 
-def _write(logs: list[LogCopy], metadata: bytes, meta: MetaProperties, target: str) -> None:
+def _write(
+    logs: list[LogCopy], metadata: bytes, meta: MetaProperties, places: dict[str, str], target: str
+) -> None:
     """Write everything; if that fails, leave nothing."""
     files = FileSystem()
-    files.make_directory(target)
+    made: list[str] = []
     try:
+        for place in places.values():
+            files.make_directory(place)
+            made.append(place)
         files.write_file(f"{target}/{METADATA_FILE}", metadata)
-        write_logs(logs, target, meta)
+        write_logs(logs, target, meta, places)
     except BaseException:
-        shutil.rmtree(target, ignore_errors=True)
+        for place in made:
+            shutil.rmtree(place, ignore_errors=True)
         raise

@@ -416,6 +416,13 @@ class FileSystem:
         finally:
             file.release()
 
+    def sync_all(self, path: str) -> None:
+        """Sync everything on the file system of a directory, and more where only that is possible."""
+        if self.can_sync_file_system:
+            self.sync_file_system(path)
+        else:
+            os.sync()
+
     def sync_directory(self, path: str) -> None:
         """Sync the names in a directory."""
         with self._opened(path, os.O_RDONLY | os.O_DIRECTORY) as fd:

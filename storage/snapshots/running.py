@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from kafkapy.storage.damage.damage import save_damage
@@ -74,15 +76,24 @@ def link_or_copy(files: FileSystem, source: str, target: str) -> None:
         files.copy_start(source, target, files.size(source))
 
 
-def write_logs(logs: Sequence[LogCopy], target: str, meta: MetaProperties) -> None:
+def write_logs(
+    logs: Sequence[LogCopy],
+    target: str,
+    meta: MetaProperties,
+    places: Mapping[str, str] = MappingProxyType({}),
+) -> None:
     """Write logs and checkpoints to the directory `target`, which exists.
+
+    Args:
+        places: where the logs of a log directory go instead.
 
     Raises:
         OSError: the disk failed, or is full; a segment is gone.
     """
     files = FileSystem()  # that of the logs counts the files that the event loop has open
     for log in logs:
-        _write_log(files, log, f"{target}/{log.topic_partition}")
+        place = places.get(os.path.dirname(log.path), target)
+        _write_log(files, log, f"{place}/{log.topic_partition}")
     for name, offsets in (
         (RECOVERY_POINTS, {log.topic_partition: log.end_offset for log in logs}),
         (HIGH_WATERMARKS, {log.topic_partition: log.high_watermark for log in logs}),

@@ -10,10 +10,19 @@ killed leaves a directory that has to be recovered; so does its copy.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from kafkapy.storage.disk.checkpoints import CLEAN_SHUTDOWN, META_PROPERTIES, OFFSET_CHECKPOINTS
+from kafkapy.protocol.types import uuid_to_text
+from kafkapy.storage.directories.identity import DIRECTORY_KEY
+from kafkapy.storage.disk.checkpoints import (
+    CLEAN_SHUTDOWN,
+    META_PROPERTIES,
+    OFFSET_CHECKPOINTS,
+    CorruptCheckpointError,
+    read_meta_properties,
+)
 from kafkapy.storage.disk.directory_names import METADATA_FILE, DirectoryKind, parse_directory_name
 from kafkapy.storage.disk.file_names import (
     DELETED_SUFFIX,
@@ -65,6 +74,24 @@ def _parts_of_log(files: FileSystem, directory: str, log: str) -> Iterator[Part]
             continue
         closed = parsed is not None and (parsed.offset < last or parsed.suffix == SNAPSHOT_SUFFIX)
         yield Part(f"{log}/{name}", is_closed=closed)
+
+
+def other_directories(files: FileSystem, directory: str) -> list[str]:
+    """The paths of the other log directories of the broker that a data directory belongs to.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    with contextlib.suppress(CorruptCheckpointError):  # a start says what is wrong with it
+        meta = read_meta_properties(files, f"{directory}/{META_PROPERTIES}")
+        if meta is not None:
+            own = "" if meta.directory_id is None else uuid_to_text(meta.directory_id)
+            return sorted(
+                path
+                for key, path in meta.others.items()
+                if key.startswith(DIRECTORY_KEY) and key.removeprefix(DIRECTORY_KEY) != own
+            )
+    return []
 
 
 def copy_directory(files: FileSystem, source: str, target: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from kafkapy.snapshot import taken_by_broker
+from kafkapy.snapshot import require_all, taken_by_broker
 from kafkapy.storage.disk.directory_names import METADATA_FILE
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.disk.log_directory import LOCK_FILE
@@ -42,11 +42,12 @@ def backup(destination: str, data: Path) -> None:
     try:
         lock = files.lock(f"{data}/{LOCK_FILE}")
     except BlockingIOError:
-        with taken_by_broker(data) as (path, at_ms):
-            saved = save(store, path, at_ms)
+        with taken_by_broker(data) as (parts, at_ms):
+            saved = save(store, parts, at_ms)
     else:
         try:
-            saved = save(store, data, time.time_ns() // 1_000_000)
+            require_all(data)
+            saved = save(store, [data], time.time_ns() // 1_000_000)
         finally:
             lock.release()
     _report(saved, destination)

@@ -35,6 +35,7 @@ class Manifest:
     at_ms: int
     directories: tuple[str, ...]
     files: Mapping[str, SavedFile] = field(default_factory=dict)
+    cluster_id: str | None = None
 
     @property
     def name(self) -> str:
@@ -45,6 +46,7 @@ class Manifest:
             {
                 "format": _FORMAT,
                 "at_ms": self.at_ms,
+                "cluster_id": self.cluster_id,
                 "directories": self.directories,
                 "files": {name: each._asdict() for name, each in self.files.items()},
             },
@@ -85,6 +87,6 @@ def read_manifest(store: Store, name: str) -> Manifest:
             )
             for each, saved in found["files"].items()
         }
-        return Manifest(found["at_ms"], tuple(found["directories"]), files)
+        return Manifest(found["at_ms"], tuple(found["directories"]), files, found.get("cluster_id"))
     except (ValueError, KeyError, TypeError) as error:
         raise BackupError(f"{path} is damaged: {error!r}. Use another backup.") from None

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import shutil
 from datetime import datetime
 from pathlib import Path
 
 import click
 
 from kafkapy.protocol.errors import KafkaError
-from kafkapy.storage.disk.files import FileSystem
+from kafkapy.storage.snapshots.placing import placed
 from kafkapy.tools.backup.later import add_later_records
 from kafkapy.tools.backup.manifest import Manifest, content_name, moment, names_of, read_manifest
 from kafkapy.tools.backup.store import BackupError, Store, open_store
@@ -32,23 +30,16 @@ def restore(source: str, new: Path, at: str | None) -> None:
         raise BackupError(f"{new} exists: name a new directory")
     store = open_store(source)
     manifest, later, until_ms = _chosen(store, source, at)
-    beside = new.with_name(f"{new.name}.later")
+    new.absolute().parent.mkdir(parents=True, exist_ok=True)
     try:
-        new.mkdir(parents=True)
-        _fetch(store, manifest, new)
-        if later is not None:
-            beside.mkdir()
-            _fetch(store, later, beside)
-            add_later_records(new.absolute(), beside.absolute(), until_ms)
-        _sync(new)
+        with placed(new) as path:
+            _fetch(store, manifest, path)
+            if later is not None:
+                beside = path.with_name(f"{path.name}.later")
+                _fetch(store, later, beside)
+                add_later_records(path, beside, until_ms)
     except KafkaError as error:
-        shutil.rmtree(new, ignore_errors=True)
         raise BackupError(f"{source} cannot be restored as of {moment(until_ms)}: {error.message}") from error
-    except BaseException:
-        shutil.rmtree(new, ignore_errors=True)
-        raise
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
     click.echo(f"{new} is as of {moment(until_ms)}. Start it with: kafkapy serve --data {new}")
 
 
@@ -75,16 +66,8 @@ def _chosen(store: Store, source: str, at: str | None) -> tuple[Manifest, Manife
     return found, read_manifest(store, after[0]), at_ms
 
 
-def _sync(new: Path) -> None:
-    """Have everything on disk: the directory says that its broker was stopped in order."""
-    files = FileSystem()
-    if files.can_sync_file_system:
-        files.sync_file_system(str(new.absolute()))
-    else:
-        os.sync()
-
-
 def _fetch(store: Store, manifest: Manifest, new: Path) -> None:
+    new.mkdir()
     for directory in manifest.directories:
         (new / directory).mkdir()
     for name, saved in manifest.files.items():

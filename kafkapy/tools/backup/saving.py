@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kafkapy.storage.disk.checkpoints import META_PROPERTIES, CorruptCheckpointError, read_meta_properties
 from kafkapy.storage.disk.files import FileSystem
-from kafkapy.storage.snapshots.stopped import parts_of
+from kafkapy.storage.snapshots.stopped import Part, parts_of
 from kafkapy.tools.backup.manifest import Manifest, SavedFile, content_name, names_of, read_manifest
 from kafkapy.tools.backup.store import BackupError, Store
 
@@ -18,48 +20,71 @@ class Saved:
     """A backup that was made."""
 
     manifest: Manifest
-    brought: int
+    brought: int = 0
     """The bytes that were brought."""
-    known: int
+    known: int = 0
     """The bytes that the store had already."""
 
-
-def save(store: Store, directory: Path, at_ms: int) -> Saved:
-    """Back up a data directory that does not change.
-
-    Raises:
-        BackupError: there is a backup of this moment, or a damaged one.
-        OSError: a disk failed, or is full.
-    """
-    names = names_of(store)
-    before = read_manifest(store, names[-1]).files if names else {}
-    directories: list[str] = []
-    files: dict[str, SavedFile] = {}
-    brought = known = 0
-    for part in parts_of(FileSystem(), str(directory)):
-        if part.is_directory:
-            directories.append(part.name)
-            continue
+    def bring(self, store: Store, directory: Path, part: Part, old: SavedFile | None) -> SavedFile:
+        """Bring a file, unless the store has it."""
         path = directory / part.name
         found = os.stat(path)
         closed = (found.st_ino, found.st_mtime_ns) if part.is_closed else None
-        old = before.get(part.name)
         if closed is not None and old is not None and (old.size, old.closed) == (found.st_size, closed):
-            files[part.name] = old
-            known += old.size
-            continue
+            self.known += old.size
+            return old
         saved = SavedFile(found.st_size, _hash(path), closed)
-        files[part.name] = saved
-        if store.has(content_name(saved.sha256)):
-            known += saved.size
+        name = content_name(saved.sha256)
+        if store.has(name, saved.size):
+            self.known += saved.size
         else:
-            store.put(content_name(saved.sha256), path)
-            brought += saved.size
-    manifest = Manifest(at_ms, tuple(directories), files)
-    if store.has(manifest.name):
-        raise BackupError(f"there is a backup of this moment already: {manifest.name}")
-    store.write(manifest.name, manifest.encoded())
-    return Saved(manifest, brought, known)
+            store.put(name, path)
+            self.brought += saved.size
+        return saved
+
+
+def save(store: Store, parts: Sequence[Path], at_ms: int) -> Saved:
+    """Back up data directories that do not change, as one; the first has the metadata.
+
+    The backup is later than all that are there, whatever the clock says.
+
+    Raises:
+        BackupError: the store is that of another cluster, or its last backup is damaged.
+        OSError: a disk failed, or is full.
+    """
+    names = names_of(store)
+    last = read_manifest(store, names[-1]) if names else None
+    cluster_id = _cluster_id(parts[0])
+    if last is not None:
+        if None not in (last.cluster_id, cluster_id) and last.cluster_id != cluster_id:
+            raise BackupError(
+                f"the backups there are of the cluster {last.cluster_id}, and {parts[0]} is of {cluster_id}:"
+                " name another place for these"
+            )
+        at_ms = max(at_ms, last.at_ms + 1)
+    before = {} if last is None else last.files
+    saved = Saved(Manifest(at_ms, (), {}, cluster_id))
+    directories: list[str] = []
+    files: dict[str, SavedFile] = {}
+    for directory in parts:
+        for part in parts_of(FileSystem(), str(directory)):
+            if part.is_directory:
+                directories.append(part.name)
+            else:
+                files[part.name] = saved.bring(store, directory, part, before.get(part.name))
+    saved.manifest = Manifest(at_ms, tuple(directories), files, cluster_id)
+    store.sync()
+    store.write(saved.manifest.name, saved.manifest.encoded())
+    store.sync()
+    return saved
+
+
+def _cluster_id(directory: Path) -> str | None:
+    try:
+        meta = read_meta_properties(FileSystem(), f"{directory}/{META_PROPERTIES}")
+    except CorruptCheckpointError:
+        return None
+    return None if meta is None else meta.cluster_id
 
 
 def _hash(path: Path) -> str:

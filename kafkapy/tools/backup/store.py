@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from kafkapy.errors import UserError
+from kafkapy.storage.disk.files import FileSystem
 
 
 class BackupError(UserError):
@@ -17,8 +18,8 @@ class BackupError(UserError):
 class Store(Protocol):
     """Files by their names, which have slashes."""
 
-    def has(self, name: str) -> bool:
-        """Whether there is a file; raises BackupError if that cannot be known."""
+    def has(self, name: str, size: int) -> bool:
+        """Whether there is a file of this size; of an interrupted `put` there may be less."""
 
     def put(self, name: str, source: Path) -> None:
         """Bring a file, so that it is there in full or not at all."""
@@ -35,6 +36,9 @@ class Store(Protocol):
     def names(self, folder: str) -> list[str]:
         """The names of the files in a folder, without it, in order."""
 
+    def sync(self) -> None:
+        """Have all that is there on disk, so that a power cut does not undo it."""
+
 
 def open_store(place: str) -> Store:
     """The store at a path or a URL.
@@ -42,17 +46,19 @@ def open_store(place: str) -> Store:
     Raises:
         BackupError: fsspec is not installed, or does not know the URL.
     """
+    place = place.removeprefix("file://")
     return _Objects(place) if "://" in place else _Folder(Path(place))
 
 
 class _Folder:
-    """A directory, in which what is there is on disk."""
+    """A directory."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def has(self, name: str) -> bool:
-        return (self._path / name).is_file()
+    def has(self, name: str, size: int) -> bool:
+        path = self._path / name
+        return path.is_file() and path.stat().st_size == size
 
     def put(self, name: str, source: Path) -> None:
         with source.open("rb") as reading:
@@ -71,10 +77,14 @@ class _Folder:
         path = self._path / folder
         return sorted(os.listdir(path)) if path.is_dir() else []
 
+    def sync(self) -> None:
+        self._path.mkdir(parents=True, exist_ok=True)
+        FileSystem().sync_all(str(self._path))
+
     def _place(self, name: str, fill: Any) -> None:
         path = self._path / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f"{path.name}.tmp-{os.getpid()}")
+        temporary = path.with_name(f"{path.name}.tmp-{os.urandom(8).hex()}")
         try:
             with temporary.open("wb") as writing:
                 fill(writing)
@@ -84,11 +94,6 @@ class _Folder:
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
 class _Objects:
@@ -107,9 +112,11 @@ class _Objects:
             raise BackupError(f"{url} cannot be used: {error}") from None
         self._root = root.rstrip("/")
 
-    def has(self, name: str) -> bool:
-        found: bool = self._files.exists(self._of(name))
-        return found
+    def has(self, name: str, size: int) -> bool:
+        try:
+            return bool(self._files.size(self._of(name)) == size)
+        except FileNotFoundError:
+            return False
 
     def put(self, name: str, source: Path) -> None:
         self._files.makedirs(self._of(name).rpartition("/")[0], exist_ok=True)
@@ -132,6 +139,9 @@ class _Objects:
         except FileNotFoundError:
             return []
         return sorted(each.rstrip("/").rpartition("/")[2] for each in found)
+
+    def sync(self) -> None:
+        """What an object store has acknowledged is kept."""
 
     def _of(self, name: str) -> str:
         return f"{self._root}/{name}"

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import click
 
 from kafkapy.errors import UserError
-from kafkapy.snapshot import ARCHIVES, Snapshot
+from kafkapy.snapshot import ARCHIVES, Snapshot, require_all
 from kafkapy.storage.disk.directory_names import METADATA_FILE
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.disk.log_directory import LOCK_FILE
+from kafkapy.storage.snapshots.placing import placed
 from kafkapy.storage.snapshots.stopped import copy_directory
 from kafkapy.tools.snapshot.archive import write_archive
 
@@ -50,6 +50,7 @@ def _copy_directory(directory: Path, new: Path) -> None:
     try:
         if files.exists(f"{directory}/{LOCK_FILE}"):
             lock = files.lock(f"{directory}/{LOCK_FILE}")
+        require_all(directory)
         _copy(directory, new)
     except BlockingIOError:
         raise UserError(
@@ -61,18 +62,12 @@ def _copy_directory(directory: Path, new: Path) -> None:
 
 
 def _copy(directory: Path, new: Path) -> None:
-    try:
+    with placed(new) as path:
         if new.name.endswith(ARCHIVES):
-            write_archive(directory, new)
-            return
-        new.mkdir()
-        copy_directory(FileSystem(), str(directory), str(new))
-    except BaseException:
-        if new.is_dir():
-            shutil.rmtree(new, ignore_errors=True)
+            write_archive(directory, path)
         else:
-            new.unlink(missing_ok=True)
-        raise
+            path.mkdir()
+            copy_directory(FileSystem(), str(directory), str(path))
 
 
 def _data(new: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import socket
@@ -13,6 +14,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import fsspec
 import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka import (
@@ -26,6 +28,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 import kafkapy
 from kafkapy.cli import main
+from kafkapy.snapshot import taken_by_broker
+from kafkapy.storage.disk.files import FileSystem
 from kafkapy.tools.backup.manifest import moment
 from tests.servers.kafkapy_process import KafkapyProcess
 
@@ -246,7 +250,7 @@ def test_a_snapshot_that_a_command_has_asked_for_goes_with_its_connection(server
         connection.connect(str(data / ".kafkapy_control"))
         connection.sendall(b"snapshot\n")
         answer = json.loads(connection.makefile("rb").readline())
-        taken = Path(answer["path"])
+        taken = Path(answer["paths"][0])
         assert (taken / "metadata.db").is_file()
     deadline = time.monotonic() + SECONDS
     while taken.exists():
@@ -327,3 +331,135 @@ def _move(broker: kafkapy.Broker, value: str) -> None:
     producer.begin_transaction()
     producer.produce("orders", value=value, partition=1)
     producer.commit_transaction(SECONDS)
+
+
+def test_a_restore_leaves_what_is_beside_it_alone(tmp_path: Path) -> None:
+    data, store = tmp_path / "data", tmp_path / "store"
+    for value in ("one", "two"):
+        with kafkapy.Broker(data_dir=data) as broker:
+            broker.produce("orders", value=value)
+        done("backup", "--data", data, store)
+    (tmp_path / "new.later").mkdir()
+    (tmp_path / "new.later" / "mine").touch()
+    first = min((store / "backups").iterdir()).stem
+    at = first.replace("Z", "+00:00")
+    done("restore", "--at", at, store, tmp_path / "other")
+    done("restore", store, tmp_path / "new")
+    assert (tmp_path / "new.later" / "mine").exists()
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["data", "new", "new.later", "other", "store"]
+
+
+@pytest.mark.parametrize("command", ["restore", "snapshot"])
+def test_what_was_killed_half_way_has_no_name(tmp_path: Path, command: str) -> None:
+    """Else a broker would start on a part of the data, and say nothing."""
+    data, store, new = tmp_path / "data", tmp_path / "store", tmp_path / "new"
+    with kafkapy.Broker(data_dir=data) as broker:
+        broker.create_topics({"orders": 3})
+        broker.produce("orders", value="one")
+    done("backup", "--data", data, store)
+    killed_at_a_sync = (
+        "import os; from kafkapy.storage.disk.files import FileSystem;"
+        "FileSystem.sync_all = lambda *_: os._exit(9); from kafkapy.cli import main; main()"
+    )
+    arguments = [command, str(store if command == "restore" else data), str(new)]
+    killed = subprocess.run([sys.executable, "-c", killed_at_a_sync, *arguments], check=False)
+    assert killed.returncode == 9
+    assert not new.exists()
+    done(*arguments)
+    assert values(new) == [b"one"]
+
+
+@pytest.fixture
+def two_disks(tmp_path: Path) -> Iterator[KafkapyProcess]:
+    """A broker with two log directories."""
+    directories = Path(f"{tmp_path}/one,{tmp_path}/extra")
+    with KafkapyProcess(tmp_path / "server", data=directories) as started:
+        wait_for(tmp_path / "one" / ".kafkapy_control")
+        yield started
+
+
+def test_all_log_directories_are_in_a_backup(two_disks: KafkapyProcess, tmp_path: Path) -> None:
+    """Each shares its files with its own part of the snapshot: no disk has to hold others."""
+    servers = {"bootstrap.servers": two_disks.bootstrap_servers}
+    admin = AdminClient(servers)
+    admin.create_topics([NewTopic("orders", num_partitions=4)])["orders"].result(SECONDS)
+    producer = Producer(servers)
+    for number in range(4):
+        for _ in range(3):
+            producer.produce("orders", value="x" * 100_000, partition=number)
+    assert producer.flush(SECONDS) == 0
+    with taken_by_broker(tmp_path / "one") as (parts, _):
+        assert [each.parent for each in parts] == [tmp_path / "one", tmp_path / "extra"]
+        for part in parts:
+            logs = sorted(part.glob("orders-*/*.log"))
+            assert [each.stat().st_nlink for each in logs] == [2, 1, 2, 1]
+    done("backup", "--data", tmp_path / "one", tmp_path / "store")
+    assert two_disks.stop() == 0
+    assert not list(tmp_path.rglob(".kafkapy_snapshot-*"))
+    done("restore", tmp_path / "store", tmp_path / "new")
+    assert len(values(tmp_path / "new")) == 12
+    for command in (
+        ("backup", "--data", tmp_path / "one", tmp_path / "store"),
+        ("snapshot", tmp_path / "one", tmp_path / "copy"),
+    ):
+        stderr = run(*command).stderr
+        assert f"what is in {tmp_path / 'extra'} would be missing" in stderr
+    with pytest.raises(kafkapy.SnapshotError, match="would be missing"):
+        kafkapy.Broker(snapshot=tmp_path / "one").start()
+
+
+def test_the_last_backup_is_the_newest_whatever_the_clock_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, store = tmp_path / "data", tmp_path / "store"
+    for value, hours in (("one", 0), ("two", -1)):
+        with kafkapy.Broker(data_dir=data) as broker:
+            broker.produce("orders", value=value)
+        now = time.time_ns() + hours * 3_600_000_000_000
+        monkeypatch.setattr("kafkapy.tools.backup.backup_command.time.time_ns", lambda now=now: now)
+        done("backup", "--data", data, store)
+    monkeypatch.undo()
+    done("restore", store, tmp_path / "new")
+    assert values(tmp_path / "new") == [b"one", b"two"]
+
+
+def test_a_place_has_backups_of_one_cluster(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        with kafkapy.Broker(data_dir=tmp_path / name) as broker:
+            broker.produce("orders", value=name)
+    done("backup", "--data", tmp_path / "one", tmp_path / "store")
+    assert "name another place" in run("backup", "--data", tmp_path / "two", tmp_path / "store").stderr
+    done("restore", tmp_path / "store", tmp_path / "new")
+    assert values(tmp_path / "new") == [b"one"]
+
+
+@pytest.mark.parametrize("scheme", ["file://", "memory:/"])
+def test_content_that_an_interrupted_backup_left_in_part_is_brought_again(
+    tmp_path: Path, scheme: str
+) -> None:
+    place, data = f"{scheme}{tmp_path}/store", tmp_path / "data"
+    with kafkapy.Broker(data_dir=data) as broker:
+        broker.produce("orders", value="x" * 1000)
+    log = (data / "orders-0" / f"{0:020d}.log").read_bytes()
+    sha256 = hashlib.sha256(log).hexdigest()
+    files, root = fsspec.core.url_to_fs(place)
+    files.makedirs(f"{root}/files/{sha256[:2]}", exist_ok=True)
+    files.pipe_file(f"{root}/files/{sha256[:2]}/{sha256}", log[:10])
+    done("backup", "--data", data, place)
+    done("restore", place, tmp_path / "new")
+    assert values(tmp_path / "new") == [b"x" * 1000]
+
+
+def test_a_backup_is_on_disk_before_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a power cut a backup that is named has all its files."""
+    data, backups = tmp_path / "data", tmp_path / "store" / "backups"
+    with kafkapy.Broker(data_dir=data) as broker:
+        broker.produce("orders", value="one")
+    synced: list[tuple[str, int]] = []
+
+    def sync_all(_: FileSystem, path: str) -> None:
+        synced.append((path, len(list(backups.glob("*.json")))))
+
+    monkeypatch.setattr(FileSystem, "sync_all", sync_all)
+    done("backup", "--data", data, tmp_path / "store")
+    assert synced == [(str(tmp_path / "store"), 0), (str(tmp_path / "store"), 1)]
