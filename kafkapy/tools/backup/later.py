@@ -36,7 +36,7 @@ def add_later_records(directory: Path, later: Path, until_ms: int) -> int:
     """Add records up to a moment; return their number of bytes.
 
     Raises:
-        BackupError: the metadata cannot be read.
+        BackupError: the metadata cannot be read; or the later backup is not of what became of the directory.
         KafkaError: a log is damaged, or a disk failed.
     """
     partitions = _take_producer_ids(directory, later)
@@ -66,6 +66,7 @@ def _opened(directory: Path, durability: Durability) -> Iterator[LogManager]:
 
 
 def _extend(log: PartitionLog, source: PartitionLog, until_ms: int) -> int:
+    _require_continuation(log, source)
     if source.log_start_offset > log.log_end_offset:
         log.truncate_fully_and_start_at(source.log_start_offset)  # retention has removed what was in between
     if source.cleaned_offset is not None and log.cleaned_offset is None:
@@ -86,6 +87,35 @@ def _extend(log: PartitionLog, source: PartitionLog, until_ms: int) -> int:
         offset = found.end_offset
     log.advance_high_watermark(log.log_end_offset)
     return added
+
+
+def _require_continuation(log: PartitionLog, source: PartitionLog) -> None:
+    """Raise BackupError unless the later log goes on where the earlier one ends.
+
+    A broker that was restored to an earlier moment has other records at the same offsets.
+    """
+    end = log.log_end_offset
+    is_other = source.log_end_offset < end
+    is_compacted = source.cleaned_offset is not None
+    if not is_other and not is_compacted and max(log.log_start_offset, source.log_start_offset) < end:
+        is_other = _checksum(log, end - 1) != _checksum(source, end - 1)
+    if is_other:
+        raise BackupError(
+            f"the backups around that moment do not follow each other: {log.topic_partition} of the later one"
+            " is that of a broker that was restored to an earlier moment. Name the moment of a backup."
+        )
+
+
+def _checksum(log: PartitionLog, offset: int) -> int | None:
+    """The checksum of the batch with an offset."""
+    found = log.read(offset, 1, upper_bound=log.log_end_offset)
+    if found is None:
+        return None
+    try:
+        data = bytearray(found.slice.read())
+    finally:
+        found.slice.release()
+    return next((header.crc for _, header in iter_headers(data) if header.last_offset >= offset), None)
 
 
 def _take_producer_ids(directory: Path, later: Path) -> dict[TopicPartition, Uuid]:

@@ -433,6 +433,27 @@ def test_a_place_has_backups_of_one_cluster(tmp_path: Path) -> None:
     assert values(tmp_path / "new") == [b"one"]
 
 
+def test_moments_between_two_histories_are_refused(tmp_path: Path) -> None:
+    """A broker that was restored has other records at the same offsets."""
+    data, store = tmp_path / "data", tmp_path / "store"
+    for value in ("one", "two"):
+        with kafkapy.Broker(data_dir=data) as broker:
+            broker.produce("orders", value=value)
+        done("backup", "--data", data, store)
+    first = min((store / "backups").iterdir()).name.removesuffix(".json")
+    done("restore", "--at", first, store, tmp_path / "again")
+    _tick()
+    between = moment(time.time_ns() // 1_000_000)
+    with kafkapy.Broker(data_dir=tmp_path / "again") as broker:
+        for value in ("other", "another"):
+            broker.produce("orders", value=value)
+    done("backup", "--data", tmp_path / "again", store)
+    assert "do not follow each other: " in run("restore", "--at", between, store, tmp_path / "new").stderr
+    assert not (tmp_path / "new").exists()
+    done("restore", store, tmp_path / "new")
+    assert values(tmp_path / "new") == [b"one", b"other", b"another"]
+
+
 @pytest.mark.parametrize("scheme", ["file://", "memory:/"])
 def test_content_that_an_interrupted_backup_left_in_part_is_brought_again(
     tmp_path: Path, scheme: str
