@@ -51,14 +51,14 @@ class Output:
             return
         width = max(map(len, item), default=0)
         for name, value in item.items():
-            click.echo(f"{_heading(name) + ':':{width + 1}} {cell(value)}")
+            click.echo(f"{_heading(name) + ':':{width + 1}} {printable(cell(value))}")
 
     def line(self, row: Row, text: str) -> None:
         """Write one of many rows at once: `text`, or a document of one line."""
         if self.format == "text":
-            click.echo(text)
+            click.echo(_harmless(text))
         elif self.format == "json":
-            click.echo(json.dumps(row, ensure_ascii=False, default=str))
+            click.echo(_json(row))
         else:
             self._document([row])
 
@@ -68,12 +68,16 @@ class Output:
 
     def _document(self, value: object) -> None:
         if self.format == "json":
-            click.echo(json.dumps(value, ensure_ascii=False, indent=2, default=str))
+            click.echo(_json(value, indent=2))
         else:
             import yaml
 
             plain = json.loads(json.dumps(value, default=str))
-            click.echo(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True), nl=False)
+            try:
+                text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
+            except RecursionError:
+                text = _json(value) + "\n"  # which is YAML, too
+            click.echo(text, nl=False)
 
 
 def cell(value: Any) -> str:
@@ -92,7 +96,7 @@ def cell(value: Any) -> str:
 def aligned(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
     """The rows as lines, with a header; numbers are at the right of their column."""
     cells = [[_heading(column).upper() for column in columns]]
-    cells += [[cell(row.get(column)) for column in columns] for row in rows]
+    cells += [[printable(cell(row.get(column))) for column in columns] for row in rows]
     widths = [max(len(line[place]) for line in cells) for place in range(len(columns))]
     right = [_is_number(rows, column) for column in columns]
     return [
@@ -129,6 +133,23 @@ def _print_table(made: Table) -> None:
 def printable(text: str) -> str:
     """Names and records come from anybody: no control character reaches the terminal."""
     return "".join(char if char.isprintable() else "�" for char in text)
+
+
+def _harmless(text: str) -> str:
+    """Text of many lines: on a terminal, only tabs and line breaks control it."""
+    if sys.stdout.isatty():
+        return "".join(char if char.isprintable() or char in "\t\n" else "�" for char in text)
+    return text.encode(errors="replace").decode()  # JSON may have half of a surrogate pair
+
+
+def _json(value: object, indent: int | None = None) -> str:
+    """JSON that can be read; with escapes if characters cannot be written, or would control the terminal."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent, default=str)
+    if sys.stdout.isatty():
+        is_harmless = text.replace("\n", "").isprintable()
+    else:
+        is_harmless = not any("\ud800" <= char <= "\udfff" for char in text)
+    return text if is_harmless else json.dumps(value, indent=indent, default=str)
 
 
 def _heading(column: str) -> str:

@@ -7,7 +7,7 @@ import json
 import pytest
 import yaml
 
-from kafkapy.commands.output import Output
+from kafkapy.commands.output import Output, aligned
 from tests.commands.conftest import print_to_a_terminal
 
 ROWS: list[dict[str, object]] = [
@@ -43,3 +43,31 @@ def test_a_terminal_gets_a_table_in_colour_and_no_control_characters(
     shown = capsys.readouterr().out
     assert "\x1b[1;36mtopic" in shown
     assert "a�[2Jb[red]" in shown
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_records_of_anybody_are_written_in_each_format(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, is_terminal: bool
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: is_terminal)
+    row = {"value": {"half": "\ud800", "steers": "\x9b2J"}, "nested": json.loads("[" * 400 + "]" * 400)}
+    Output("text").line(row, "half \ud800")
+    Output("json").line(row, "")
+    Output("yaml").line(row, "")
+    text, document, listed = capsys.readouterr().out.splitlines()
+    assert text in ("half ?", "half �")
+    assert json.loads(document) == row
+    assert listed.startswith('[{"value": {"half": "\\ud800", "steers": ')
+    assert "\x9b" not in document
+
+
+def test_what_others_wrote_does_not_steer_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Output("text").line({}, "a\tb\x07\nc")
+    assert capsys.readouterr().out == "a\tb\x07\nc\n"  # to a file as it is
+    for line in aligned([{"group": "g\x1b[2J\nforged"}], ("group",)):
+        assert line.isprintable()
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    Output("text").line({}, "a\tb\x07\x1b[2J\nc")
+    assert capsys.readouterr().out == "a\tb��[2J\nc\n"
