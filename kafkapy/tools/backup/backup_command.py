@@ -13,7 +13,7 @@ from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.disk.log_directory import LOCK_FILE
 from kafkapy.tools.backup.manifest import moment
 from kafkapy.tools.backup.saving import Saved, save
-from kafkapy.tools.backup.store import BackupError, open_store
+from kafkapy.tools.backup.store import BackupError, Store, open_store
 
 
 @click.command()
@@ -37,20 +37,26 @@ def backup(destination: str, data: Path) -> None:
             f"{data} has no {METADATA_FILE}: name the data directory of a broker of kafkapy that is alone"
             " (--data), the one with that file"
         )
-    store = open_store(destination)
+    try:
+        saved = _backed_up(data, open_store(destination))
+    except OSError as error:
+        raise BackupError(f"{data} cannot be backed up to {destination}: {error}") from error
+    _report(saved, destination)
+
+
+def _backed_up(data: Path, store: Store) -> Saved:
     files = FileSystem()
     try:
         lock = files.lock(f"{data}/{LOCK_FILE}")
     except BlockingIOError:
         with taken_by_broker(data) as (parts, at_ms):
-            saved = save(store, parts, at_ms)
+            return save(store, parts, at_ms)
     else:
         try:
             require_all(data)
-            saved = save(store, [data], time.time_ns() // 1_000_000)
+            return save(store, [data], time.time_ns() // 1_000_000)
         finally:
             lock.release()
-    _report(saved, destination)
 
 
 def _report(saved: Saved, destination: str) -> None:

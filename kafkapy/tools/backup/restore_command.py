@@ -40,6 +40,8 @@ def restore(source: str, new: Path, at: str | None) -> None:
                 add_later_records(path, beside, until_ms)
     except KafkaError as error:
         raise BackupError(f"{source} cannot be restored as of {moment(until_ms)}: {error.message}") from error
+    except OSError as error:
+        raise BackupError(f"{source} cannot be restored to {new}: {error}") from error
     click.echo(f"{new} is as of {moment(until_ms)}. Start it with: kafkapy serve --data {new}")
 
 

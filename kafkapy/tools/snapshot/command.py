@@ -62,12 +62,15 @@ def _copy_directory(directory: Path, new: Path) -> None:
 
 
 def _copy(directory: Path, new: Path) -> None:
-    with placed(new) as path:
-        if new.name.endswith(ARCHIVES):
-            write_archive(directory, path)
-        else:
-            path.mkdir()
-            copy_directory(FileSystem(), str(directory), str(path))
+    try:
+        with placed(new) as path:
+            if new.name.endswith(ARCHIVES):
+                write_archive(directory, path)
+            else:
+                path.mkdir()
+                copy_directory(FileSystem(), str(directory), str(path))
+    except OSError as error:
+        raise UserError(f"{directory} cannot be copied to {new}: {error}") from error
 
 
 def _data(new: Path) -> str:

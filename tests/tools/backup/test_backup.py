@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
 import shutil
 import socket
 import subprocess
@@ -484,3 +486,24 @@ def test_a_backup_is_on_disk_before_it_is_named(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(FileSystem, "sync_all", sync_all)
     done("backup", "--data", data, tmp_path / "store")
     assert synced == [(str(tmp_path / "store"), 0), (str(tmp_path / "store"), 1)]
+
+
+def test_a_full_disk_is_named_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, store, new = tmp_path / "data", tmp_path / "store", tmp_path / "new"
+    with kafkapy.Broker(data_dir=data) as broker:
+        broker.produce("orders", value="one")
+    done("backup", "--data", data, store)
+
+    def sync_all(_: FileSystem, path: str) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(FileSystem, "sync_all", sync_all)
+    full = "[Errno 28] No space left on device\n"
+    assert run("restore", store, new).stderr == f"kafkapy: {store} cannot be restored to {new}: {full}"
+    assert run("snapshot", data, new).stderr == f"kafkapy: {data} cannot be copied to {new}: {full}"
+    assert (
+        run("backup", "--data", data, store).stderr
+        == f"kafkapy: {data} cannot be backed up to {store}: {full}"
+    )
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["data", "store"]
+    assert len(list((store / "backups").iterdir())) == 1
