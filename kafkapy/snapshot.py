@@ -20,7 +20,7 @@ import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from kafkapy.errors import UserError
 from kafkapy.storage.disk.directory_names import METADATA_FILE
@@ -67,11 +67,28 @@ def require_all(directory: Path) -> None:
         )
 
 
-@contextlib.contextmanager
-def taken_by_broker(directory: Path) -> Iterator[tuple[list[Path], int]]:
-    """A snapshot that the broker running on a data directory takes, and the time of its moment.
+class TakenSnapshot(NamedTuple):
+    """A snapshot that a running broker has taken for a command."""
 
-    It has a part in each log directory, the first with the metadata, for the duration of the block.
+    parts: list[Path]
+    """One in each log directory; the first has the metadata."""
+    at_ms: int
+    """The time of its moment."""
+    connection: socket.socket
+
+    def require(self) -> None:
+        """Raise SnapshotError if the broker has ended, and may have removed a part of it."""
+        with contextlib.suppress(BlockingIOError):
+            with contextlib.suppress(ConnectionError):
+                self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            raise SnapshotError("the broker has ended meanwhile, and its snapshot with it: run this again")
+
+
+@contextlib.contextmanager
+def taken_by_broker(directory: Path) -> Iterator[TakenSnapshot]:
+    """A snapshot that the broker running on a data directory takes.
+
+    It is there for the duration of the block, or until the broker ends.
 
     Raises:
         SnapshotError: no broker answers there, or it cannot take one.
@@ -91,7 +108,7 @@ def taken_by_broker(directory: Path) -> Iterator[tuple[list[Path], int]]:
             ) from error
         if "error" in answer:
             raise SnapshotError(answer["error"])
-        yield [Path(each) for each in answer["paths"]], int(answer["at_ms"])
+        yield TakenSnapshot([Path(each) for each in answer["paths"]], int(answer["at_ms"]), connection)
 
 
 def new_path(data: Path) -> Path:

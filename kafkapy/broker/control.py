@@ -101,5 +101,8 @@ class Control:
             writer.write(json.dumps({"error": str(error)}).encode() + b"\n")
             await writer.drain()
         finally:
+            writer.close()  # before files go, so that the client does not take the rest for the whole
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
             for each in taken:
                 await self._core.blocking(shutil.rmtree, each, ignore_errors=True)

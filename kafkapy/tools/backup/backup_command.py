@@ -49,8 +49,8 @@ def _backed_up(data: Path, store: Store) -> Saved:
     try:
         lock = files.lock(f"{data}/{LOCK_FILE}")
     except BlockingIOError:
-        with taken_by_broker(data) as (parts, at_ms):
-            return save(store, parts, at_ms)
+        with taken_by_broker(data) as taken:
+            return save(store, taken.parts, taken.at_ms, taken.require)
     else:
         try:
             require_all(data)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,10 +43,15 @@ class Saved:
         return saved
 
 
-def save(store: Store, parts: Sequence[Path], at_ms: int) -> Saved:
+def save(
+    store: Store, parts: Sequence[Path], at_ms: int, require: Callable[[], None] = lambda: None
+) -> Saved:
     """Back up data directories that do not change, as one; the first has the metadata.
 
     The backup is later than all that are there, whatever the clock says.
+
+    Args:
+        require: raises if the directories have changed meanwhile.
 
     Raises:
         BackupError: the store is that of another cluster, or its last backup is damaged.
@@ -73,6 +78,7 @@ def save(store: Store, parts: Sequence[Path], at_ms: int) -> Saved:
             else:
                 files[part.name] = saved.bring(store, directory, part, before.get(part.name))
     saved.manifest = Manifest(at_ms, tuple(directories), files, cluster_id)
+    require()
     store.sync()
     store.write(saved.manifest.name, saved.manifest.encoded())
     store.sync()

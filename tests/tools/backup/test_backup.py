@@ -32,6 +32,7 @@ import kafkapy
 from kafkapy.cli import main
 from kafkapy.snapshot import taken_by_broker
 from kafkapy.storage.disk.files import FileSystem
+from kafkapy.storage.snapshots.stopped import Part, parts_of
 from kafkapy.tools.backup.manifest import moment
 from tests.servers.kafkapy_process import KafkapyProcess
 
@@ -390,7 +391,8 @@ def test_all_log_directories_are_in_a_backup(two_disks: KafkapyProcess, tmp_path
         for _ in range(3):
             producer.produce("orders", value="x" * 100_000, partition=number)
     assert producer.flush(SECONDS) == 0
-    with taken_by_broker(tmp_path / "one") as (parts, _):
+    with taken_by_broker(tmp_path / "one") as taken:
+        parts = taken.parts
         assert [each.parent for each in parts] == [tmp_path / "one", tmp_path / "extra"]
         for part in parts:
             logs = sorted(part.glob("orders-*/*.log"))
@@ -507,3 +509,29 @@ def test_a_full_disk_is_named_and_leaves_nothing(tmp_path: Path, monkeypatch: py
     )
     assert sorted(each.name for each in tmp_path.iterdir()) == ["data", "store"]
     assert len(list((store / "backups").iterdir())) == 1
+
+
+def test_a_broker_that_stops_meanwhile_leaves_no_backup_of_the_rest(
+    server: KafkapyProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It removes its snapshot: what is not listed yet is not left out of a backup."""
+    admin = AdminClient({"bootstrap.servers": server.bootstrap_servers})
+    admin.create_topics([NewTopic("orders", num_partitions=1)])["orders"].result(SECONDS)
+    producer = Producer({"bootstrap.servers": server.bootstrap_servers})
+    producer.produce("orders", value="one")
+    assert producer.flush(SECONDS) == 0
+
+    def stopped_after_the_logs(files: FileSystem, directory: str) -> Iterator[Part]:
+        logs = sum("/" in each.name or each.is_directory for each in parts_of(files, directory))
+        for number, part in enumerate(parts_of(files, directory), 1):
+            yield part
+            if number == logs:
+                assert server.stop() == 0
+
+    monkeypatch.setattr("kafkapy.tools.backup.saving.parts_of", stopped_after_the_logs)
+    assert "the broker has ended meanwhile" in run("backup", "--data", server.data, tmp_path / "store").stderr
+    monkeypatch.undo()
+    assert "has no backups" in run("restore", tmp_path / "store", tmp_path / "new").stderr
+    done("backup", "--data", server.data, tmp_path / "store")
+    done("restore", tmp_path / "store", tmp_path / "new")
+    assert values(tmp_path / "new") == [b"one"]
