@@ -14,7 +14,7 @@ VIEWS = {
     "topics": "/topics?internal=1",
     "topic": "/topics/orders",
     "messages": "/topics/orders/messages",
-    "no messages": "/topics/empty/messages?filter=$.a==1&limit=7",
+    "no messages": "/topics/empty/messages?where=a=1&limit=7",
     "message": "/topics/orders/0/0",
     "produce": "/topics/orders/produce?partition=0&offset=0",
     "settings": "/topics/orders/configs",

@@ -3,7 +3,6 @@
 server        the page in threads of this process
 application   addresses, forms and errors; `protection` is in front of it
 views         what each address shows; `templates` and `static` are how it looks
-decoding      keys, values and headers as people read them
-filters       which records are shown
+shown         keys, values and headers as people read them
 cluster       what is asked of the cluster
 """

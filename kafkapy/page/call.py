@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from kafkapy.commands.decoding.decoder import Decoder
 from kafkapy.errors import UserError
 from kafkapy.page.cluster.groups import Groups
 from kafkapy.page.cluster.lag_history import LagHistory
 from kafkapy.page.cluster.topics import Topics
 from kafkapy.page.cluster.wire import Wire
-from kafkapy.page.decoding.shown import Decoder
 
 MOST_NUMBER: Final = 2**63 - 1
 

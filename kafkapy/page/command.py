@@ -8,7 +8,7 @@ import threading
 
 import click
 
-from kafkapy.commands.options import Session, connected
+from kafkapy.commands.options import Session, connected, registry_address, schema_registry_option
 from kafkapy.errors import UserError
 
 DEFAULT_ADDRESS = "127.0.0.1:8080"
@@ -23,7 +23,7 @@ TOKEN_VARIABLE = "KAFKAPY_PAGE_TOKEN"
     show_default=True,
     help="Port 0 takes a free one.",
 )
-@click.option("--schema-registry", metavar="URL", help="Decode keys and values by its schemas.")
+@schema_registry_option
 @click.option("--read-only", is_flag=True, help="Nothing can be changed by the page.")
 @connected
 def page(session: Session, listen: str, schema_registry: str | None, read_only: bool) -> None:
@@ -56,7 +56,7 @@ def page(session: Session, listen: str, schema_registry: str | None, read_only: 
         host=host,
         port=int(port),
         token=os.environ.get(TOKEN_VARIABLE) or None,
-        schema_registry=schema_registry,
+        schema_registry=None if schema_registry is None else registry_address(schema_registry),
         read_only=read_only,
         client_config=config,
         timeout=session.timeout,

@@ -96,18 +96,17 @@ class Page:
         self.stop()
 
     def _start(self) -> None:
+        from kafkapy.commands.decoding.decoder import Decoder
         from kafkapy.page.application import application
         from kafkapy.page.call import Sources
         from kafkapy.page.cluster.groups import Groups
         from kafkapy.page.cluster.lag_history import LagHistory
         from kafkapy.page.cluster.topics import Topics
         from kafkapy.page.cluster.wire import Wire
-        from kafkapy.page.decoding.schemas import Schemas
-        from kafkapy.page.decoding.shown import Decoder
         from kafkapy.page.protection import TOKEN, Protection, is_local
         from kafkapy.registry.http_server import HttpServer
 
-        schemas = None if self._registry is None else Schemas(self._registry)
+        decoder = Decoder(self._registry)
         has_login = self._config.get("security_protocol", "PLAINTEXT") in _LOGINS
         token = self._token
         if token is None and (has_login or not is_local(self._host)):
@@ -125,7 +124,7 @@ class Page:
                 topics,
                 groups,
                 history,
-                Decoder(schemas),
+                decoder,
                 secrets.token_urlsafe(_TOKEN_BYTES),
                 self._read_only,
             )

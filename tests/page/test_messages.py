@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import time
 from urllib.parse import quote
 
 import pytest
 from confluent_kafka import Producer
 
 from kafkapy import Broker
+from kafkapy.page.cluster.records import Found, Reader
+from kafkapy.page.cluster.topics import Place, Topics
+from kafkapy.page.cluster.wire import Wire
 from kafkapy.protocol.records import Record, build_batch
 from tests.page.browsing import Browser, View
 
@@ -25,12 +29,19 @@ def topic(broker: Broker, name: str) -> str:
     broker.create_topics({name: 1})
     for number in range(10):
         value = json.dumps({"n": number, "tags": ["even" if number % 2 == 0 else "odd"]})
-        broker.produce(name, key=f"k{number % 3}", value=value, timestamp=1_700_000_000_000 + number * 1000)
+        broker.produce(
+            name,
+            key=f"k{number % 3}",
+            value=value,
+            timestamp=1_700_000_000_000 + number * 1000,
+            headers=[("half", str(1 + number // 5))],
+        )
     return name
 
 
 def numbers(view: View) -> list[int]:
-    return [json.loads(value)["n"] for value in values(view)]
+    # Headers are after the value.
+    return [json.JSONDecoder().raw_decode(value)[0]["n"] for value in values(view)]
 
 
 def test_the_newest_messages_come_first_and_older_ones_follow(browser: Browser, topic: str) -> None:
@@ -58,10 +69,14 @@ def test_messages_are_found_by_offset_and_by_time(browser: Browser, topic: str) 
     ("asked", "expected"),
     [
         ("key=k1", [7, 4, 1]),
+        ("key=" + quote("[12]$"), [8, 7, 5, 4, 2, 1]),
         ("search=ODD", [9, 7, 5, 3, 1]),
-        ("filter=" + quote('$.n > 6 and $.tags[*] == "odd"'), [9, 7]),
-        ("filter=" + quote('key == "k0" and not $.n == 9'), [6, 3, 0]),
-        ("filter=" + quote("$.missing != 1 and $.n <= 1"), [1, 0]),
+        ("where=" + quote("n > 6\r\n\r\n tags[0]=odd"), [9, 7]),
+        ("where=" + quote("$key=k0\n$value.n!=9"), [6, 3, 0]),
+        ("where=" + quote("missing!=1\nn<=1"), [1, 0]),
+        ("where=" + quote("$offset>=8\n$partition=0"), [9, 8]),
+        ("where=" + quote("$header.half=2\n$timestamp>1700000007000"), [9, 8]),
+        ("key=k1&search=odd&where=" + quote("n>3"), [7]),
     ],
 )
 def test_messages_are_chosen_by_key_text_and_fields(
@@ -75,8 +90,11 @@ def test_messages_are_chosen_by_key_text_and_fields(
 @pytest.mark.parametrize(
     ("asked", "problem"),
     [
-        ("filter=" + quote("$.n >"), "filter: expected"),
-        ("filter=" + quote("n == 1"), "filter: expected a field such as $.name before 'n'"),
+        ("where=" + quote("=1"), "condition =1: expected one such as total>100"),
+        ("where=" + quote("n=1\n$what=1"), "condition $what=1: expected one of $key, $value"),
+        ("where=" + quote("n~("), "condition n~(: it is no regular expression: missing closing )"),
+        ("where=" + "x" * 1001, "the conditions have more than 1,000 characters"),
+        ("key=" + quote("*"), "key *: it is no regular expression"),
         ("from=time&at=yesterday", "time yesterday: expected a time"),
         ("from=offset&at=-1", "offset: expected a whole number, not '-1'"),
         ("partition=7", "has no partition 7: it has 1"),
@@ -90,6 +108,23 @@ def test_what_cannot_be_asked_is_told_in_a_line(
     view = browser.get(f"/topics/{topic}/messages?{asked}")
     assert view.status == 400
     assert problem in view.problem
+
+
+def test_conditions_are_shown_again_as_they_were_written(browser: Browser, topic: str) -> None:
+    view = browser.get(f"/topics/{topic}/messages?limit=1&where=" + quote("n<5\nn>1"))
+    assert view.field("where") == "n<5\nn>1"
+    assert numbers(view) == [4]
+    assert numbers(browser.get(f"/topics/{topic}/messages" + view.link("Older"))) == [3]
+
+
+def test_markers_fulfil_no_condition(broker: Broker, browser: Browser, name: str) -> None:
+    broker.create_topics({name: 1})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": name})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(name, "one")
+    producer.commit_transaction()
+    assert values(browser.get(f"/topics/{name}/messages?where=absent!=1")) == ["one"]
 
 
 def test_messages_of_partitions_are_merged_by_time(broker: Broker, browser: Browser, name: str) -> None:
@@ -125,6 +160,40 @@ def test_no_message_is_missing_or_twice_whatever_their_sizes(
             link = "Search further" if "Search further" in view.text else further
             view = browser.get(f"/topics/{name}/messages" + view.link(link))
         assert sorted(seen) == sorted(expected)
+
+
+@pytest.mark.parametrize("direction", ["forth", "back"])
+def test_a_search_that_takes_long_ends_in_time_and_goes_on_where_it_was(
+    broker: Broker, name: str, direction: str
+) -> None:
+    broker.create_topics({name: 2})
+    for number in range(100):
+        broker.produce(name, value=str(number), partition=number % 2)
+
+    def slow(found: Found) -> bool:
+        time.sleep(0.005)
+        return found.offset % 10 == 0
+
+    places = [Place(name, 0), Place(name, 1)]
+    first, last = dict.fromkeys(places, 0), dict.fromkeys(places, 50)
+    positions = last if direction == "back" else first
+    seen: list[tuple[int, int]] = []
+    scanned = rounds = 0
+    with Wire({"bootstrap_servers": [broker.bootstrap_servers]}, 30) as wire:
+        reader = Reader(wire, Topics(wire, 30))
+        while True:
+            if direction == "back":
+                read = reader.back(positions, first, 1000, 0.1, slow)
+            else:
+                read = reader.forth(positions, last, 1000, 0.1, slow)
+            seen += [(each.partition, each.offset) for each in read.found]
+            scanned, rounds, positions = scanned + read.scanned, rounds + 1, read.positions
+            if read.is_at_end:
+                break
+            assert read.has_stopped
+    assert sorted(seen) == [(partition, offset) for partition in (0, 1) for offset in range(0, 50, 10)]
+    assert rounds > 2
+    assert scanned == 100
 
 
 def test_transactions_show_their_markers_and_committed_ones_alone_on_request(
@@ -239,7 +308,6 @@ def test_a_batch_with_too_many_records_is_named_and_passed(
 
 def produce_raw(broker: Broker, topic: str, batch: bytes) -> None:
     """Write a batch as it is."""
-    from kafkapy.page.cluster.wire import Wire
     from kafkapy.protocol.messages.produce import (
         PartitionProduceData,
         ProduceRequest,

@@ -9,7 +9,7 @@ by one batch or record at least, however large that is.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
 from itertools import groupby
@@ -53,15 +53,42 @@ _MARKERS: Final[Mapping[int, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A record with its place; `marker` says what a control record means."""
+    """A record with its place; `marker` says what a control record means.
+
+    It has what a record of kafka-python's consumer has, so that the same conditions choose it.
+    """
 
     place: Place
     record: Record
     marker: str | None = None
 
     @property
+    def topic(self) -> str:
+        return self.place.topic
+
+    @property
+    def partition(self) -> int:
+        return self.place.partition
+
+    @property
     def offset(self) -> int:
         return self.record.offset
+
+    @property
+    def timestamp(self) -> int:
+        return self.record.timestamp
+
+    @property
+    def key(self) -> bytes | None:
+        return self.record.key
+
+    @property
+    def value(self) -> bytes | None:
+        return self.record.value
+
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes | None]]:
+        return self.record.headers
 
 
 @dataclass(slots=True)
@@ -127,8 +154,8 @@ class Reader:
                 break
             matching = {}
             for place, each in read.items():
-                matching[place] = [one for one in each.found if match is None or match(one)]
-                now[place] = each.next
+                matching[place], unseen = reading.chosen(each.found, match)
+                now[place] = unseen[0].offset if unseen else each.next
             taken = _merged(matching.values(), newest_first=False)[: limit - len(answer.found)]
             for place, untaken in _untaken(matching, taken):
                 now[place] = untaken[0].offset
@@ -181,10 +208,12 @@ class Reader:
         reading: _Reading,
     ) -> None:
         """Add the last records of windows to the answer of a reading back."""
-        matching = {
-            place: [one for one in found if match is None or match(one)] for place, found in whole.items()
-        }
-        answer.positions |= {place: reading.before(place, asked[place]) for place in whole}
+        matching = {}
+        for place, found in whole.items():
+            chosen, unseen = reading.chosen(found[::-1], match)
+            matching[place] = chosen[::-1]
+            position = unseen[0].offset + 1 if unseen else reading.before(place, asked[place])
+            answer.positions[place] = position
         taken = _merged(matching.values(), newest_first=True)[: limit - len(answer.found)]
         for place, untaken in _untaken(matching, taken):
             answer.positions[place] = untaken[-1].offset + 1
@@ -353,6 +382,22 @@ class _Reading:
             or self.records >= _BUDGET_RECORDS
             or time.monotonic() >= self._deadline
         )
+
+    def chosen(self, found: list[Found], match: Match | None) -> tuple[list[Found], list[Found]]:
+        """The records that match, and those for which there was no time: never all of them.
+
+        A match may decode a record by a schema, which takes far longer than to read it.
+        """
+        if match is None:
+            return found, []
+        chosen: list[Found] = []
+        for number, each in enumerate(found):
+            if number and time.monotonic() >= self._deadline:
+                self.records -= len(found) - number
+                return chosen, found[number:]
+            if match(each):
+                chosen.append(each)
+        return chosen, []
 
     def problem(self, place: Place, text: str) -> None:
         if len(self._problems) < _MOST_PROBLEMS:

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from kafkapy.commands.record_filter import RecordFilter
 from kafkapy.commands.units import instant
 from kafkapy.errors import UserError
 from kafkapy.page.call import MOST_NUMBER, Answer, Call, whole
 from kafkapy.page.cluster.records import Found, Match, Reader, Records
 from kafkapy.page.cluster.topics import EARLIEST, LATEST, Place, Topic
-from kafkapy.page.decoding.shown import AUTO, KINDS, Shown
-from kafkapy.page.filters import Filter
+from kafkapy.page.shown import AUTO, KINDS, Shown, shown
 
 MOST_SHOWN: Final = 500
 
@@ -27,6 +27,8 @@ _MOST_CHARS: Final = 1024 * 1024
 """Of all messages of a view: browsers and this page have to hold them."""
 _MOST_NAME: Final = 200
 _MOST_HEADERS: Final = 100
+_MOST_CONDITIONS: Final = 1000
+"""Characters."""
 _FROM: Final = ("newest", "oldest", "offset", "time")
 _POSITION: Final = re.compile(r"(\d{1,7}):(\d{1,19})")
 
@@ -142,7 +144,8 @@ class _Asked:
     positions: Mapping[Place, int]
     key: str
     search: str
-    filter: str
+    where: list[str]
+    """Conditions, all of which hold."""
     keys: str
     values: str
     committed: bool
@@ -163,7 +166,7 @@ class _Asked:
             positions=_positions(call.text("pos"), topic),
             key=call.query.get("key", ""),
             search=call.query.get("search", ""),
-            filter=call.text("filter"),
+            where=_conditions(call.text("where")),
             keys=_kind(call, "keys"),
             values=_kind(call, "values"),
             committed=call.text("committed") == "1",
@@ -175,28 +178,21 @@ class _Asked:
 
     def match(self, call: Call) -> Match | None:
         """What records must be; None if all are asked for."""
-        filter_ = Filter(self.filter) if self.filter else None
-        key, search = self.key.encode(), self.search.encode().lower()
-        if not key and not search and filter_ is None:
+        search = self.search.encode().lower()
+        choice = None
+        if self.key or self.where:
+            choice = RecordFilter(self.key or None, self.where, call.sources.decoder)
+        if choice is None and not search:
             return None
-        decoder = call.sources.decoder
 
         def matches(found: Found) -> bool:
-            one = found.record
-            if key and one.key != key:
-                return False
             if search and not any(
                 search in part.lower()
-                for part in (one.key, one.value, *(value for _, value in one.headers))
+                for part in (found.key, found.value, *(value for _, value in found.headers))
                 if part is not None
             ):
                 return False
-            return filter_ is None or (
-                found.marker is None
-                and filter_.matches(
-                    {"$": lambda: decoder.value(one.value), "key": lambda: decoder.value(one.key)}
-                )
-            )
+            return choice is None or (found.marker is None and choice.takes(found))
 
         return matches
 
@@ -226,20 +222,20 @@ def _shown(call: Call, asked: _Asked, read: Records) -> list[Message]:
 
 def _message(call: Call, found: Found, key_kind: str, value_kind: str, most: int = _MOST_CHARS) -> Message:
     """A record as it is shown; of its key, value and headers each at most so many characters."""
-    one = found.record
+    decoder = call.sources.decoder
 
-    def shown(data: bytes | None, kind: str = AUTO) -> Shown:
-        return _within(call.sources.decoder.shown(data, kind), most)
+    def within(data: bytes | None, kind: str, most: int) -> Shown:
+        return _within(shown(data, decoder, kind), most)
 
-    headers = one.headers[:_MOST_HEADERS]
+    headers = found.headers[:_MOST_HEADERS]
     return Message(
         found.place,
         found.offset,
-        one.timestamp,
-        shown(one.key, key_kind),
-        shown(one.value, value_kind),
-        [(_cut(name), _within(shown(value), _MOST_CHARS // _MOST_HEADERS)) for name, value in headers],
-        len(one.headers) - len(headers),
+        found.timestamp,
+        within(found.key, key_kind, most),
+        within(found.value, value_kind, most),
+        [(_cut(name), within(value, AUTO, _MOST_CHARS // _MOST_HEADERS)) for name, value in headers],
+        len(found.headers) - len(headers),
         found.marker,
     )
 
@@ -248,8 +244,15 @@ def _cut(name: str) -> str:
     return name if len(name) <= _MOST_NAME else f"{name[:_MOST_NAME]}…"
 
 
-def _within(shown: Shown, most: int) -> Shown:
-    return shown if len(shown.text) <= most else replace(shown, text=shown.text[:most], is_cut=True)
+def _within(one: Shown, most: int) -> Shown:
+    return one if len(one.text) <= most else replace(one, text=one.text[:most], is_cut=True)
+
+
+def _conditions(text: str) -> list[str]:
+    """One in each line."""
+    if len(text) > _MOST_CONDITIONS:
+        raise UserError(f"the conditions have more than {_MOST_CONDITIONS:,} characters")
+    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def _kind(call: Call, name: str) -> str:

@@ -6,9 +6,10 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from kafkapy.page.decoding.schemas import Schemas
+from kafkapy.commands.decoding.decoder import Decoder
+from kafkapy.errors import UserError
 
 AUTO: Final = "auto"
 
@@ -24,7 +25,8 @@ _HEX_LINE: Final = 16
 class Shown:
     """Bytes as text: `kind` is what they were read as.
 
-    `kind` is null, text, json, hex, integer or avro; `note` says what could not be done.
+    `kind` is null, text, json, hex, integer, avro or protobuf; `note` has the schema, or says what could not
+    be done.
     """
 
     kind: str
@@ -36,48 +38,26 @@ class Shown:
     is_cut: bool = False
 
 
-class Decoder:
-    """Turns bytes into text and values."""
-
-    def __init__(self, schemas: Schemas | None) -> None:
-        self._schemas = schemas
-
-    def shown(self, data: bytes | None, kind: str = AUTO) -> Shown:
-        """Bytes as text of a kind, or of the kind that they look like."""
-        if data is None:
-            return Shown("null", "null", "null", 0)
-        note = ""
-        if kind == AUTO:
-            try:
-                if self._schemas is not None and (found := self._schemas.decode(data)) is not None:
-                    text = json.dumps(found.value, ensure_ascii=False, indent=2)
-                    line = json.dumps(found.value, ensure_ascii=False)
-                    return _cut(found.kind, text, line, data, f"schema {found.schema_id}")
-            except (ValueError, KeyError, TypeError, RecursionError) as error:
-                note = str(error)
-        found_kind, text, problem = _KINDS[kind](data)
-        line = text
-        if found_kind == "json":
-            line = data[:_MOST_SHORT].decode(errors="ignore")
-        elif found_kind == "hex":
-            line = data[:_MOST_SHORT].hex(" ")
-        return _cut(found_kind, text, line, data, note or problem)
-
-    def value(self, data: bytes | None) -> Any:
-        """What bytes say, for filters: a value by a schema, JSON or text; None for others."""
-        if data is None:
-            return None
+def shown(data: bytes | None, decoder: Decoder, kind: str = AUTO) -> Shown:
+    """Bytes as text of a kind, or of the kind that they look like."""
+    if data is None:
+        return Shown("null", "null", "null", 0)
+    note = ""
+    if kind == AUTO:
         try:
-            if self._schemas is not None and (found := self._schemas.decode(data)) is not None:
-                return found.value
-            if len(data) <= _MOST_JSON:
-                return json.loads(data)
-        except (ValueError, KeyError, TypeError, RecursionError):
-            pass
-        try:
-            return data.decode()
-        except UnicodeDecodeError:
-            return None
+            if (found := decoder.by_schema(data)) is not None:
+                text = json.dumps(found.value, ensure_ascii=False, indent=2)
+                line = json.dumps(found.value, ensure_ascii=False)
+                return _cut(found.kind, text, line, data, f"schema {found.schema_id}")
+        except (UserError, ValueError, RecursionError) as error:
+            note = str(error)
+    found_kind, text, problem = _KINDS[kind](data)
+    line = text
+    if found_kind == "json":
+        line = data[:_MOST_SHORT].decode(errors="ignore")
+    elif found_kind == "hex":
+        line = data[:_MOST_SHORT].hex(" ")
+    return _cut(found_kind, text, line, data, note or problem)
 
 
 def _cut(kind: str, text: str, line: str, data: bytes, note: str) -> Shown:

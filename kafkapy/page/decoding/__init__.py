@@ -1,1 +1,0 @@
-"""Keys, values and headers as people read them."""
