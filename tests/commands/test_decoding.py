@@ -9,7 +9,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -144,9 +144,10 @@ def answers() -> Iterator[tuple[Answers, str]]:
             found.logins.append(self.headers["Authorization"])
             found.release.wait(30)
             content = found.paths.get(self.path)
-            self.send_response(404 if content is None else 200)
-            self.end_headers()
-            self.wfile.write(json.dumps(content).encode())
+            with suppress(ConnectionError):
+                self.send_response(404 if content is None else 200)
+                self.end_headers()
+                self.wfile.write(json.dumps(content).encode())
 
         def log_message(self, *arguments: Any) -> None:
             """Nothing is printed."""
@@ -177,6 +178,26 @@ def test_a_schema_that_cannot_be_had_is_asked_for_again_after_a_while(
     assert decoder.value(framed(7)) == 1
     assert decoder.value(framed(7)) == 1
     assert len(registry.asked) == 2
+
+
+def test_a_registry_that_does_not_answer_is_waited_for_once(
+    answers: tuple[Answers, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry, address = answers
+    registry.paths |= {f"/schemas/ids/{number}": {"schema": '"int"'} for number in range(10)}
+    decoder = Decoder(f"http://{address}")
+    assert decoder.value(framed(0)) == 1
+    registry.release.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr("kafkapy.commands.decoding.schemas._SECONDS", 0.2)
+        for number in range(1, 10):
+            found = decoder.value(framed(number))
+            assert found["undecoded"] == f"schema {number}: the registry cannot be reached: timed out"
+    registry.release.set()
+    assert registry.asked == ["/schemas/ids/0", "/schemas/ids/1"]
+    assert decoder.value(framed(0)) == 1
+    monkeypatch.setattr("kafkapy.commands.decoding.schemas._RETRY_SECONDS", 0)
+    assert decoder.value(framed(9)) == 1
 
 
 def test_threads_ask_once_and_do_not_wait_for_what_is_known(answers: tuple[Answers, str]) -> None:

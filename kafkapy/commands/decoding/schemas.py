@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from http.client import HTTPException
 from typing import Any, Final, NamedTuple
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 from urllib.parse import quote, unquote, urlsplit
 from urllib.request import Request, urlopen
 
@@ -72,6 +72,8 @@ class Schemas:
         self._lock: Final = threading.Lock()
         """Of what is known; nobody waits while it is held."""
         self._asking: Final = threading.Lock()
+        self._silent: _Failed | None = None
+        """Records may name any number of schemas: a registry is not waited for by each of them."""
 
     def schema(self, number: int) -> Schema:
         """The schema of an id.
@@ -164,11 +166,17 @@ class Schemas:
             found[name] = str(referred["schema"])
 
     def _get(self, path: str) -> Any:
+        if self._silent is not None and time.monotonic() - self._silent.at < _RETRY_SECONDS:
+            raise ValueError(self._silent.reason)
         try:
             with urlopen(Request(self._url + path, headers=self._headers), timeout=_SECONDS) as answer:
                 content = answer.read(_MOST_BYTES + 1)
+        except HTTPError as error:
+            raise ValueError(f"the registry says: {error.reason}") from None
         except (URLError, OSError) as error:
-            raise ValueError(f"the registry says: {getattr(error, 'reason', error)}") from None
+            reason = f"the registry cannot be reached: {getattr(error, 'reason', error)}"
+            self._silent = _Failed(time.monotonic(), ValueError, reason)
+            raise ValueError(reason) from None
         except HTTPException:
             raise ValueError("what answers at the registry's address is no HTTP server") from None
         if len(content) > _MOST_BYTES:
