@@ -143,7 +143,7 @@ def _harmless(text: str) -> str:
 
 
 def _json(value: object, indent: int | None = None) -> str:
-    """JSON that can be read; with escapes if characters cannot be written, or would control the terminal."""
+    """JSON; with escapes if characters cannot be written, or would control the terminal."""
     text = json.dumps(value, ensure_ascii=False, indent=indent, default=str)
     if sys.stdout.isatty():
         is_harmless = text.replace("\n", "").isprintable()

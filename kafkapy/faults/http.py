@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
@@ -60,6 +61,11 @@ class _Server(ThreadingHTTPServer):
         super().__init__((HOST, port), _Handler)
         self.hosts = {f"{name}:{self.server_port}" for name in (HOST, "localhost")}
         """What a request's Host may be: another name may be that of a page which rebinds its own."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of clients that have gone."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
 
 
 class _RefusedError(Exception):

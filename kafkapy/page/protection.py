@@ -6,11 +6,13 @@ gives its own name the address 127.0.0.1 (DNS rebinding). So:
 - Host must be a name of this machine, as long as no token is asked for.
 - A POST must come from the page: by Origin, or by Sec-Fetch-Site, and by a secret in its form.
 - No answer runs scripts or styles but the page's own, is framed, or is kept by the browser.
-- With a token, each request has it in a cookie, which the address with `?token=` sets.
+- With a token, each request has its hash in a cookie, which the address with `?token=` sets: a cookie cannot
+  have all characters of a token.
 """
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Iterable
 from ipaddress import ip_address
@@ -60,6 +62,7 @@ class Protection:
         self._inner = inner
         self._names = {name.lower() for name in (*_LOCAL_NAMES, *names)}
         self._token = token
+        self._proof = "" if token is None else hashlib.sha256(token.encode(errors="replace")).hexdigest()
         self._cookie = f"kafkapy_page_{port}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -93,9 +96,9 @@ class Protection:
             # One slash: two would begin the name of another host.
             path = "/" + scope["path"].lstrip("/")
             redirect = RedirectResponse(f"{path}?{rest}" if rest else path, 303)
-            redirect.set_cookie(self._cookie, token, httponly=True, samesite="lax")
+            redirect.set_cookie(self._cookie, self._proof, httponly=True, samesite="lax")
             return redirect
-        if secrets.compare_digest(_cookie(headers, self._cookie).encode(), token.encode()):
+        if secrets.compare_digest(_cookie(headers, self._cookie).encode(), self._proof.encode()):
             return None
         return PlainTextResponse(
             "This page asks for a token: open the address that was printed when it started.", 401

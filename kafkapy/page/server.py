@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Final, Self
+from urllib.parse import urlencode
 
 from kafkapy.errors import UserError
 
@@ -132,5 +133,5 @@ class Page:
             server.serve(Protection(application(sources), names=[self._host], token=token, port=port))
             # Views end before what they read from is closed.
             stack.callback(server.stop)
-            url = f"{server.url}/" if token is None else f"{server.url}/?{TOKEN}={token}"
+            url = f"{server.url}/" if token is None else f"{server.url}/?{urlencode({TOKEN: token})}"
             self._running = (url, stack.pop_all())

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
+import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -124,6 +127,18 @@ def test_pages_of_a_browser_are_refused(client: Client) -> None:
 @pytest.mark.parametrize("body", [b"", b"[", b"[1]", b"[" * 10_000, b"\xff"])
 def test_what_is_no_fault_is_refused(client: Client, body: bytes) -> None:
     assert client.ask("POST", "/faults", body)[0] == 400
+
+
+def test_nothing_is_said_of_clients_that_go(client: Client, capfd: pytest.CaptureFixture[str]) -> None:
+    host, _, port = client.address.partition(":")
+    for data in (b"", b"GET /fau", b"POST /faults HTTP/1.1\r\nContent-Length: 9\r\n\r\nab"):
+        with socket.create_connection((host, int(port))) as gone:
+            gone.sendall(data)
+            time.sleep(0.1)
+            gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
+    assert client.ask("GET", "/faults")[0] == 200
+    time.sleep(0.2)
+    assert capfd.readouterr().err == ""
 
 
 def test_a_long_body_is_not_read(client: Client) -> None:

@@ -84,6 +84,16 @@ def test_a_token_can_be_given(broker: Broker) -> None:
         assert browser.get("//evil.example/?token=a%20token&name=x").url.startswith(browser.url)
 
 
+@pytest.mark.parametrize("token", ['my token; a="x"&b', "schlüssel+%41#", "a,b"])
+def test_a_token_may_have_any_characters(broker: Broker, token: str) -> None:
+    with Page(broker.bootstrap_servers, token=token) as page:
+        assert page.url.isascii()
+        assert " " not in page.url
+        browser = Browser(page.url)
+        assert browser.get("/?" + page.url.partition("?")[2]).status == 200
+        assert browser.get("/groups").status == 200  # by the cookie
+
+
 def test_a_token_is_asked_for_if_the_page_has_a_login() -> None:
     config = {
         "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
