@@ -54,6 +54,11 @@ class Manifest:
         ).encode()
 
 
+def is_within(name: str) -> bool:
+    """Whether a name is that of a file within a data directory: others may write to the store."""
+    return not name.startswith("/") and not {"", ".", ".."} & set(name.split("/"))
+
+
 def content_name(sha256: str) -> str:
     """The name of a content in the store."""
     return f"files/{sha256[:2]}/{sha256}"
@@ -87,6 +92,9 @@ def read_manifest(store: Store, name: str) -> Manifest:
             )
             for each, saved in found["files"].items()
         }
+        for each in (*found["directories"], *files):
+            if not is_within(each):
+                raise ValueError(f"{each} is outside of the data directory")
         return Manifest(found["at_ms"], tuple(found["directories"]), files, found.get("cluster_id"))
     except (ValueError, KeyError, TypeError) as error:
         raise BackupError(f"{path} is damaged: {error!r}. Use another backup.") from None

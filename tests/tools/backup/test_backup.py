@@ -234,6 +234,20 @@ def test_what_was_damaged_in_the_store_is_not_restored(tmp_path: Path) -> None:
     assert "is damaged: " in run("restore", tmp_path / "store", tmp_path / "new").stderr
 
 
+@pytest.mark.parametrize("outside", ["../escaped", "/tmp/escaped", "a/../../escaped", "a//b"])
+def test_a_backup_writes_nothing_outside_of_the_new_directory(tmp_path: Path, outside: str) -> None:
+    with kafkapy.Broker(data_dir=tmp_path / "data") as broker:
+        broker.produce("orders", value="two apples")
+    done("backup", tmp_path / "store", "--data", tmp_path / "data")
+    (path,) = (tmp_path / "store/backups").iterdir()
+    manifest = json.loads(path.read_text())
+    manifest["files"][outside] = manifest["files"].pop("metadata.db")
+    path.write_text(json.dumps(manifest))
+    assert "is outside of the data directory" in run("restore", tmp_path / "store", tmp_path / "new").stderr
+    assert not (tmp_path / "new").exists()
+    assert not (tmp_path / "escaped").exists()
+
+
 def test_what_cannot_be_done_is_one_line(tmp_path: Path) -> None:
     assert "has no metadata.db" in run("backup", "--data", tmp_path, tmp_path / "store").stderr
     assert "has no backups" in run("restore", tmp_path / "store", tmp_path / "new").stderr
