@@ -478,7 +478,10 @@ class _Cut:
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
-    """A value as JSON can carry it: records may be nested without end, and have half of a surrogate pair."""
+    """A value as JSON can carry it.
+
+    Records may be nested without end, and have half of a surrogate pair.
+    """
     if isinstance(value, str):
         return value.encode(errors="replace").decode()
     if isinstance(value, dict | list) and depth == _DEPTH:

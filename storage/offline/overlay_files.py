@@ -293,6 +293,15 @@ class OverlayFiles(FileSystem):
         self._add(target, content.copy())
         return content.size
 
+    def copy_start(self, source: str, target: str, nbytes: int) -> None:
+        content = self._file(source).copy()
+        content.resize(min(nbytes, content.size))
+        self._add(target, content)
+
+    def is_shared(self, path: str) -> bool:
+        """False: changes are in memory, and of one name."""
+        return False
+
     def unshare(self, path: str) -> None:
         """Do nothing: changes are in memory, and of one name."""
 
@@ -407,4 +416,7 @@ class OverlayFiles(FileSystem):
         """Do nothing: there is no disk."""
 
     def sync_file_system(self, path: str) -> None:
+        """Do nothing: there is no disk."""
+
+    def sync_all(self, path: str) -> None:
         """Do nothing: there is no disk."""

@@ -51,6 +51,6 @@ class ReadOnlyFiles(FileSystem):
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise OSError(errno.EROFS, "these files are read only")
 
-    create = write_at = truncate = allocate = sync_data = sync_path = sync_directory = _refuse
-    rename = link = copy = unlink = make_directory = make_directories = remove = _refuse
-    write_atomically = lock = _refuse
+    create = write_at = write_file = truncate = allocate = set_modified_ms = _refuse
+    sync_data = sync_path = sync_directory = rename = link = copy = copy_start = unshare = unlink = _refuse
+    make_directory = make_directories = remove = write_atomically = lock = _refuse
