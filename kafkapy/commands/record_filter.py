@@ -87,7 +87,7 @@ class _Read:
 class _Condition:
     def __init__(self, text: str) -> None:
         found = _CONDITION.fullmatch(text)
-        if found is None:
+        if found is None or (found["operator"] in _ORDERS and not found["value"].strip()):
             raise UserError(
                 f"condition {text[:_SHOWN]}: expected one such as total>100 or customer.name=alice"
             )

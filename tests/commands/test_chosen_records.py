@@ -134,7 +134,9 @@ def test_all_conditions_and_the_key_must_be_fulfilled() -> None:
     assert not choice.takes(record(None))
 
 
-@pytest.mark.parametrize("condition", ["", "=1", "a..b", "$what=1", "a~(", "a[" + "9" * 5000 + "]"])
+@pytest.mark.parametrize(
+    "condition", ["", "=1", "a..b", "a>", "a<= ", "$what=1", "a~(", "a[" + "9" * 5000 + "]"]
+)
 def test_a_condition_that_is_none_is_refused(condition: str) -> None:
     with pytest.raises(UserError, match=r"^condition "):
         RecordFilter(None, [condition], Decoder(None))
