@@ -30,7 +30,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 import kafkapy
 from kafkapy.cli import main
-from kafkapy.snapshot import taken_by_broker
+from kafkapy.snapshot import short_path, taken_by_broker
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.snapshots.stopped import Part, parts_of
 from kafkapy.tools.backup.manifest import moment
@@ -261,10 +261,17 @@ def test_what_cannot_be_done_is_one_line(tmp_path: Path) -> None:
     assert "expected a time" in run("restore", "--at", "soon", tmp_path / "store", tmp_path / "new").stderr
 
 
+def connected(data: Path) -> socket.socket:
+    """A connection to the broker's socket for snapshots."""
+    connection = socket.socket(socket.AF_UNIX)
+    with short_path(data / ".kafkapy_control") as path:
+        connection.connect(path)
+    return connection
+
+
 def test_a_snapshot_that_a_command_has_asked_for_goes_with_its_connection(server: KafkapyProcess) -> None:
     data = server.data
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(str(data / ".kafkapy_control"))
+    with connected(data) as connection:
         connection.sendall(b"snapshot\n")
         answer = json.loads(connection.makefile("rb").readline())
         taken = Path(answer["paths"][0])
@@ -273,8 +280,7 @@ def test_a_snapshot_that_a_command_has_asked_for_goes_with_its_connection(server
     while taken.exists():
         assert time.monotonic() < deadline, "the snapshot stays"
         time.sleep(0.01)
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(str(data / ".kafkapy_control"))
+    with connected(data) as connection:
         connection.sendall(b"rm -rf\n" * 100)
         assert connection.recv(100) == b""
     server.kill()
