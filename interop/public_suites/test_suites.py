@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Final
 
 import pytest
@@ -28,6 +29,10 @@ def test_pytest_kafka_brokers_own_tests_pass() -> None:
     assert (outcome.others, outcome.passed) == ([], PYTEST_KAFKA_BROKER.passed), outcome.output
 
 
+@pytest.mark.skipif(
+    not os.environ.get("KAFKAPY_PUBLIC_SUITES"),
+    reason="takes ten minutes, and has limits of time of its own: set KAFKAPY_PUBLIC_SUITES to run it",
+)
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("suite", [ARROYO, FASTSTREAM], ids=lambda suite: suite.name)
