@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import tarfile
 import tempfile
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
@@ -19,6 +18,7 @@ import pytest
 
 from interop.support.locked import locked
 from interop.support.maven import CACHE
+from interop.support.npm import unpacked
 
 RELEASE: Final = "2.15.1"
 """Of librdkafka; the package's own releases have other numbers."""
@@ -66,7 +66,7 @@ def _build(chosen: Collection[str], program: Path) -> None:
         pytest.skip("curl's headers (with curl-config) are needed to build librdkafka's tests of tokens")
     left_out = _LEFT_OUT if has_curl else (*_LEFT_OUT, "curl")
     with tempfile.TemporaryDirectory(dir=program.parent) as name:
-        source = _fetched(Path(name))
+        source = unpacked(_PACKAGE, Path(name)) / "deps" / "librdkafka"
         tests = source / "tests"
         for file, changes in _CHANGES.items():
             _change(tests / file, changes)
@@ -92,16 +92,6 @@ def _change(path: Path, changes: Mapping[str, str]) -> None:
         assert before in text, f"{path.name} has no {before!r}"
         text = text.replace(before, after)
     path.write_text(text)
-
-
-def _fetched(folder: Path) -> Path:
-    command = ["npm", "pack", "--silent", _PACKAGE]
-    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    if run.returncode:
-        pytest.skip(f"npm could not fetch librdkafka: {(run.stderr.splitlines() or ['no message'])[-1]}")
-    with tarfile.open(folder / run.stdout.strip()) as archive:
-        archive.extractall(folder, filter="data")
-    return folder / "package" / "deps" / "librdkafka"
 
 
 def _run(folder: Path, *command: str) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -15,6 +13,7 @@ from playwright.sync_api import Browser, BrowserContext, Dialog, sync_playwright
 from playwright.sync_api import Page as Tab
 
 from interop.support.debian import installed
+from interop.support.npm import unpacked
 from kafkapy import Broker, Page
 
 _AXE = "axe-core@4"
@@ -32,16 +31,7 @@ class Shown:
 @pytest.fixture(scope="session")
 def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
     """axe-core as a script."""
-    if not shutil.which("npm"):
-        pytest.skip("npm is not on the PATH: it is needed to fetch axe-core")
-    folder = tmp_path_factory.mktemp("axe")
-    command = ["npm", "pack", "--silent", _AXE]
-    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    if run.returncode:
-        pytest.skip(f"npm could not fetch axe-core: {(run.stderr.splitlines() or ['no message'])[-1]}")
-    with tarfile.open(folder / run.stdout.strip()) as archive:
-        archive.extractall(folder, filter="data")
-    return (folder / "package" / "axe.min.js").read_text()
+    return (unpacked(_AXE, tmp_path_factory.mktemp("axe")) / "axe.min.js").read_text()
 
 
 @pytest.fixture(scope="session")

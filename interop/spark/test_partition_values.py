@@ -103,12 +103,8 @@ def test_every_text_is_a_partition_that_every_reader_reads(
     send([(number, value, 0) for number, value in enumerate([*VALUES, None])])
     check()
     first = len(sent)
-    if upsert:
-        send([(number, value, 1) for number, value in enumerate(VALUES)])
-        check()
-    else:
-        send([(first + number, value, 1) for number, value in enumerate(VALUES)])
-        check()
+    send([(number, value, 1) for number, value in enumerate(VALUES, start=0 if upsert else first)])
+    check()
     for offset in (first, first + 4, first + 9, first + 13, first + 28):
         found = lineage(definition, source=f"{topic}-0-{offset}", spark=spark)
         (row,) = found.rows
