@@ -11,7 +11,10 @@ import pytest
 
 
 def unpacked(package: str, folder: Path) -> Path:
-    """The files of a package, such as `axe-core@4`, below `folder`; skips the test if it cannot be had."""
+    """The files of a package, such as `axe-core@4`, below `folder`.
+
+    Skips the test if it cannot be had.
+    """
     if not shutil.which("npm"):
         pytest.skip(f"npm is not on the PATH: it is needed to fetch {package}")
     command = ["npm", "pack", "--silent", package]
