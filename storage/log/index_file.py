@@ -159,7 +159,9 @@ class IndexFile:
             data = self._read(slot, min(_CHECKED_AT_ONCE, self.entries - slot))
             first, second = zip(last, *self.layout.iter_unpack(data), strict=True)
             if not (all(map(lt, first, first[1:])) and all(map(second_rises, second, second[1:]))):
-                raise CorruptIndexError(f"{self.path} has entries that do not rise")
+                rises = zip(map(lt, first, first[1:]), map(second_rises, second, second[1:]), strict=True)
+                wrong = slot + [all(both) for both in rises].index(False)
+                raise CorruptIndexError(f"{self.path} has an entry ({wrong}) that does not rise")
             last = first[-1], second[-1]
 
     def learn(self, other: IndexFile) -> None:

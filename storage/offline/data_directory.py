@@ -109,7 +109,7 @@ def _scan(files: ReadOnlyFiles, path: str) -> list[PartitionDirectory]:
         clean = files.exists(f"{path}/{CLEAN_SHUTDOWN}")
         alone = files.exists(f"{path}/{METADATA_FILE}")
     except OSError as error:
-        raise LogSourceError(_unreadable(path, error)) from None
+        raise LogSourceError(why_unreadable(path, error)) from None
     partitions = []
     for name in names:
         parsed = parse_directory_name(name)
@@ -137,7 +137,8 @@ def _checkpoint(files: ReadOnlyFiles, path: str, name: str) -> Mapping[TopicPart
         return {}  # a broker works without it too
 
 
-def _unreadable(path: str, error: OSError) -> str:
+def why_unreadable(path: str, error: OSError) -> str:
+    """Say in one line why a directory cannot be listed."""
     if error.errno == errno.ENOENT:
         return f"There is no directory {path}: name the data directory of a broker."
     if error.errno == errno.ENOTDIR:

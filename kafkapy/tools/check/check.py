@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -13,11 +14,11 @@ from kafkapy.storage.disk.directory_names import DirectoryKind
 from kafkapy.storage.disk.file_names import find_logs
 from kafkapy.storage.offline.offline_error import LogSourceError
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
-from kafkapy.tools.check.directory_check import DirectoryCheck, compare_partitions
+from kafkapy.tools.check.contradictions import compare_owners, compare_partitions
+from kafkapy.tools.check.directory_check import DirectoryCheck
 from kafkapy.tools.check.finding import Finding, Severity
 from kafkapy.tools.check.kraft_check import check_kraft_files, check_metadata_file
 from kafkapy.tools.check.layout import DirectoryPlace, find_directories
-from kafkapy.tools.check.owners import compare_owners
 from kafkapy.tools.check.partition_check import PartitionResult, check_partition
 from kafkapy.tools.check.segment_check import Progress
 
@@ -37,9 +38,12 @@ class Summary:
     """One line for each file or directory that could not be checked."""
     findings: dict[Severity, int] = field(default_factory=lambda: dict.fromkeys(Severity, 0))
 
-    @property
-    def mb_per_second(self) -> float:
-        return self.nbytes / 1e6 / self.seconds if self.seconds else 0.0
+    def add(self, result: PartitionResult) -> None:
+        """Count what was read of a partition."""
+        self.partitions += 1
+        self.segments += result.segments
+        self.batches += result.batches
+        self.nbytes += result.nbytes
 
     @property
     def exit_status(self) -> int:
@@ -85,27 +89,23 @@ class Check:
     def total_bytes(self) -> int:
         """Estimate how many bytes the check will read."""
         total = 0
-        for directory in self.places:
-            for place in directory.partitions:
-                if place.kind is not DirectoryKind.DELETED:
-                    total += self._bytes_of(place.path)
+        for place in chain.from_iterable(directory.partitions for directory in self.places):
+            if place.kind is not DirectoryKind.DELETED:
+                with contextlib.suppress(OSError):
+                    names = [entry.name for entry in self._files.scan(place.path)]
+                    total += sum(self._files.size(f"{place.path}/{name}") for _, name in find_logs(names))
         return total
-
-    def _bytes_of(self, path: str) -> int:
-        try:
-            names = [each.name for each in self._files.scan(path)]
-            return sum(self._files.size(f"{path}/{name}") for _, name in find_logs(names))
-        except OSError:
-            return 0
 
     def run(self, progress: Progress) -> Iterator[Finding]:
         """Read everything, and yield each finding when it is made."""
         started = time.perf_counter()
-        for place in self.places:
-            for finding in self._findings(place, progress):
-                yield self._counted(finding)
-        for finding in chain(compare_owners(self._metas, self._clusters), compare_partitions(self._logs)):
-            yield self._counted(finding)
+        for finding in chain(
+            chain.from_iterable(self._findings(place, progress) for place in self.places),
+            compare_owners(self._metas, self._clusters),
+            compare_partitions(self._logs),
+        ):
+            self.summary.findings[finding.severity] += 1
+            yield finding
         self.summary.seconds = time.perf_counter() - started
 
     def _findings(self, place: DirectoryPlace, progress: Progress) -> Iterator[Finding]:
@@ -138,20 +138,10 @@ class Check:
             except OSError as error:
                 self._cannot_read(partition.path, error)
             else:
-                self._add(result)
+                self.summary.add(result)
                 if partition.is_log:
                     self._logs.append(result)
                 yield from result.findings
 
     def _cannot_read(self, path: str, error: OSError) -> None:
         self.summary.unreadable.append(f"{path} cannot be read: {error.strerror or error}")
-
-    def _add(self, result: PartitionResult) -> None:
-        self.summary.partitions += 1
-        self.summary.segments += result.segments
-        self.summary.batches += result.batches
-        self.summary.nbytes += result.nbytes
-
-    def _counted(self, finding: Finding) -> Finding:
-        self.summary.findings[finding.severity] += 1
-        return finding

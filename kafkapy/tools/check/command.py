@@ -79,7 +79,8 @@ def _print_summary(summary: Summary) -> None:
     counts = [f"{count} {severity.value}" for severity, count in summary.findings.items() if count]
     read = [_count(summary.partitions, "partition"), _count(summary.segments, "segment")]
     read.append(_count(summary.batches, "batch", "batches"))
-    speed = f"{summary.nbytes / 1e6:,.1f} MB in {summary.seconds:.1f} s ({summary.mb_per_second:,.0f} MB/s)"
+    megabytes = summary.nbytes / 1e6
+    speed = f"{megabytes:,.1f} MB in {summary.seconds:.1f} s ({megabytes / summary.seconds:,.0f} MB/s)"
     click.echo(f"{', '.join(read)}, {speed}: {', '.join(counts) or 'nothing is wrong'}")
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from collections import defaultdict
 from collections.abc import Iterator
 
 from kafkapy.loop.clock import Clock
+from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.disk.checkpoints import (
     CLEAN_SHUTDOWN,
     CLEANER_OFFSETS,
@@ -18,16 +17,16 @@ from kafkapy.storage.disk.checkpoints import (
     MetaProperties,
     read_clean_shutdown_epoch,
     read_meta_properties,
+    read_offsets,
 )
 from kafkapy.storage.disk.directory_names import DirectoryKind
 from kafkapy.storage.disk.file_names import TEMPORARY_SUFFIX
 from kafkapy.storage.disk.log_directory import LOCK_FILE
 from kafkapy.storage.offline.next_start import NextStart
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
-from kafkapy.tools.check.checkpoint_check import read_checkpoints
 from kafkapy.tools.check.finding import Finding, Severity
 from kafkapy.tools.check.layout import DirectoryPlace, PartitionPlace
-from kafkapy.tools.check.partition_check import Expected, PartitionResult
+from kafkapy.tools.check.partition_check import Expected
 
 _KEPT = {
     DirectoryKind.FUTURE: (
@@ -38,78 +37,72 @@ _KEPT = {
     DirectoryKind.STRAY: ("was set aside by a start, since it is not its topic's log", "It may be removed."),
 }
 
+# What a broker does without each checkpoint.
+_WITHOUT = {
+    RECOVERY_POINTS: "The next start reads every log of the directory again, after an unclean stop.",
+    LOG_START_OFFSETS: "Logs begin at their first segment: deleted records may come back.",
+    HIGH_WATERMARKS: "The next start takes the log end offset of each recovered log.",
+    CLEANER_OFFSETS: "Compaction reads every log from its start again.",
+}
+
+_SHOWN = 5
+
 
 class DirectoryCheck:
     """A check of one log directory; its files are read before its partitions."""
 
     def __init__(self, files: ReadOnlyFiles, place: DirectoryPlace, *, deep: bool) -> None:
-        """Read the files of the directory itself.
-
-        Raises:
-            OSError: the disk failed.
-        """
-        self.place = place
+        """Read the files of the directory itself."""
+        self._place = place
+        self._path = path = place.path
         self._files = files
         self._deep = deep
-        path = place.path
         self.live = files.is_locked(f"{path}/{LOCK_FILE}")
         """Whether a broker is running on the directory."""
         self.start = None if self.live else NextStart(path, Clock())
         """A trial of the next start; None if a broker is running."""
-        self.clean = not self.live and files.exists(f"{path}/{CLEAN_SHUTDOWN}")
-        self._checkpoints = read_checkpoints(files, path)
+        self._clean = not self.live and files.exists(f"{path}/{CLEAN_SHUTDOWN}")
+        self._checkpoints: dict[str, dict[TopicPartition, int]] = {}
+        """The offset of each partition, by the name of the file."""
+        self._unreadable: list[Finding] = []
+        for name, remedy in _WITHOUT.items():
+            try:
+                self._checkpoints[name] = read_offsets(files, f"{path}/{name}")
+            except CorruptCheckpointError as error:
+                self._unreadable.append(Finding(Severity.REPAIRED, f"{path}/{name}", error.reason, remedy))
         self.meta: MetaProperties | None = None
         """The ids of the directory, if they can be read."""
 
     def partitions(self) -> Iterator[tuple[PartitionPlace, Expected]]:
         """Yield the partitions to check, and what the checkpoints say about each."""
-        for place in self.place.partitions:
+        for place in self._place.partitions:
             if place.kind is not DirectoryKind.DELETED:
-                yield place, self._expected(place)
-
-    def _expected(self, place: PartitionPlace) -> Expected:
-        if not place.is_log:
-            return Expected(clean=False, live=self.live, deep=self._deep)
-        offsets, each = self._checkpoints.offsets, place.topic_partition
-        return Expected(
-            clean=self.clean,
-            live=self.live,
-            deep=self._deep,
-            recovery_point=offsets[RECOVERY_POINTS].get(each),
-            log_start_offset=offsets[LOG_START_OFFSETS].get(each, 0),
-            high_watermark=offsets[HIGH_WATERMARKS].get(each),
-            cleaner_offset=offsets[CLEANER_OFFSETS].get(each),
-        )
+                each, offsets = place.topic_partition, self._checkpoints
+                known = {name: lines[each] for name, lines in offsets.items() if each in lines}
+                clean = self._clean and place.is_log
+                yield place, Expected(clean, self.live, self._deep, known if place.is_log else {})
 
     def findings(self) -> Iterator[Finding]:
-        """Yield findings about the directory itself.
-
-        Raises:
-            OSError: the disk failed.
-        """
-        if not self.place.complete:
+        """Yield findings about the directory itself."""
+        if not self._place.complete:
             return
-        yield from self._checkpoints.findings
+        yield from self._unreadable
         yield from self._identity()
         if self.live:
             return
-        path, partitions = self.place.path, self.place.partitions
-        if self.clean:
-            yield from self._marker()
-        for place in partitions:
+        for place in self._place.partitions:
             if place.kind in _KEPT:
                 yield Finding(Severity.HARMLESS, place.path, *_KEPT[place.kind])
-        for entry in self._files.scan(path):
+        for entry in self._files.scan(self._path):
             if entry.name.endswith(TEMPORARY_SUFFIX) and entry.is_file():
                 what = "is left from a write that was interrupted"
                 yield Finding(Severity.HARMLESS, entry.path, what, "It may be removed.")
-        if self.clean:
-            existing = (place.topic_partition for place in partitions if place.is_log)
-            yield from self._checkpoints.without_partition(path, existing)
+        if self._clean:
+            yield from self._marker()
+            yield from self._surplus_lines()
 
     def _identity(self) -> Iterator[Finding]:
-        """Read the ids of the directory."""
-        path, what = f"{self.place.path}/{META_PROPERTIES}", "it is missing"
+        path, what = f"{self._path}/{META_PROPERTIES}", "it is missing"
         try:
             self.meta = read_meta_properties(self._files, path)
         except CorruptCheckpointError as error:
@@ -123,31 +116,19 @@ class DirectoryCheck:
 
         Kafka before 3.8 writes an empty file.
         """
-        path = f"{self.place.path}/{CLEAN_SHUTDOWN}"
+        path = f"{self._path}/{CLEAN_SHUTDOWN}"
         if read_clean_shutdown_epoch(self._files, path) is None and self._files.read(path):
             what = "its broker epoch cannot be read"
             yield Finding(Severity.HARMLESS, path, what, "The file counts all the same.")
 
-
-def compare_partitions(results: list[PartitionResult]) -> Iterator[Finding]:
-    """Yield findings that need a comparison of several partitions."""
-    places: dict[object, PartitionResult] = {}
-    ids: dict[str, dict[bytes, list[PartitionResult]]] = defaultdict(lambda: defaultdict(list))
-    for result in results:
-        other = places.setdefault(result.topic_partition, result)
-        if other is not result:
-            what = f"{result.topic_partition} is in {os.path.dirname(other.path)} too"
-            severity = Severity.DAMAGED
-            remedy = "No broker starts with both: remove the one that is out of date."
-            if result.replaces is not other.replaces:
-                severity = Severity.REPAIRED
-                remedy = "One was about to replace the other: the next start keeps the one with all records."
-            yield Finding(severity, result.path, what, remedy)
-        if result.topic_id is not None:
-            ids[result.topic_partition.topic][result.topic_id].append(result)
-    for groups in ids.values():
-        for strange in sorted(groups.values(), key=len)[:-1]:
-            for result in strange:
-                what = "its topic id is not that of the topic's other partitions"
-                remedy = "The next start takes the id from the metadata and removes deleted topics."
-                yield Finding(Severity.REPAIRED, result.path, what, remedy)
+    def _surplus_lines(self) -> Iterator[Finding]:
+        """Yield findings for lines of partitions that do not exist, which a crash may leave."""
+        existing = {place.topic_partition for place in self._place.partitions if place.is_log}
+        for name, lines in self._checkpoints.items():
+            gone = [str(each) for each in sorted(lines.keys() - existing)]
+            if gone:
+                more = f" and {len(gone) - _SHOWN} more" if len(gone) > _SHOWN else ""
+                shown = ", ".join(gone[:_SHOWN]) + more
+                what = f"it has lines for partitions that do not exist: {shown}"
+                remedy = "The broker drops them; restore the partitions that should exist."
+                yield Finding(Severity.HARMLESS, f"{self._path}/{name}", what, remedy)

@@ -11,18 +11,14 @@ from kafkapy.storage.damage.damage import DAMAGED_OFFSETS, DamagedRange, read_da
 from kafkapy.storage.disk.checkpoints import CorruptCheckpointError
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.tools.check.finding import Finding, Severity
-from kafkapy.tools.check.segment_report import BadPlace, Gap
+from kafkapy.tools.check.segment_check import BadPlace, Gap
 
 
 class KnownDamage:
     """The noted ranges of one partition, by the base offset of their segments."""
 
     def __init__(self, files: FileSystem, directory: str) -> None:
-        """Read the file of the partition.
-
-        Raises:
-            OSError: the disk failed.
-        """
+        """Read the file of the partition."""
         self.path = f"{directory}/{DAMAGED_OFFSETS}"
         self.findings: list[Finding] = []
         self._ranges: Mapping[int, tuple[DamagedRange, ...]] = {}

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from kafkapy.metadata import znodes
 from kafkapy.metadata.sqlite_tree import WAL_SUFFIX, DamagedTreeError, SqliteTree
 from kafkapy.metadata.store import MetadataStoreError
-from kafkapy.protocol.records import Record
 from kafkapy.storage.disk.directory_names import METADATA_FILE
 from kafkapy.storage.disk.file_names import BOOTSTRAP_SNAPSHOT, QUORUM_STATE, parse_kraft_snapshot_name
 from kafkapy.storage.offline.metadata_snapshot import read_snapshot
@@ -20,16 +19,12 @@ from kafkapy.tools.check.finding import Finding, Severity
 
 
 def check_kraft_files(files: ReadOnlyFiles, directory: str) -> Iterator[Finding]:
-    """Check that metadata snapshots are complete and that the quorum's state can be read.
-
-    Raises:
-        OSError: the disk failed.
-    """
+    """Check that metadata snapshots are complete and that the quorum's state can be read."""
     for entry in files.scan(directory):
         try:
             snapshot = parse_kraft_snapshot_name(entry.name)
             if entry.name == BOOTSTRAP_SNAPSHOT or (snapshot is not None and snapshot.is_complete):
-                position, wrong = read_snapshot(files, entry.path, _checked)
+                position, wrong = read_snapshot(files, entry.path, lambda _: None)
                 if wrong is not None:
                     remedy = "Apache Kafka does not start with it: restore it, or remove it if one is older."
                     yield Finding(Severity.DAMAGED, entry.path, wrong, remedy, position)
@@ -44,17 +39,10 @@ def check_kraft_files(files: ReadOnlyFiles, directory: str) -> Iterator[Finding]
             continue
 
 
-def _checked(record: Record) -> None:
-    """Do nothing: the record could be read."""
-
-
 def check_metadata_file(directory: str) -> tuple[str | None, list[Finding]]:
     """Return the cluster id in kafkapy's metadata, a SQLite file, and findings about the file.
 
     A copy is read, because SQLite creates files beside a database that it opens.
-
-    Raises:
-        OSError: the disk failed.
     """
     path = f"{directory}/{METADATA_FILE}"
     if not os.path.exists(path):

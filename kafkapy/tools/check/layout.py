@@ -21,6 +21,7 @@ from kafkapy.storage.disk.checkpoints import (
 from kafkapy.storage.disk.directory_names import DirectoryKind, parse_directory_name
 from kafkapy.storage.disk.file_names import find_logs
 from kafkapy.storage.disk.log_directory import LOCK_FILE
+from kafkapy.storage.offline.data_directory import why_unreadable
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
 
 _SIGNS = frozenset(
@@ -63,62 +64,57 @@ def find_directories(files: ReadOnlyFiles, paths: Iterable[str]) -> list[Directo
     Raises:
         UserError: there are none.
     """
-    found: list[DirectoryPlace] = []
+    found: dict[str, DirectoryPlace] = {}
     for path in paths:
-        path = os.path.abspath(path)
-        names = _names(files, path)
-        if _is_partition(path, names):
-            place = partition_place(path)
-            if place is None:
-                raise UserError(f"{path} has segments, but its name is not TOPIC-PARTITION.")
-            found.append(DirectoryPlace(os.path.dirname(path), [place], complete=False))
-        elif _is_log_directory(files, path, names):
-            found.append(_log_directory(files, path))
-        else:
-            below = [f"{path}/{name}" for name in names if os.path.isdir(f"{path}/{name}")]
-            inner = [each for each in below if _is_log_directory(files, each, _names(files, each))]
-            if not inner:
-                raise UserError(
-                    f"{path} is neither a data directory of a broker, nor a partition's, nor holds one."
-                )
-            found += [_log_directory(files, each) for each in inner]
-    return _once(found)
+        for place in _directories(files, os.path.abspath(path)):
+            # A directory that is named twice, even by different names, is no copy.
+            known = found.setdefault(os.path.realpath(place.path), place)
+            if place.complete:
+                known.partitions, known.complete = place.partitions, True
+            elif not known.complete:
+                listed = {os.path.realpath(each.path) for each in known.partitions}
+                known.partitions += [
+                    each for each in place.partitions if os.path.realpath(each.path) not in listed
+                ]
+    return list(found.values())
 
 
-def _once(found: Iterable[DirectoryPlace]) -> list[DirectoryPlace]:
-    """Merge directories that are named twice, even by different names: they are not copies."""
-    places: dict[str, DirectoryPlace] = {}
-    for place in found:
-        known = places.setdefault(os.path.realpath(place.path), place)
-        if known is place or known.complete:
-            continue
-        if place.complete:
-            known.partitions, known.complete = place.partitions, True
-            continue
-        listed = {os.path.realpath(each.path) for each in known.partitions}
-        known.partitions += [each for each in place.partitions if os.path.realpath(each.path) not in listed]
-    return list(places.values())
+def _directories(files: ReadOnlyFiles, path: str) -> list[DirectoryPlace]:
+    names = _names(files, path)
+    if _is_partition(path, names):
+        partition = _partition(path)
+        if partition is None:
+            raise UserError(f"{path} has segments, but its name is not TOPIC-PARTITION.")
+        return [DirectoryPlace(os.path.dirname(path), [partition], complete=False)]
+    if _is_log_directory(files, path, names):
+        inner = [(path, names)]
+    else:
+        below = [f"{path}/{name}" for name in names if os.path.isdir(f"{path}/{name}")]
+        inner = [(each, its) for each in below if _is_log_directory(files, each, its := _names(files, each))]
+    if not inner:
+        raise UserError(f"{path} is neither a data directory of a broker, nor a partition's, nor holds one.")
+    return [
+        DirectoryPlace(
+            each,
+            [
+                partition
+                for name in its
+                if os.path.isdir(f"{each}/{name}") and (partition := _partition(f"{each}/{name}"))
+            ],
+        )
+        for each, its in inner
+    ]
 
 
-def partition_place(path: str) -> PartitionPlace | None:
+def _partition(path: str) -> PartitionPlace | None:
     """Return what the name says about a directory, or None if it is not a partition's."""
     name = parse_directory_name(os.path.basename(path))
     return None if name is None else PartitionPlace(name.topic_partition, path, name.kind)
 
 
-def _log_directory(files: ReadOnlyFiles, path: str) -> DirectoryPlace:
-    places = [
-        place
-        for name in _names(files, path)
-        if os.path.isdir(f"{path}/{name}") and (place := partition_place(f"{path}/{name}")) is not None
-    ]
-    return DirectoryPlace(path, places)
-
-
 def _is_partition(path: str, names: list[str]) -> bool:
-    return bool(find_logs(names)) or (
-        partition_place(path) is not None and (PARTITION_METADATA in names or LEADER_EPOCHS in names)
-    )
+    has_files = PARTITION_METADATA in names or LEADER_EPOCHS in names
+    return bool(find_logs(names)) or (has_files and _partition(path) is not None)
 
 
 def _is_log_directory(files: ReadOnlyFiles, path: str, names: list[str]) -> bool:
@@ -131,11 +127,5 @@ def _is_log_directory(files: ReadOnlyFiles, path: str, names: list[str]) -> bool
 def _names(files: ReadOnlyFiles, path: str) -> list[str]:
     try:
         return [entry.name for entry in files.scan(path)]
-    except FileNotFoundError:
-        raise UserError(f"there is no directory {path}.") from None
-    except NotADirectoryError:
-        raise UserError(
-            f"{path} is not a directory: name the data directory of a broker, or a partition's directory."
-        ) from None
     except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}.") from None
+        raise UserError(why_unreadable(path, error)) from None

@@ -1,6 +1,4 @@
-"""Every batch of a segment: its structure, its CRC, the order of offsets and epochs.
-
-A `deep` check decodes every record too.
+"""Every batch of a segment: structure, CRC, order of offsets and epochs, records if `deep`.
 
 When a batch is wrong, the segment is surveyed (storage/damage/survey.py) from the batch before it, as a
 broker would do. The survey says which bytes and offsets are lost, and the check continues with the good
@@ -9,20 +7,15 @@ batches between them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kafkapy.protocol.compression import DecompressedSizeError
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.legacy_records import decode_message_set
 from kafkapy.protocol.record_walker import walk_batch
-from kafkapy.protocol.records import (
-    CONTROL,
-    MAGIC,
-    TRANSACTIONAL,
-    BatchHeader,
-    decode_records,
-)
+from kafkapy.protocol.records import CONTROL, MAGIC, TRANSACTIONAL, BatchHeader, decode_records
 from kafkapy.storage.damage.damage import DamagedRange, good_runs
 from kafkapy.storage.damage.survey import survey
 from kafkapy.storage.disk.files import File, FileSystem
@@ -30,14 +23,77 @@ from kafkapy.storage.log.batch_walk import has_old_crc, walk
 from kafkapy.storage.log.batches import BadBatchError, is_unfinished, iter_batches
 from kafkapy.storage.log.markers import read_marker
 from kafkapy.storage.log.txn_index import AbortedTxn
-from kafkapy.tools.check.index_check import OffsetIndexCheck, TimeIndexCheck
-from kafkapy.tools.check.segment_report import BadPlace, EpochStart, Gap, LogState, SegmentReport
+from kafkapy.tools.check.index_check import IndexCheck
 
 _MAX_BATCH = 1 << 30
 _PROGRESS = 1 << 22
 
 Progress = Callable[[int], None]
 """A function that is called with the number of bytes read since the last call."""
+
+
+class BadPlace(NamedTuple):
+    """Bytes that cannot be read, and the offsets lost with them."""
+
+    lost: DamagedRange
+    reason: str
+    at_end: bool = False
+    """Whether no batch follows in this file."""
+    torn: bool = False
+    """Whether the file also ends inside a batch, or in zeros, as after a crash during a write."""
+
+
+class Gap(NamedTuple):
+    """Offsets that are in no batch."""
+
+    position: int
+    first: int
+    last: int
+
+
+class EpochStart(NamedTuple):
+    """A batch with another epoch than the batch before it, which ends at `previous_end`."""
+
+    position: int
+    offset: int
+    epoch: int
+    previous_end: int
+
+
+@dataclass(slots=True)
+class LogState:
+    """The state of the log, carried from one segment to the next."""
+
+    next_offset: int | None = None
+    """The offset after the last batch; None before the first."""
+    batch_end: int = 0
+    """The offset after the last good batch."""
+    epoch: int = -1
+    open_transactions: dict[int, int] = field(default_factory=dict)
+    """The first offset of each open transaction, by producer id."""
+    compacted: bool = False
+    """Whether a batch lacks records: the log was compacted, so gaps are not damage."""
+    legacy: int | None = None
+    """The message format 0 or 1, if the log has such messages."""
+    has_producers: bool = False
+    batches: int = 0
+
+
+@dataclass(slots=True)
+class SegmentReport:
+    """The findings in a segment."""
+
+    bad: list[BadPlace] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+    aborted: list[AbortedTxn] = field(default_factory=list)
+    """The aborted transactions that end here and whose records were read.
+
+    Their last stable offsets are upper bounds: compaction or retention may have removed records of open
+    transactions.
+    """
+    abort_markers: set[tuple[int, int]] = field(default_factory=set)
+    """The producer id and the offset of every abort marker."""
+    epochs: list[EpochStart] = field(default_factory=list)
 
 
 class _Before(NamedTuple):
@@ -57,8 +113,7 @@ class SegmentCheck:
         file: File,
         base_offset: int,
         state: LogState,
-        offset_index: OffsetIndexCheck,
-        time_index: TimeIndexCheck,
+        indexes: Sequence[IndexCheck],
         *,
         deep: bool,
         progress: Progress,
@@ -67,8 +122,7 @@ class SegmentCheck:
         self._file = file
         self._base_offset = base_offset
         self._state = state
-        self._offset_index = offset_index
-        self._time_index = time_index
+        self._indexes = indexes
         self._deep = deep
         self._progress = progress
         self._before = _Before(0, self._expected(), state.epoch)
@@ -77,11 +131,7 @@ class SegmentCheck:
         self.report = SegmentReport()
 
     def run(self, size: int, following: int | None) -> SegmentReport:
-        """Read the file up to byte `size`; the next segment begins at offset `following`.
-
-        Raises:
-            OSError: the disk failed.
-        """
+        """Read the file up to byte `size`; the next segment begins at offset `following`."""
         wrong = self._pass(0, size)
         if wrong is not None and self._state.legacy is None:
             self._survey(wrong, size, following)
@@ -121,19 +171,17 @@ class SegmentCheck:
             end_is_known=following is not None,
         )
         damage = found.damage or [self._rest(wrong, size)]
-        reasons = found.reasons or [wrong.reason]
         first = damage[0].position
         if first <= before.position:
             state.next_offset, state.epoch = before.expected, before.epoch
         self.report.gaps = [gap for gap in self.report.gaps if gap.position < first]
         self.report.epochs = [each for each in self.report.epochs if each.position < first]
-        for lost, reason in zip(damage, reasons, strict=True):
+        for lost, reason in zip(damage, found.reasons or [wrong.reason], strict=True):
             holds_wrong = lost.position <= wrong.position < lost.end_position
             self._lose(lost, wrong.reason if holds_wrong else reason, size)
         for start, end in good_runs(damage, max(first, before.position), size):
-            passed = [each for each in damage if each.end_position <= start]
-            if passed:
-                state.next_offset = max(state.next_offset or 0, passed[-1].end_offset)
+            passed = [each.end_offset for each in damage if each.end_position <= start]
+            state.next_offset = max(state.next_offset or 0, *passed[-1:])
             another = self._pass(start, end)
             if another is not None:
                 # The survey accepts the batch, but no broker would write it.
@@ -144,9 +192,9 @@ class SegmentCheck:
     def _lose(self, lost: DamagedRange, reason: str, size: int) -> None:
         at_end = lost.end_position >= size
         torn = at_end and is_unfinished(self._files, self._file, lost.position, size)
-        self.report.bad.append(BadPlace(lost, reason, at_end=at_end, torn=torn))
-        self._offset_index.hole(lost.position, lost.end_position)
-        self._time_index.bad_batch()
+        self.report.bad.append(BadPlace(lost, reason, at_end, torn))
+        for index in self._indexes:
+            index.hole(lost.position, lost.end_position)
         self._progress(lost.end_position - lost.position)
 
     # --- one batch ------------------------------------------------------------------------------------------
@@ -157,11 +205,7 @@ class SegmentCheck:
         Raises:
             BadBatchError: its leader epoch is impossible.
         """
-        if position - self._reported >= _PROGRESS:
-            self._progress(position - self._reported)
-            self._reported = position
-        state = self._state
-        epoch = header.partition_leader_epoch
+        state, epoch = self._state, header.partition_leader_epoch
         if 0 <= epoch < state.epoch:
             raise BadBatchError(position, f"leader epoch {epoch} after epoch {state.epoch}")
         self._before = _Before(position, expected, state.epoch)
@@ -171,20 +215,44 @@ class SegmentCheck:
         if header.base_offset > expected and state.next_offset is not None:
             self.report.gaps.append(Gap(position, expected, header.base_offset - 1))
             state.open_transactions.clear()  # a marker that was missed may have ended them
-        state.batches += 1
         if header.record_count <= header.last_offset_delta:
             state.compacted = True
         if header.producer_id >= 0:
             state.has_producers = True
             if header.attributes & TRANSACTIONAL:
                 self._follow_transaction(position, header, batch)
-        if self._deep:
-            wrong = _wrong_records(header, batch)
-            if wrong is not None:
-                self._unreadable(position, header, wrong)
-        state.next_offset = state.batch_end = header.next_offset
-        self._offset_index.batch(position, header.base_offset)
-        self._time_index.batch(header.base_offset, header.last_offset, header.max_timestamp)
+        self._take(position, header, batch)
+        state.batch_end = header.next_offset
+        for index in self._indexes:
+            index.batch(position, header.base_offset, header.last_offset, header.max_timestamp)
+
+    def other_format(self, position: int, header: BatchHeader, batch: memoryview, expected: int) -> int:
+        """Check a message of format 0 or 1, or a wrapper, whose offset is its last message's.
+
+        Raises:
+            BadBatchError: there is none.
+        """
+        last = header.base_offset
+        if not 0 <= header.magic < MAGIC or not has_old_crc(batch):
+            raise BadBatchError(position, f"no batch header (magic {header.magic})")
+        if last < expected:
+            raise BadBatchError(position, f"offset {last} where {expected} is next")
+        self._state.legacy = header.magic
+        self._take(position, header, batch)
+        offset_index, time_index = self._indexes
+        offset_index.batch(position, expected, last, header.max_timestamp)
+        time_index.hole(position, position + header.size)
+        return last + 1
+
+    def _take(self, position: int, header: BatchHeader, batch: memoryview) -> None:
+        if position - self._reported >= _PROGRESS:
+            self._progress(position - self._reported)
+            self._reported = position
+        self._state.batches += 1
+        self._state.next_offset = header.next_offset
+        reason = _wrong_records(header, batch) if self._deep else None
+        if reason is not None:
+            self._unreadable(position, header, reason)
 
     def _unreadable(self, position: int, header: BatchHeader, reason: str) -> None:
         """Report a batch that has its original bytes but cannot be read."""
@@ -212,40 +280,6 @@ class SegmentCheck:
                     stable = min([stable, *transactions.values()])
                 self.report.aborted.append(AbortedTxn(header.producer_id, first, header.base_offset, stable))
 
-    def other_format(self, position: int, header: BatchHeader, batch: memoryview, expected: int) -> int:
-        """Check a message of format 0 or 1, or a wrapper, whose offset is its last message's.
-
-        Raises:
-            BadBatchError: there is none.
-        """
-        state = self._state
-        last = header.base_offset
-        reason = None
-        is_old = 0 <= header.magic < MAGIC
-        crc_is_right = is_old and has_old_crc(batch)
-        if not crc_is_right and not (is_old and state.legacy is not None):
-            raise BadBatchError(position, f"no batch header (magic {header.magic})")
-        if not crc_is_right:
-            reason = "the CRC is wrong"
-        elif last < expected:
-            reason = f"offset {last} where {expected} is next"
-        elif self._deep:
-            try:
-                decode_message_set(batch, limit=_MAX_BATCH)
-            except DecodeError as error:
-                reason = str(error)
-        state.legacy = header.magic
-        state.batches += 1
-        if reason is not None:
-            lost = DamagedRange(position, position + header.size, expected, last + 1)
-            self.report.bad.append(BadPlace(lost, reason))
-            self._offset_index.hole(position, position + 1)
-        else:
-            self._offset_index.batch(position, expected)
-        state.next_offset = max(last + 1, expected)
-        self._time_index.bad_batch()
-        return state.next_offset
-
 
 def _wrong_records(header: BatchHeader, batch: memoryview) -> str | None:
     """Return why consumers cannot read the batch's records, or None if they can.
@@ -262,6 +296,9 @@ def _wrong_records(header: BatchHeader, batch: memoryview) -> str | None:
     except DecodeError:
         pass
     try:
+        if header.magic < MAGIC:
+            decode_message_set(batch, limit=_MAX_BATCH)
+            return None
         last = header.base_offset - 1
         for record in decode_records(batch, 0, header, limit=_MAX_BATCH):
             if not last < record.offset <= header.last_offset:

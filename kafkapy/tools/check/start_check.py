@@ -25,7 +25,7 @@ from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.log.batches import is_unfinished
 from kafkapy.storage.log.producer_snapshots import CorruptSnapshotError, decode_snapshot
 from kafkapy.storage.offline.next_start import NextStart
-from kafkapy.storage.recovery.repairs import Gap, Truncated
+from kafkapy.storage.recovery.repairs import Emptied, Gap, Truncated
 from kafkapy.tools.check.finding import RESTORE, Finding, Severity
 from kafkapy.tools.check.layout import PartitionPlace
 from kafkapy.tools.check.segment_check import torn_text
@@ -45,11 +45,7 @@ class StartCheck:
     def __init__(
         self, before: FileSystem, place: PartitionPlace, names: Set[str], start: NextStart | None
     ) -> None:
-        """Try the start of a log whose directory has the files `names`.
-
-        Raises:
-            OSError: the disk failed.
-        """
+        """Try the start of a log whose directory has the files `names`."""
         self._before = before
         self._place = place
         self._names = names
@@ -77,15 +73,12 @@ class StartCheck:
         if self._started is not None and self._started.refusal is not None:
             yield self._refusal(self._started.refusal)
         for repair in self.repairs:
-            if isinstance(repair, Truncated):
-                yield self._truncation(repair, promised)
-            elif isinstance(repair, Gap):
-                what = f"offsets {repair.offset} to {repair.base_offset - 1} are missing before it"
-                yield _lost(repair, what, promised)
-            else:
+            if isinstance(repair, Emptied):
                 what = f"all of it lies below the log start offset {repair.offset}"
                 remedy = "The next start begins a new log there."
                 yield Finding(Severity.REPAIRED, self._place.path, what, remedy)
+            else:
+                yield self._lost(repair, promised)
         for name in sorted(self._names):
             offset = snapshot_offset(name)
             if offset is not None:
@@ -103,17 +96,26 @@ class StartCheck:
         what, _, remedy = refusal.partition(". ")
         return Finding(Severity.DAMAGED, path, what, remedy or f"{RESTORE}.")
 
-    def _truncation(self, repair: Truncated, promised: int) -> Finding:
-        what = f"{repair.reason}: {repair.nbytes} bytes"
-        file = self._before.open(repair.path)
-        try:
-            if is_unfinished(self._before, file, repair.position, repair.position + repair.nbytes):
-                what = torn_text(repair.nbytes, repair.reason)
-        finally:
-            file.release()
-        if repair.later:
-            what += f", and {repair.later} later segment{'s' if repair.later > 1 else ''}"
-        return _lost(repair, what, promised)
+    def _lost(self, repair: Truncated | Gap, promised: int) -> Finding:
+        severity, remedy = Severity.REPAIRED, "The next start truncates the log there."
+        if isinstance(repair, Gap):
+            position = None
+            what = f"offsets {repair.offset} to {repair.base_offset - 1} are missing before it"
+        else:
+            position, size = repair.position, repair.nbytes
+            remedy = f"The next start truncates the log there, which removes {size} bytes."
+            what = f"{repair.reason}: {size} bytes"
+            file = self._before.open(repair.path)
+            try:
+                if is_unfinished(self._before, file, position, position + size):
+                    what = torn_text(size, repair.reason)
+            finally:
+                file.release()
+            if repair.later:
+                what += f", and {repair.later} later segment{'s' if repair.later > 1 else ''}"
+        if repair.offset < promised:
+            severity, remedy = Severity.DAMAGED, f"{RESTORE}: the next start truncates the log there."
+        return Finding(severity, repair.path, what, remedy, position, repair.offset)
 
     # --- files ----------------------------------------------------------------------------------------------
 
@@ -157,14 +159,3 @@ class StartCheck:
             yield Finding(Severity.REPAIRED, path, what, "The next start deletes it.")
         elif offset < self._last_base and file_name(offset, LOG_SUFFIX) not in self._names:
             yield Finding(Severity.HARMLESS, path, "there is no segment for it", _REMOVED)
-
-
-def _lost(repair: Truncated | Gap, what: str, promised: int) -> Finding:
-    position, remedy = None, "The next start truncates the log there."
-    if isinstance(repair, Truncated):
-        position = repair.position
-        remedy = f"The next start truncates the log there, which removes {repair.nbytes} bytes."
-    severity = Severity.REPAIRED
-    if repair.offset < promised:
-        severity, remedy = Severity.DAMAGED, f"{RESTORE}: the next start truncates the log there."
-    return Finding(severity, repair.path, what, remedy, position, repair.offset)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.log.txn_index import AbortedTxn, CorruptTransactionIndexError, TransactionIndex
 from kafkapy.tools.check.finding import READ_AGAIN, Finding, Severity
-from kafkapy.tools.check.segment_report import SegmentReport
+from kafkapy.tools.check.segment_check import SegmentReport
 
 
 def check_txn_index(
@@ -17,9 +17,6 @@ def check_txn_index(
 
     An entry may begin before the first record of the log if retention or compaction removed records. If
     `rebuilt`, the next start writes the file again.
-
-    Raises:
-        OSError: the disk failed.
     """
     severity, remedy = Severity.DAMAGED, f"{READ_AGAIN}."
     if rebuilt:
