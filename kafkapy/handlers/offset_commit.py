@@ -9,8 +9,6 @@ Behaviour:
   generation -1, which is accepted as long as the group has no members.
 - The accepted offsets of a request are written together; more than 500 are written in parts. They are
   answered when they are committed: with `durability=fsync` they are on disk.
-- A plain commit takes fewer steps: it has few offsets, which are all acceptable. Most are plain
-  (groups/offsets/commit.py).
 - A commit extends the session of a classic member, as a heartbeat does.
 - A member of a consumer group commits with its epoch. With an older one it may commit the partitions that it
   has had since (KIP-1251), and otherwise gets STALE_MEMBER_EPOCH.
@@ -24,8 +22,7 @@ Version notes:
   coordinator. (Apache Kafka 4 has no v0.)
 - v1 is the only version that gives timestamps.
 - v2-4 are the only versions that say how long to keep the offsets.
-- v6 adds the leader epoch.
-- v7 adds static membership.
+- v6 adds the leader epoch, and v7 static membership.
 - v9 answers GROUP_ID_NOT_FOUND for an unknown group. Before it, the answer is ILLEGAL_GENERATION.
 - v10 names topics by id (KIP-848).
 """
@@ -38,8 +35,14 @@ from operator import attrgetter
 from typing import Final
 
 from kafkapy.coordination.answer import Answer
-from kafkapy.groups.offsets.commit import UNSET, Commit, accept_partitions, plain_offsets
-from kafkapy.groups.offsets.plain_answers import all_alike, stored_answers
+from kafkapy.groups.offsets.commit import Commit, accept_partitions
+from kafkapy.groups.offsets.plain_commit import (
+    FIRST_VERSION_WITH_TOPIC_IDS,
+    VERSION_WITH_TIMESTAMPS,
+    all_alike,
+    plain_offsets,
+    stored_answers,
+)
 from kafkapy.groups.offsets.zookeeper import ZooKeeperOffsets
 from kafkapy.handlers.context import RequestContext
 from kafkapy.loop.turns import Steps
@@ -55,9 +58,7 @@ from kafkapy.protocol.messages.offset_commit import (
 from kafkapy.protocol.types import Part, TopicPartition
 from kafkapy.security.acls.model import Operation, ResourceType
 
-VERSION_WITH_TIMESTAMPS: Final = 1
 FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND: Final = 9
-FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
 
 Stored = OffsetCommitResponse | list[Part]
 
@@ -77,15 +78,13 @@ def handle(
 def _store_plain(context: RequestContext, request: OffsetCommitRequest) -> Stored | Awaitable[Stored] | None:
     """Store a plain commit in fewer steps than `_store`; None if it is not plain."""
     version, image, groups = context.api_version, context.broker.metadata.image, context.broker.groups
-    if request.retention_time_ms != UNSET or version == VERSION_WITH_TIMESTAMPS:
-        return None
     now, max_metadata = context.broker.clock.now_ms(), groups.config.offset_metadata_max_bytes
-    by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
-    plain = plain_offsets(request.topics, image, now, max_metadata, by_id=by_id)
+    plain = plain_offsets(request, version, image, now, max_metadata)
     if plain is None:
         return None
     topic_ids, offsets = plain
-    if context.broker.authorizer is not None and not _may_read(context, offsets):
+    names = {key.topic for key in offsets} if context.broker.authorizer is not None else ()
+    if names and not all(context.may(Operation.READ, ResourceType.TOPIC, name) for name in names):
         return None
 
     def answer(error: ErrorCode) -> Stored:
@@ -132,11 +131,7 @@ async def _store_in_tree(
     """Store the offsets of v0 in the metadata tree."""
     turns = context.broker.turns
     commit, response = await turns.finish(_read(context, request, context.broker.metadata.image))
-    try:
-        errors = await tree.commit(request.group_id, await turns.finish(commit.numbers()))
-        await turns.finish(commit.end(errors))
-    except KafkaError as error:
-        await turns.finish(commit.refuse(error.code))
+    await tree.store(request.group_id, commit, turns)
     return response
 
 
@@ -145,15 +140,13 @@ def _read(
 ) -> Steps[tuple[Commit[OffsetCommitResponsePartition], OffsetCommitResponse]]:
     """The offsets that are acceptable, and the answer if all of these are stored."""
     version, now = context.api_version, context.broker.clock.now_ms()
+    max_metadata = context.broker.groups.config.offset_metadata_max_bytes
+    time_of = attrgetter("commit_timestamp") if version == VERSION_WITH_TIMESTAMPS else None
+    commit = Commit(
+        OffsetCommitResponsePartition, now, max_metadata, keep_ms=request.retention_time_ms, time_of=time_of
+    )
     by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
     unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    commit = Commit(
-        OffsetCommitResponsePartition,
-        now,
-        context.broker.groups.config.offset_metadata_max_bytes,
-        keep_ms=request.retention_time_ms,
-        time_of=attrgetter("commit_timestamp") if version == VERSION_WITH_TIMESTAMPS else None,
-    )
     response = OffsetCommitResponse()
     for asked in request.topics:
         if response.topics:
@@ -169,11 +162,6 @@ def _read(
             OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id, partitions=results)
         )
     return commit, response
-
-
-def _may_read(context: RequestContext, keys: Iterable[TopicPartition]) -> bool:
-    """Whether the client may read the topics of these partitions."""
-    return all(context.may(Operation.READ, ResourceType.TOPIC, name) for name in {key.topic for key in keys})
 
 
 def _refusal(

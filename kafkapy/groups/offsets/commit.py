@@ -1,10 +1,7 @@
 """The offsets that a request commits: which of them are acceptable, and their bytes.
 
-Most requests are plain: they name a few partitions, each once, and give no times, and all their offsets are
-acceptable. `plain_offsets` takes fewer steps for these than `Commit`, which takes any request. A test
-compares the two.
-
-OffsetCommit and TxnOffsetCommit share this. They have results of their own classes, with the same fields.
+Requests that need fewer steps are in plain_commit.py. OffsetCommit and TxnOffsetCommit share this; they have
+results of their own classes, with the same fields.
 """
 
 from __future__ import annotations
@@ -19,20 +16,15 @@ from kafkapy.coordination.topic_log import Done
 from kafkapy.groups.group import CommitCheck
 from kafkapy.groups.offsets.committed_offset import (
     NO_EXPIRY,
-    OFFSET_VERSION,
     EncodedOffset,
     decode_offset,
-    encode_annotated,
     encode_offset,
-    encode_plain,
-    encode_plain_tail,
 )
 from kafkapy.groups.offsets.writes import OFFSETS_AT_ONCE
 from kafkapy.loop.turns import Steps
 from kafkapy.metadata.image import MetadataImage, Topic
 from kafkapy.protocol.errors import ErrorCode
-from kafkapy.protocol.messages.offset_commit import OffsetCommitRequestTopic
-from kafkapy.protocol.types import TopicPartition, Uuid
+from kafkapy.protocol.types import TopicPartition
 
 CHECKED_AT_ONCE: Final = 100
 """The offsets that are looked at before other requests may be served: they take a tenth of a millisecond."""
@@ -63,45 +55,6 @@ class Result(Protocol):
 
 
 R = TypeVar("R", bound=Result)
-
-
-def plain_offsets(
-    topics: Sequence[OffsetCommitRequestTopic],
-    image: MetadataImage,
-    now: int,
-    max_metadata: int,
-    *,
-    by_id: bool,
-) -> tuple[dict[Uuid, None], Offsets] | None:
-    """The ids of the topics and the offsets of a plain request; None if it is not plain.
-
-    They are in the order of the request, which must not have times.
-    """
-    topic_ids: dict[Uuid, None] = {}
-    offsets: Offsets = {}
-    count = 0
-    for asked in topics:
-        partitions = asked.partitions
-        count += len(partitions)
-        topic = image.topics_by_id.get(asked.topic_id) if by_id else image.topics.get(asked.name)
-        if topic is None or not partitions or count > CHECKED_AT_ONCE:
-            return None
-        topic_ids[topic.id] = None
-        named, tail = topic.named, encode_plain_tail(now, topic.id)
-        for each in partitions:
-            offset, leader_epoch = each.committed_offset, each.committed_leader_epoch
-            key = named.get(each.partition_index) or topic.find(each.partition_index)
-            if key is None:
-                return None
-            if not (metadata := each.committed_metadata):
-                offsets[key] = encode_plain(OFFSET_VERSION, offset, leader_epoch, tail)
-            elif len(metadata) <= max_metadata:
-                offsets[key] = encode_annotated(offset, leader_epoch, metadata, tail)
-            else:
-                return None
-    if not offsets or len(offsets) < count or len(topic_ids) < len(topics):
-        return None
-    return topic_ids, offsets
 
 
 def accept_partitions(check: CommitCheck, image: MetadataImage, keys: Iterable[TopicPartition]) -> None:

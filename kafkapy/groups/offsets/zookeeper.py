@@ -20,8 +20,10 @@ import asyncio
 import logging
 import re
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
+from kafkapy.groups.offsets.commit import Commit
+from kafkapy.loop.turns import Turns
 from kafkapy.metadata.store import (
     MetadataStore,
     MetadataStoreError,
@@ -53,6 +55,14 @@ class ZooKeeperOffsets:
 
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
+
+    async def store(self, group: str, commit: Commit[Any], turns: Turns) -> None:
+        """Write the acceptable offsets of a request, and give each its error, or NONE."""
+        try:
+            errors = await self.commit(group, await turns.finish(commit.numbers()))
+            await turns.finish(commit.end(errors))
+        except KafkaError as error:
+            await turns.finish(commit.refuse(error.code))
 
     async def commit(
         self, group: str, offsets: Mapping[TopicPartition, int]

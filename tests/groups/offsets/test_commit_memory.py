@@ -7,12 +7,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafkapy.groups.offsets.commit import plain_offsets
-from kafkapy.groups.offsets.plain_answers import MAX_BYTES, StoredAnswers, all_alike
+from kafkapy.groups.offsets.plain_commit import MAX_BYTES, StoredAnswers, all_alike, plain_offsets
 from kafkapy.metadata.image import MetadataImage, PartitionState, Topic
 from kafkapy.protocol.codec import encode
 from kafkapy.protocol.errors import ErrorCode
-from kafkapy.protocol.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kafkapy.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from kafkapy.protocol.types import TopicPartition
 
 EXISTS = PartitionState(1, 0, (1,), (1,))
@@ -54,8 +57,10 @@ def test_nothing_is_kept_of_partitions_whose_topic_is_gone() -> None:
     for number in range(200):
         topic = Topic(f"t{number}", number.to_bytes(16, "big"), (EXISTS,) * 5_000)
         image = MetadataImage().with_topics([topic])
-        request = [OffsetCommitRequestTopic(name=topic.name, partitions=asked)]
-        plain = plain_offsets(request, image, 0, 0, by_id=False)
+        request = OffsetCommitRequest(
+            topics=[OffsetCommitRequestTopic(name=topic.name, partitions=asked)], retention_time_ms=-1
+        )
+        plain = plain_offsets(request, VERSION, image, 0, 0)
         assert plain is not None
         assert len(plain[1]) == PARTITIONS
         del topic, image, plain

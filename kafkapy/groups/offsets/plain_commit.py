@@ -1,4 +1,9 @@
-"""Answers to plain OffsetCommits (commit.py): all their partitions have the same result."""
+"""Plain OffsetCommits: their offsets, and their answers, in which all partitions have the same result.
+
+Most requests are plain: they name a few partitions, each once, and give no times, and all their offsets are
+acceptable. `plain_offsets` takes fewer steps for these than `Commit` (commit.py), which takes any request. A
+test compares the two.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +11,26 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Final, TypeAlias
 
+from kafkapy.groups.offsets.commit import CHECKED_AT_ONCE, UNSET, Offsets
+from kafkapy.groups.offsets.committed_offset import (
+    OFFSET_VERSION,
+    encode_annotated,
+    encode_plain,
+    encode_plain_tail,
+)
+from kafkapy.metadata.image import MetadataImage
 from kafkapy.protocol.codec import encode
 from kafkapy.protocol.errors import NONE, ErrorCode
 from kafkapy.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
 from kafkapy.protocol.types import TopicPartition, Uuid
+
+VERSION_WITH_TIMESTAMPS: Final = 1
+FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
 
 MAX_BYTES: Final = 8 << 20
 """The most bytes that the kept answers take."""
@@ -26,6 +43,43 @@ _PARTITION_BYTES: Final = 250
 
 Asked: TypeAlias = tuple[int, tuple[Uuid, ...], tuple[TopicPartition, ...]]
 """The version, the topics and the partitions of a request."""
+
+
+def plain_offsets(
+    request: OffsetCommitRequest, version: int, image: MetadataImage, now: int, max_metadata: int
+) -> tuple[dict[Uuid, None], Offsets] | None:
+    """The ids of the topics and the offsets of a plain request; None if it is not plain.
+
+    They are in the order of the request.
+    """
+    if request.retention_time_ms != UNSET or version == VERSION_WITH_TIMESTAMPS:
+        return None
+    by_id, topics = version >= FIRST_VERSION_WITH_TOPIC_IDS, request.topics
+    topic_ids: dict[Uuid, None] = {}
+    offsets: Offsets = {}
+    count = 0
+    for asked in topics:
+        partitions = asked.partitions
+        count += len(partitions)
+        topic = image.topics_by_id.get(asked.topic_id) if by_id else image.topics.get(asked.name)
+        if topic is None or not partitions or count > CHECKED_AT_ONCE:
+            return None
+        topic_ids[topic.id] = None
+        named, tail = topic.named, encode_plain_tail(now, topic.id)
+        for each in partitions:
+            offset, leader_epoch = each.committed_offset, each.committed_leader_epoch
+            key = named.get(each.partition_index) or topic.find(each.partition_index)
+            if key is None:
+                return None
+            if not (metadata := each.committed_metadata):
+                offsets[key] = encode_plain(OFFSET_VERSION, offset, leader_epoch, tail)
+            elif len(metadata) <= max_metadata:
+                offsets[key] = encode_annotated(offset, leader_epoch, metadata, tail)
+            else:
+                return None
+    if not offsets or len(offsets) < count or len(topic_ids) < len(topics):
+        return None
+    return topic_ids, offsets
 
 
 def all_alike(
