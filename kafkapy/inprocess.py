@@ -449,7 +449,7 @@ class Broker:
         from kafkapy.broker.core import BrokerCore
         from kafkapy.broker.machine import Machine
 
-        return BrokerCore(config, Machine(self._clock))
+        return BrokerCore(config, Machine(self._clock, has_threads_ready=False))
 
     def _directory(self) -> Path:
         """The directory of the data; at the first start it is filled."""

@@ -29,11 +29,36 @@ if TYPE_CHECKING:
     from kafkapy.security.links import LinkSecurity
 
 
-class Machine:
-    """This machine."""
+class _GrowingPool(ThreadPoolExecutor):
+    """A pool with one thread, which starts others for work, as long as they can be had.
 
-    def __init__(self, clock: Clock | None = None) -> None:
+    A plain pool raises then, and does the work nevertheless.
+    """
+
+    def __init__(self, threads: int, name: str) -> None:
+        super().__init__(threads, name)
+        self.submit(int)
+
+    def _adjust_thread_count(self) -> None:
+        try:
+            super()._adjust_thread_count()
+        except RuntimeError:
+            if not self._threads:
+                raise
+
+
+class Machine:
+    """This machine.
+
+    Args:
+        clock: its time; by default the system's.
+        has_threads_ready: whether a `running_pool` has all of its threads from the start, which takes about as
+            long as all else that a start does. A broker for tests has one, and starts the others for work.
+    """
+
+    def __init__(self, clock: Clock | None = None, *, has_threads_ready: bool = True) -> None:
         self.clock = clock or Clock()
+        self._has_threads_ready = has_threads_ready
         self.files = FileSystem()
         """The file system of the log directories."""
         self.flush_threads = FlushThreads
@@ -44,11 +69,13 @@ class Machine:
         return ThreadPoolExecutor(threads, name)
 
     def running_pool(self, threads: int, name: str) -> Executor:
-        """A pool whose threads are all started: it needs no new thread later.
+        """A pool that needs no new thread later: all are started, or at least one, which does their work.
 
         Raises:
             RuntimeError: the threads cannot be started.
         """
+        if not self._has_threads_ready:
+            return _GrowingPool(threads, name)
         pool = ThreadPoolExecutor(threads, name)
         together = threading.Barrier(threads + 1)
         try:
