@@ -449,7 +449,9 @@ class Broker:
         from kafkapy.broker.core import BrokerCore
         from kafkapy.broker.machine import Machine
 
-        return BrokerCore(config, Machine(self._clock, has_threads_ready=False))
+        keeps_data = self._temporary is None or self._folder not in config.log_dirs
+        machine = Machine(self._clock, has_threads_ready=False, keeps_data=keeps_data)
+        return BrokerCore(config, machine)
 
     def _directory(self) -> Path:
         """The directory of the data; at the first start it is filled."""

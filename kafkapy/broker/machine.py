@@ -52,13 +52,17 @@ class Machine:
 
     Args:
         clock: its time; by default the system's.
-        has_threads_ready: whether a `running_pool` has all of its threads from the start, which takes about as
-            long as all else that a start does. A broker for tests has one, and starts the others for work.
+        has_threads_ready: whether a `running_pool` has all of its threads from the start, which takes about
+            as long as all else that a start does. A broker for tests has one, and starts others for work.
+        keeps_data: whether the data are still there when the process has ended.
     """
 
-    def __init__(self, clock: Clock | None = None, *, has_threads_ready: bool = True) -> None:
+    def __init__(
+        self, clock: Clock | None = None, *, has_threads_ready: bool = True, keeps_data: bool = True
+    ) -> None:
         self.clock = clock or Clock()
         self._has_threads_ready = has_threads_ready
+        self._keeps_data = keeps_data
         self.files = FileSystem()
         """The file system of the log directories."""
         self.flush_threads = FlushThreads
@@ -114,4 +118,6 @@ class Machine:
         Raises:
             MetadataStoreError: it cannot be used.
         """
-        return await EmbeddedStore.open(path, sync=sync, directory=directory)
+        return await EmbeddedStore.open(
+            path, sync=None if not (sync or self._keeps_data) else sync, directory=directory
+        )

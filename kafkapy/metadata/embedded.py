@@ -85,12 +85,12 @@ class EmbeddedStore(MetadataStore):
 
     @classmethod
     async def open(
-        cls, path: str | os.PathLike[str], *, sync: bool, directory: LogDirectory | None = None
+        cls, path: str | os.PathLike[str], *, sync: bool | None, directory: LogDirectory | None = None
     ) -> EmbeddedStore:
         """Open or create the file at `path`.
 
         Args:
-            sync: whether a commit is on disk when it returns.
+            sync: as that of `SqliteTree`.
             directory: the log directory of the file, if it is in one.
 
         Raises:
@@ -207,7 +207,7 @@ class _SharedTree:
     _by_path: ClassVar[dict[str, _SharedTree]] = {}
     _lock = threading.Lock()
 
-    def __init__(self, path: str, *, sync: bool, directory: LogDirectory | None) -> None:
+    def __init__(self, path: str, *, sync: bool | None, directory: LogDirectory | None) -> None:
         self.path = path
         self._directory = directory
         self._failure: FailedDiskError | None = None
@@ -228,7 +228,7 @@ class _SharedTree:
 
     @classmethod
     def acquire(
-        cls, file: str | os.PathLike[str], *, sync: bool, directory: LogDirectory | None
+        cls, file: str | os.PathLike[str], *, sync: bool | None, directory: LogDirectory | None
     ) -> tuple[_SharedTree, int]:
         """The tree of `file`, which the first caller opens, and the id of a new session."""
         path = os.path.abspath(file)

@@ -119,14 +119,21 @@ class FailedDiskError(MetadataStoreError):
     """The disk failed; whether the last commit is on disk is unknown."""
 
 
+_SYNCHRONOUS: Final = {True: "FULL", False: "NORMAL", None: "OFF"}
+
+
 class SqliteTree:
     """An open metadata.db.
 
     Every method may raise MetadataStoreError if a row is damaged.
     """
 
-    def __init__(self, path: str, *, sync: bool) -> None:
+    def __init__(self, path: str, *, sync: bool | None) -> None:
         """Open or create the file.
+
+        Args:
+            sync: whether a commit is on disk when it returns. Otherwise it is some time later, and the file is
+                sound if that does not come; None: nothing is synced, for a file that goes with the process.
 
         Raises:
             MetadataStoreError: another process uses it, it is damaged or another program's, or it cannot be
@@ -145,11 +152,11 @@ class SqliteTree:
         except UnicodeDecodeError as error:  # damage has got into SQLite's error message
             raise DamagedTreeError(path, "its schema") from error
 
-    def _open(self, sync: bool) -> None:
+    def _open(self, sync: bool | None) -> None:
         db = self._db
         db.execute("PRAGMA locking_mode = EXCLUSIVE")
         db.execute("PRAGMA journal_mode = WAL")
-        db.execute(f"PRAGMA synchronous = {'FULL' if sync else 'NORMAL'}")
+        db.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[sync]}")
         (version,) = db.execute("PRAGMA user_version").fetchone()
         (application,) = db.execute("PRAGMA application_id").fetchone()
         if version == 0 and application == 0 and not db.execute("SELECT 1 FROM sqlite_master").fetchone():

@@ -1,6 +1,7 @@
 """Copies of the data directory of a stopped broker.
 
-    linked    the files of all segments but the last of each log, and producer snapshots
+    linked    the files of all segments but the last of each log, producer snapshots, partition.metadata,
+              leader epochs, which are replaced and never written to
     copied    the last segment, checkpoints, metadata.db and its write-ahead log
     left out  the lock, the reserve, and what was to be deleted
 
@@ -18,8 +19,10 @@ from kafkapy.protocol.types import uuid_to_text
 from kafkapy.storage.directories.identity import DIRECTORY_KEY
 from kafkapy.storage.disk.checkpoints import (
     CLEAN_SHUTDOWN,
+    LEADER_EPOCHS,
     META_PROPERTIES,
     OFFSET_CHECKPOINTS,
+    PARTITION_METADATA,
     CorruptCheckpointError,
     read_meta_properties,
 )
@@ -37,6 +40,8 @@ from kafkapy.storage.snapshots.running import link_or_copy
 METADATA_FILES: Final = (METADATA_FILE, f"{METADATA_FILE}-wal")
 _FILES: Final = (META_PROPERTIES, *OFFSET_CHECKPOINTS, CLEAN_SHUTDOWN, *METADATA_FILES)
 """The files of a data directory, the mark of a clean stop after what it vouches for."""
+_REPLACED: Final = frozenset({LEADER_EPOCHS, PARTITION_METADATA})
+"""The files of a log of which a new one takes the place when they change."""
 
 
 class Part(NamedTuple):
@@ -72,7 +77,9 @@ def _parts_of_log(files: FileSystem, directory: str, log: str) -> Iterator[Part]
         parsed = parse_file_name(name)
         if name.endswith(TEMPORARY_SUFFIX) or (parsed is not None and parsed.mark == DELETED_SUFFIX):
             continue
-        closed = parsed is not None and (parsed.offset < last or parsed.suffix == SNAPSHOT_SUFFIX)
+        closed = name in _REPLACED or (
+            parsed is not None and (parsed.offset < last or parsed.suffix == SNAPSHOT_SUFFIX)
+        )
         yield Part(f"{log}/{name}", is_closed=closed)
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 import kafkapy
+from kafkapy.broker.core import BrokerCore
+from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kafkapy.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkapy.protocol.messages.metadata import MetadataRequest
@@ -306,3 +308,18 @@ def test_who_relaxes_syncs_for_all_topics_is_told(setting: str, caplog: pytest.L
     with kafkapy.Broker(config={"durability": "fsync", setting: "10000"}):
         pass
     assert f"{setting}=10000 relaxes durability=fsync" in caplog.text
+
+
+@pytest.mark.parametrize("durability", ["os", "fsync"])
+def test_only_metadata_that_nobody_keeps_are_never_synced(tmp_path: Path, durability: str) -> None:
+    async def synchronous(core: BrokerCore) -> int:
+        assert isinstance(core.store, EmbeddedStore)
+        level: int = await core.store._submit(
+            lambda tree: tree._db.execute("PRAGMA synchronous").fetchone()[0]
+        )
+        return level
+
+    never, at_checkpoints, each_commit = 0, 1, 2
+    for data_dir, relaxed in ((None, never), (tmp_path, at_checkpoints)):
+        with kafkapy.Broker(data_dir=data_dir, config={"durability": durability}) as broker:
+            assert broker.call(synchronous) == (each_commit if durability == "fsync" else relaxed)

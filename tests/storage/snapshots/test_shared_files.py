@@ -229,3 +229,16 @@ def test_only_what_is_a_brokers_is_cleared(tmp_path: Path) -> None:
         "my-folder",
         "notes",
     ]
+
+
+def test_a_copy_shares_the_files_that_are_replaced_when_they_change(tmp_path: Path) -> None:
+    logs = Logs(tmp_path / "one", config=SEGMENTS_OF_5)
+    fill(logs.log, 12)
+    logs.manager.close()
+    copy = opened(tmp_path / "one")
+    assert {"leader-epoch-checkpoint", "partition.metadata"} <= {*shared(tmp_path / "one")}
+
+    before = contents(tmp_path / "one")
+    fill(copy.log, 20)
+    copy.manager.close()
+    assert contents(tmp_path / "one") == before
