@@ -73,7 +73,9 @@ class Machine:
         return ThreadPoolExecutor(threads, name)
 
     def running_pool(self, threads: int, name: str) -> Executor:
-        """A pool that needs no new thread later: all are started, or at least one, which does their work.
+        """A pool that needs no new thread later.
+
+        All of its threads are started, or at least one, which does the work of all if it has to.
 
         Raises:
             RuntimeError: the threads cannot be started.

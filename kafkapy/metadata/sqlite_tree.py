@@ -132,7 +132,7 @@ class SqliteTree:
         """Open or create the file.
 
         Args:
-            sync: whether a commit is on disk when it returns. Otherwise it is some time later, and the file is
+            sync: whether a commit is on disk when it returns. Otherwise it is later, and the file is
                 sound if that does not come; None: nothing is synced, for a file that goes with the process.
 
         Raises:

@@ -18,7 +18,7 @@ import pytest
 
 from kafkapy.configs.properties import read_properties
 from kafkapy.inprocess import Broker
-from kafkapy.stand_ins.testcontainers import OF_A_CONTAINER
+from kafkapy.stand_ins.container import OF_A_CONTAINER
 
 KAFKA_SERVER_CONFIG_TEMPLATE: Final = "num.partitions=1\nlog.retention.hours=1\n"
 ZOOKEEPER_CONFIG_TEMPLATE: Final = ""

@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn
 import pytest
 
 from kafkapy.inprocess import Broker
-from kafkapy.stand_ins.testcontainers import OF_A_CONTAINER
+from kafkapy.stand_ins.container import OF_A_CONTAINER
 from kafkapy.storage.disk.properties import parse_properties
 
 _MODULE: Final = "pytest_kafka_broker"

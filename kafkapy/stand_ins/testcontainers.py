@@ -1,45 +1,24 @@
 """`KafkaContainer` and `RedpandaContainer` of testcontainers, as brokers in the process.
 
 They have the same constructors and the methods of a container that make sense without one. What does not is
-refused: a command, a network, files, logs of an image. Variables are read as an image of Kafka reads them,
+refused: a command, files, logs of an image. Variables are read as an image of Kafka reads them,
 but for its listeners: the broker listens on 127.0.0.1.
 """
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Mapping
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import Any, ClassVar, Final, NoReturn, Self
 
 import pytest
 
-from kafkapy.configs.container import setting_of
 from kafkapy.inprocess import Broker
 from kafkapy.registry.server import SchemaRegistry
 from kafkapy.stand_ins import testcontainers_core
+from kafkapy.stand_ins.container import Container, forget, refuse, settings_of
 
 _MODULES: Final = ("testcontainers.kafka", "testcontainers.community.kafka")
-_HOST: Final = "127.0.0.1"
-OF_A_CONTAINER: Final = frozenset(
-    {
-        "advertised.listeners",
-        "broker.id",
-        "controller.listener.names",
-        "controller.quorum.voters",
-        "inter.broker.listener.name",
-        "listener.security.protocol.map",
-        "listeners",
-        "log.dirs",
-        "node.id",
-        "process.roles",
-        "zookeeper.connect",
-    }
-)
-"""Settings that say how a container listens, and what it is in a cluster of containers."""
-_SECURED: Final = re.compile(r"(?<![\w.-])(SSL|SASL_PLAINTEXT|SASL_SSL)\s*(://|,|$)", re.IGNORECASE)
-"""A listener with TLS or a login, in `listeners` or in the map of protocols."""
 _ABSENT: Final = frozenset(
     {
         "copy_from_container",
@@ -52,13 +31,10 @@ _ABSENT: Final = frozenset(
         "get_logs",
         "get_wrapped_container",
         "wait",
-        "waiting_for",
         "with_bind_ports",
         "with_command",
         "with_copy_into_container",
         "with_env_file",
-        "with_network",
-        "with_network_aliases",
         "with_tmpfs_mount",
         "with_volume_mapping",
     }
@@ -72,73 +48,45 @@ class _KafkaConfig:
     limit_broker_to_first_host = False
 
 
-class _Container:
+class _Container(Container):
     """What both containers have."""
 
     NAME: ClassVar[str]
 
     def __init__(self, image: str, port: int) -> None:
+        super().__init__(self.NAME)
         self.image, self.port = image, port
-        self._variables: dict[str, str] = {}
         self._broker: Broker | None = None
 
     def __getattr__(self, name: str) -> NoReturn:
         if name in _ABSENT:
-            _refuse(self.NAME, name)
+            refuse(self.NAME, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    def with_env(self, key: str, value: str) -> Self:
-        self._variables[key] = str(value)
-        return self
-
-    def with_envs(self, **variables: str) -> Self:
-        for key, value in variables.items():
-            self.with_env(key, value)
-        return self
-
-    def with_exposed_ports(self, *ports: str | int) -> Self:
-        return self
-
-    def with_name(self, name: str) -> Self:
-        return self
-
-    def with_kwargs(self, **kwargs: Any) -> Self:
-        return self
 
     def maybe_emulate_amd64(self) -> Self:
         return self
 
     def start(self, timeout: float = 0) -> Self:
-        if self._broker is not None:
-            return self
-        settings = settings_of(self.NAME, self._variables)
-        self._broker = Broker(config=settings)
-        self._broker.start()
+        if self._broker is None:
+            broker = Broker(config=settings_of(self.NAME, self._variables))
+            broker.start()
+            self._broker = broker
+            self._serve(broker)
         return self
 
     def stop(self, force: bool = True, delete_volume: bool = True) -> None:
         if self._broker is not None:
             broker, self._broker = self._broker, None
+            forget(broker)
             broker.__exit__(None, None, None)
 
     def get_bootstrap_server(self) -> str:
         return self._running().bootstrap_servers
 
-    def get_container_host_ip(self) -> str:
-        return _HOST
-
     def get_exposed_port(self, port: int) -> int:
         if port != self.port:
             raise ConnectionError(f"{self.NAME} of kafkapy has the port {self.port} only, not {port}")
         return int(self._running().bootstrap_servers.rpartition(":")[2])
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def _running(self) -> Broker:
         if self._broker is None:
@@ -163,14 +111,14 @@ class KafkaContainer(_Container):
         super().__init__(image, kwargs.pop("port_to_expose", port))
         self.kraft_enabled = False
         if security_protocol != "PLAINTEXT":
-            _refuse(self.NAME, f"security_protocol={security_protocol}")
+            refuse(self.NAME, f"security_protocol={security_protocol}")
 
     def with_kraft(self) -> Self:
         self.kraft_enabled = True
         return self
 
     def with_cluster_id(self, cluster_id: str) -> Self:
-        _refuse(self.NAME, "with_cluster_id")
+        refuse(self.NAME, "with_cluster_id")
 
 
 class RedpandaContainer(_Container):
@@ -206,22 +154,3 @@ def install(config: pytest.Config) -> None:
         )
         sys.modules[name] = module
     testcontainers_core.install()
-
-
-def settings_of(name: str, variables: Mapping[str, str]) -> dict[str, str]:
-    """The broker's settings of an image's variables; those of a container have no effect."""
-    settings = {}
-    for variable, value in variables.items():
-        setting = setting_of(variable)
-        if setting in OF_A_CONTAINER and _SECURED.search(value):
-            _refuse(name, f"{variable}={value}")
-        if setting is not None and setting not in OF_A_CONTAINER:
-            settings[setting] = value
-    return settings
-
-
-def _refuse(name: str, what: str) -> NoReturn:
-    raise NotImplementedError(
-        f"kafkapy stands in for {name} without a container, so it has no {what}: take"
-        " kafka_stand_in out of pytest's configuration for this suite"
-    )

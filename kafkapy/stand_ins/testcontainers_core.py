@@ -18,43 +18,28 @@ from typing import Any, Final, NoReturn, Self
 from kafkapy.configs.container import setting_of
 from kafkapy.inprocess import Broker
 from kafkapy.registry.server import SchemaRegistry
+from kafkapy.stand_ins.container import HOST, Container, broker_at, forget, refuse, settings_of
 
-_HOST: Final = "127.0.0.1"
 _KAFKA: Final = re.compile(r"(^|/)(cp-kafka|cp-server|confluent-local|kafka|kafka-native)(:|@|$)")
 _REGISTRY: Final = re.compile(r"(^|/)(cp-schema-registry|karapace|schema-registry)(:|@|$)")
 _STARTED: Final = (b"[KafkaServer id=1] Kafka Server started\n", b"")
 _REGISTRY_STARTED: Final = (b"Server started, listening for requests...\n", b"")
 _REGISTRYS_BROKERS: Final = "SCHEMA_REGISTRY_KAFKASTORE_BOOTSTRAP_SERVERS"
 
-_advertised: dict[str, Broker] = {}
-"""The brokers that run, by all addresses that their variables advertise: registries name one of them."""
 
-
-class ImageContainer:
+class ImageContainer(Container):
     """A container of an image that kafkapy stands in for."""
 
     def __init__(self, image: str, *, is_registry: bool) -> None:
+        super().__init__(image)
         self.image, self._is_registry = image, is_registry
-        self._variables: dict[str, str] = {}
         self._ports: dict[int, int] = {}
         self._started: Broker | SchemaRegistry | None = None
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):
             raise AttributeError(name)
-        raise NotImplementedError(
-            f"kafkapy stands in for {self.image} without a container, so it has no {name}: take"
-            " kafka_stand_in out of pytest's configuration for this suite"
-        )
-
-    def with_env(self, key: str, value: str) -> Self:
-        self._variables[key] = str(value)
-        return self
-
-    def with_envs(self, **variables: str) -> Self:
-        for key, value in variables.items():
-            self.with_env(key, value)
-        return self
+        refuse(self.image, name)
 
     def with_bind_ports(self, container: str | int, host: str | int | None = None) -> Self:
         self._ports[int(str(container).partition("/")[0])] = int(host or 0)
@@ -63,18 +48,6 @@ class ImageContainer:
     def with_exposed_ports(self, *ports: str | int) -> Self:
         for port in ports:
             self._ports.setdefault(int(str(port).partition("/")[0]), 0)
-        return self
-
-    def with_network(self, network: object) -> Self:
-        return self
-
-    def with_network_aliases(self, *aliases: str) -> Self:
-        return self
-
-    def with_name(self, name: str) -> Self:
-        return self
-
-    def with_kwargs(self, **kwargs: Any) -> Self:
         return self
 
     def start(self) -> Self:
@@ -86,26 +59,15 @@ class ImageContainer:
     def stop(self, force: bool = True, delete_volume: bool = True) -> None:
         if self._started is not None:
             started, self._started = self._started, None
-            for address in [each for each, broker in _advertised.items() if broker is started]:
-                del _advertised[address]
+            if isinstance(started, Broker):
+                forget(started)
             started.__exit__(None, None, None)
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def get_logs(self) -> tuple[bytes, bytes]:
         """What suites wait for in the log of an image."""
         if self._started is None:
             return b"", b""
         return _REGISTRY_STARTED if self._is_registry else _STARTED
-
-    def get_container_host_ip(self) -> str:
-        return _HOST
 
     def get_exposed_port(self, port: int) -> int:
         if isinstance(self._started, Broker):
@@ -115,29 +77,24 @@ class ImageContainer:
         return int(self._started.url.rpartition(":")[2])
 
     def _broker(self, port: int) -> Broker:
-        from kafkapy.stand_ins.testcontainers import settings_of
-
-        settings = {**settings_of(self.image, self._variables), "listeners": f"PLAINTEXT://{_HOST}:{port}"}
+        settings = {**settings_of(self.image, self._variables), "listeners": f"PLAINTEXT://{HOST}:{port}"}
         # Suites look for the broker by its id.
         for variable, value in self._variables.items():
             if setting_of(variable) in ("node.id", "broker.id"):
                 settings["node.id"] = value
         broker = Broker(config=settings)
         broker.start()
-        for variable, value in self._variables.items():
-            if setting_of(variable) in ("advertised.listeners", "listeners"):
-                for listener in value.split(","):
-                    _advertised[listener.partition("://")[2].strip()] = broker
+        self._serve(broker)
         return broker
 
     def _registry(self, port: int) -> SchemaRegistry:
         named = self._variables.get(_REGISTRYS_BROKERS, "")
         address = named.partition("://")[2] or named
-        broker = _advertised.get(address)
+        broker = broker_at(address)
         servers = address if broker is None else broker.bootstrap_servers
         if not servers:
             raise ValueError(f"{self.image}: {_REGISTRYS_BROKERS} names no broker")
-        registry = SchemaRegistry(servers, host=_HOST, port=port)
+        registry = SchemaRegistry(servers, host=HOST, port=port)
         registry.__enter__()
         return registry
 

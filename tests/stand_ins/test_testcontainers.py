@@ -64,7 +64,7 @@ def test_redpanda_has_a_schema_registry() -> None:
         assert redpanda.get_bootstrap_server().endswith(f":{redpanda.get_exposed_port(9092)}")
 
 
-@pytest.mark.parametrize("method", ["exec", "with_network", "with_command", "get_logs"])
+@pytest.mark.parametrize("method", ["exec", "with_tmpfs_mount", "with_command", "get_logs"])
 def test_what_needs_a_container_is_refused(method: str) -> None:
     with pytest.raises(NotImplementedError, match=f"so it has no {method}: take kafka_stand_in out"):
         getattr(KafkaContainer(), method)
@@ -103,6 +103,7 @@ from confluent_kafka import Producer
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.network import Network
+from testcontainers.community.kafka import KafkaContainer
 
 def test_a_broker_and_a_registry_of_it():
     with Network() as network:
@@ -136,6 +137,23 @@ def test_a_broker_and_a_registry_of_it():
             with pytest.raises(NotImplementedError, match="without a container, so it has no exec"):
                 kafka.exec("ls")
 
+def test_a_registry_finds_a_broker_by_its_name_in_the_network():
+    with Network() as network:
+        kafka = KafkaContainer("confluentinc/cp-kafka").with_network(network).with_network_aliases("kafka")
+        registry = (
+            DockerContainer("confluentinc/cp-schema-registry:8.3.1")
+            .with_network(network)
+            .with_network_aliases("schema-registry")
+            .with_exposed_ports(8081)
+            .with_env("SCHEMA_REGISTRY_KAFKASTORE_BOOTSTRAP_SERVERS", "PLAINTEXT://kafka:9092")
+            .waiting_for(object())
+        )
+        with kafka, registry:
+            client = SchemaRegistryClient({"url": f"http://127.0.0.1:{registry.get_exposed_port(8081)}"})
+            assert client.register_schema("orders", Schema('"string"', "AVRO")) > 0
+            producer = Producer({"bootstrap.servers": kafka.get_bootstrap_server()})
+            assert "_schemas" in producer.list_topics(timeout=20).topics
+
 def test_another_image_is_refused_without_testcontainers():
     with pytest.raises(NotImplementedError, match="postgres:16 is none"):
         DockerContainer("postgres:16")
@@ -147,4 +165,4 @@ def test_containers_of_images_of_kafka_and_registries_are_stood_in_for(tmp_path:
     (tmp_path / "test_it.py").write_text(_IMAGES)
     command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100)
-    assert (ended.returncode, ended.stdout.count("2 passed")) == (0, 1), ended.stdout + ended.stderr
+    assert (ended.returncode, ended.stdout.count("3 passed")) == (0, 1), ended.stdout + ended.stderr
