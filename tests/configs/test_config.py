@@ -512,7 +512,7 @@ def test_a_setting_that_is_said_to_have_no_effect_is_read_nowhere() -> None:
         package / "commands" / "connection" / "client_config.py",  # of clients
         package / "commands" / "connection" / "tls.py",
         package / "pipeline" / "client_options.py",
-        package / "stand_ins" / "testcontainers.py",  # of containers
+        package / "stand_ins" / "container.py",  # of containers
     }
     sources = "".join(path.read_text() for path in package.rglob("*.py") if path not in apart)
     idle = (

@@ -27,6 +27,7 @@ def checkout(tmp_path: Path) -> Path:
             if path.is_file():
                 shutil.copy(path, tmp_path / folder)
     for linked in (
+        "examples",
         "interop",
         "kafkapy",
         "protocol",

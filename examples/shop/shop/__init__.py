@@ -1,0 +1,1 @@
+"""A shop that keeps its orders, shipments, bills, stock and prices in topics."""
