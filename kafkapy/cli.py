@@ -64,7 +64,8 @@ _GROUPS: dict[str, tuple[str, str | None, str]] = {
         "Copy a data directory, in no time, or into an archive.",
     ),
     "page": ("kafkapy.page.command", None, "Show any Kafka cluster in a browser."),
-    "faults": ("kafkapy.faults.command", None, "Break a broker of `kafkapy run` on purpose."),
+    "clock": ("kafkapy.remote.clock_command", None, "Advance the clock of brokers of `kafkapy run`."),
+    "faults": ("kafkapy.remote.faults_command", None, "Break brokers of `kafkapy run` on purpose."),
     "run": ("kafkapy.run", None, "Run a command beside a broker of its own."),
     "pipeline": ("kafkapy.pipeline.commands.cli", "spark", "Turn topics into tables on Spark, and back."),
     "trace": (

@@ -94,7 +94,10 @@ class Cluster:
         self._folder = None if data_dir is None else Path(data_dir)
         self._temporary: weakref.finalize[..., Any] | None = None
         """Deletes the temporary directory `_folder`, at the latest when the process ends."""
+        self._made: dict[int, _ClusterBroker] = {}
+        """The brokers that have run, with their faults."""
         self._brokers: dict[int, _ClusterBroker] = {}
+        """Those that are running."""
         self._ports: dict[int, int] = {}
         """The ports of brokers that have run: they come back to them."""
         self._cuts: set[frozenset[int]] = set()
@@ -211,9 +214,21 @@ class Cluster:
         for number in self._running(broker):
             self._brokers[number].resume()
 
-    def heal(self) -> None:
-        """Let all brokers reach each other again."""
-        self._cuts.clear()
+    def heal(self, broker: int | None = None) -> None:
+        """Let a broker and all others, or all brokers, reach each other again.
+
+        Raises:
+            ValueError: the cluster has no such broker.
+        """
+        if broker is None:
+            self._cuts.clear()
+        else:
+            self._known(broker)
+            self._cuts.difference_update([pair for pair in self._cuts if broker in pair])
+
+    def cut_off_from(self, broker: int) -> set[int]:
+        """The brokers that a broker cannot reach."""
+        return {other for pair in list(self._cuts) if broker in pair for other in pair - {broker}}
 
     def __enter__(self) -> Self:
         with ExitStack() as started:
@@ -233,6 +248,7 @@ class Cluster:
             self._temporary()
             self._temporary = self._folder = None
             self._ports.clear()
+            self._made.clear()
 
     def _known(self, broker: int) -> int:
         if broker not in self._numbers:
@@ -247,14 +263,16 @@ class Cluster:
 
     def _start(self, number: int) -> None:
         folder = self._open_folder()
-        config = {
-            **self._config,
-            "broker.id": number,
-            "listeners": f"PLAINTEXT://127.0.0.1:{self._ports.get(number, 0)}",
-        }
-        broker = _ClusterBroker(
-            config, folder / f"broker-{number}", folder / _METADATA, self._cuts, self._clocks[number]
-        )
+        if number not in self._made:
+            config = {
+                **self._config,
+                "broker.id": number,
+                "listeners": f"PLAINTEXT://127.0.0.1:{self._ports.get(number, 0)}",
+            }
+            self._made[number] = _ClusterBroker(
+                config, folder / f"broker-{number}", folder / _METADATA, self._cuts, self._clocks[number]
+            )
+        broker = self._made[number]
         broker.start()
         self._brokers[number] = broker
         port = broker.core.server.listening[0].port
@@ -263,7 +281,7 @@ class Cluster:
             (folder / _PORTS).write_text(json.dumps(self._ports))
 
     def _wait_until_known(self) -> None:
-        """Return when all brokers know each other.
+        """Return when all brokers know each other that the controller can tell of each other.
 
         Each can then create topics with as many replicas.
         """
@@ -271,12 +289,23 @@ class Cluster:
 
         deadline = time.monotonic() + KNOWN_SECONDS
         for number, broker in self._brokers.items():
-            while unknown := self._brokers.keys() - broker.core.metadata.image.brokers.keys():
+            while self._hears_of_others(number) and (
+                unknown := self._brokers.keys() - broker.core.metadata.image.brokers.keys()
+            ):
                 if time.monotonic() > deadline:
                     raise StartError(
                         f"broker {number} has not heard of {sorted(unknown)} within {KNOWN_SECONDS} s"
                     )
                 time.sleep(0.001)
+
+    def _hears_of_others(self, number: int) -> bool:
+        """Whether the controller can tell a broker of the others."""
+        controller = self.controller
+        return not (
+            self._brokers[number].is_paused
+            or (controller in self._brokers and self._brokers[controller].is_paused)
+            or controller in self.cut_off_from(number)
+        )
 
     def _open_folder(self) -> Path:
         """The directory of the cluster, and the ports that an earlier cluster had there."""

@@ -131,6 +131,16 @@ class Broker:
         return format_address(listener.host or "127.0.0.1", listener.port)
 
     @property
+    def is_running(self) -> bool:
+        """Whether it serves clients, or is paused."""
+        return self._core is not None
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it is held until `resume`."""
+        return self._resumed is not None
+
+    @property
     def core(self) -> BrokerCore:
         """The broker itself, which only code on its own loop may use (`call`).
 
@@ -270,6 +280,8 @@ class Broker:
         if self._resumed is not None:
             self._resumed.set()
             self._resumed = None
+            if self._switched_on is not None:
+                self._lead_to_faults()
 
     def create_topics(self, topics: Mapping[str, int]) -> None:
         """Create topics of so many partitions each, with the broker's settings.
@@ -364,8 +376,11 @@ class Broker:
         return self._switched_on
 
     def _lead_to_faults(self) -> None:
-        """Have a running broker meet its faults as they are now."""
-        if self._core is not None:
+        """Have a running broker meet its faults as they are now.
+
+        A paused one does when it is resumed.
+        """
+        if self._core is not None and self._resumed is None:
             self.call(self.switched_on().lead)
 
     def call(self, function: Callable[[BrokerCore], Coroutine[Any, Any, T]]) -> T:

@@ -20,13 +20,13 @@ import click
 
 from kafkapy.configs.keys import ConfigError
 from kafkapy.errors import UserError
-from kafkapy.faults.address import HOST
-from kafkapy.faults.address import VARIABLE as FAULTS_VARIABLE
 from kafkapy.logs.set_up import EXIT_SECONDS, setup_logging
+from kafkapy.remote.address import CLOCK_VARIABLE, FAULTS_VARIABLE, HOST
 
 if TYPE_CHECKING:
-    from kafkapy.faults.http import FaultsServer
-    from kafkapy.inprocess import Broker
+    from kafkapy.cluster import Cluster
+    from kafkapy.inprocess import Broker, ClockName
+    from kafkapy.remote.server import RemoteServer
 
 VARIABLES: Final = (
     "KAFKA_BOOTSTRAP_SERVERS",
@@ -61,6 +61,19 @@ _BY_SIGNAL: Final = 128
     type=click.IntRange(0, 65535),
     help=f"Serve faults by HTTP on this port, 0 for a free one: their URL is in {FAULTS_VARIABLE}.",
 )
+@click.option(
+    "--clock",
+    type=click.Choice(["real", "manual"]),
+    default="real",
+    show_default=True,
+    help=f"A manual one can be advanced by HTTP: its URL is in {CLOCK_VARIABLE}.",
+)
+@click.option(
+    "--brokers",
+    "count",
+    type=click.IntRange(min=2),
+    help="Run a cluster of so many brokers, in place of one broker alone.",
+)
 @click.option("--page", is_flag=True, help="Show the broker in a browser, at the address that is printed.")
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Set one of Kafka's settings.")
 def run(
@@ -69,6 +82,8 @@ def run(
     variables: tuple[str, ...],
     registry: bool,
     faults_port: int | None,
+    clock: ClockName,
+    count: int | None,
     page: bool,
     settings: tuple[str, ...],
 ) -> int:
@@ -79,13 +94,12 @@ def run(
     """
     from kafkapy.broker.core import StartError
     from kafkapy.configs.config import given_settings
-    from kafkapy.inprocess import Broker
 
     wanted = dict(map(_topic, topics))
     errors = setup_logging("warning", "text")
     try:
-        with Broker(config=given_settings(settings)) as broker, ExitStack() as stack:
-            broker.create_topics(wanted)
+        with _brokers(count, given_settings(settings), clock) as broker, ExitStack() as stack:
+            _some(broker).create_topics(wanted)
             addresses = dict.fromkeys((*VARIABLES, *variables), broker.bootstrap_servers)
             if registry:
                 from kafkapy.registry.server import SchemaRegistry
@@ -93,8 +107,10 @@ def run(
                 logging.getLogger("kafka").setLevel(logging.CRITICAL)  # the registry itself tells what fails
                 started = stack.enter_context(SchemaRegistry(broker.bootstrap_servers))
                 addresses[REGISTRY_VARIABLE] = started.url
-            if faults_port is not None:
-                addresses[FAULTS_VARIABLE] = stack.enter_context(_served(broker, faults_port)).url
+            if faults_port is not None or clock == "manual":
+                url = stack.enter_context(_served(broker, faults_port or 0)).url
+                addresses |= {} if faults_port is None else {FAULTS_VARIABLE: url}
+                addresses |= {CLOCK_VARIABLE: url} if clock == "manual" else {}
             if page:
                 from kafkapy.page.server import Page
 
@@ -112,12 +128,31 @@ def run(
         errors.flush(EXIT_SECONDS)
 
 
-def _served(broker: Broker, port: int) -> FaultsServer:
-    """The faults of a broker by HTTP; raises UserError."""
-    from kafkapy.faults.http import FaultsServer
+def _brokers(count: int | None, config: Mapping[str, str], clock: ClockName) -> Broker | Cluster:
+    """A broker alone, or a cluster; not started yet."""
+    if count is None:
+        from kafkapy.inprocess import Broker
+
+        return Broker(config=config, clock=clock)
+    from kafkapy.cluster import Cluster
+
+    return Cluster(count, config=config, clock=clock)
+
+
+def _some(brokers: Broker | Cluster) -> Broker:
+    """A broker that can create topics."""
+    from kafkapy.inprocess import Broker
+
+    return brokers if isinstance(brokers, Broker) else brokers[next(iter(brokers))]
+
+
+def _served(brokers: Broker | Cluster, port: int) -> RemoteServer:
+    """Faults, brokers and the clock by HTTP; raises UserError."""
+    from kafkapy.remote.brokers import Brokers
+    from kafkapy.remote.server import RemoteServer
 
     try:
-        return FaultsServer(broker.faults, port)
+        return RemoteServer(Brokers(brokers), port)
     except OSError as error:
         raise UserError(f"--faults {port}: cannot listen on {HOST}:{port}: {error.strerror}") from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -42,9 +43,11 @@ N = TypeVar("N", int, float)
 
 
 def positive(name: str, value: N) -> N:
-    """A number that a test gives; raises ValueError."""
-    if value <= 0:
+    """A number that a test gives; raises ValueError for one that is no time to wait either."""
+    if not value > 0:
         raise ValueError(f"{name}={value} is not positive")
+    if value > threading.TIMEOUT_MAX:
+        raise ValueError(f"{name}={value} is too large: expected {threading.TIMEOUT_MAX:.0f} at most")
     return value
 
 

@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from kafkapy.loop.manual_clock import ManualClock
 
 
+_MARGIN = datetime.timedelta(days=365)
+"""What real time may add to the last time that it can show."""
+
+
 class Advance(Protocol):
     """Has a broker do what is due in so many seconds."""
 
@@ -47,7 +51,11 @@ class TestClock:
             ValueError: that is no time, or the clock would go back.
             RuntimeError: the broker is stopped meanwhile.
         """
-        wanted = datetime.timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        try:
+            wanted = datetime.timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+            _ = self.now() + max(wanted, datetime.timedelta()) + _MARGIN
+        except OverflowError:
+            raise ValueError(f"a clock cannot be advanced beyond the year {datetime.MAXYEAR}") from None
         if wanted <= datetime.timedelta():
             raise ValueError(
                 f"a clock cannot be advanced by {wanted.total_seconds():g} s: expected more than 0"

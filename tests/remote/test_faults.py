@@ -2,74 +2,43 @@
 
 from __future__ import annotations
 
-import http.client
-import json
 import socket
 import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
-from kafkapy.faults.http import FaultsServer
 from kafkapy.inprocess import Broker
-
-JSON = {"Content-Type": "application/json"}
-
-
-class Client:
-    """A client of the faults of a broker."""
-
-    def __init__(self, broker: Broker, url: str) -> None:
-        self.broker = broker
-        self.address = url.removeprefix("http://")
-
-    def ask(
-        self, method: str, path: str, body: object = None, headers: dict[str, str] | None = None
-    ) -> tuple[int, Any]:
-        connection = http.client.HTTPConnection(self.address, timeout=10)
-        data = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
-        connection.request(method, path, data, JSON if headers is None else headers)
-        answer = connection.getresponse()
-        told = json.loads(answer.read())
-        connection.close()
-        return answer.status, told
+from tests.remote.conftest import JSON, Client
 
 
-@pytest.fixture
-def client(kafka_broker: Broker) -> Iterator[Client]:
-    with FaultsServer(kafka_broker.faults, 0) as server:
-        yield Client(kafka_broker, server.url)
-
-
-def test_a_fault_is_switched_on_met_shown_and_switched_off(client: Client) -> None:
-    client.broker.create_topics({"orders": 1})
+def test_a_fault_is_switched_on_met_shown_and_switched_off(client: Client, kafka_broker: Broker) -> None:
+    kafka_broker.create_topics({"orders": 1})
     told = {"of": "produce", "topic": "orders", "do": "error", "code": "NOT_LEADER_OR_FOLLOWER", "times": 2}
     call = "produce(topic='orders').error('NOT_LEADER_OR_FOLLOWER', times=2)"
     shown = {"number": 1, "fault": call, "hits": 0, "asked": 0}
     assert client.ask("POST", "/faults", told) == (201, shown)
-    writer = Producer({"bootstrap.servers": client.broker.bootstrap_servers})
+    writer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers})
     writer.produce("orders", "two apples")
     assert writer.flush(20) == 0
     shown |= {"hits": 2, "asked": 2}
     assert client.ask("GET", "/faults") == (200, {"faults": [shown]})
     assert client.ask("DELETE", "/faults/1") == (200, {"faults": [shown]})
     assert client.ask("DELETE", "/faults/1") == (404, {"error": "there is no fault 1"})
-    assert len(client.broker.faults) == 0
+    assert len(kafka_broker.faults) == 0
 
 
-def test_all_are_switched_off(client: Client) -> None:
+def test_all_are_switched_off(client: Client, kafka_broker: Broker) -> None:
     for told in (
         {"of": "connections", "client_id": "till", "do": "drop", "every": 3},
         {"of": "disk", "do": "slow", "seconds": 0.5, "on": "write", "probability": 0.1, "seed": 7},
         {"of": "metadata", "do": "disconnect", "after_effect": True},
     ):
         assert client.ask("POST", "/faults", told)[0] == 201
-    assert [str(fault) for fault in client.broker.faults] == [
+    assert [str(fault) for fault in kafka_broker.faults] == [
         "connections(client_id='till').drop(every=3)",
         "disk().slow(0.5, 'write', probability=0.1, seed=7)",
         "metadata().disconnect(after_effect=True)",
@@ -78,8 +47,8 @@ def test_all_are_switched_off(client: Client) -> None:
     assert client.ask("GET", "/faults") == (200, {"faults": []})
 
 
-def test_a_fault_of_python_is_shown_as_well(client: Client) -> None:
-    client.broker.faults.list_transactions().delay(1)
+def test_a_fault_of_python_is_shown_as_well(client: Client, kafka_broker: Broker) -> None:
+    kafka_broker.faults.list_transactions().delay(1)
     assert client.ask("GET", "/faults")[1]["faults"][0]["fault"] == "list_transactions().delay(1)"
 
 
@@ -96,6 +65,11 @@ def test_a_fault_of_python_is_shown_as_well(client: Client) -> None:
         ({"of": "produce", "do": "error", "code": 3}, "code=3: expected a text"),
         ({"of": "produce", "do": "delay", "seconds": "soon"}, "seconds=soon: expected a number"),
         ({"of": "produce", "do": "delay", "seconds": True}, "seconds=True: expected a number"),
+        ({"of": "produce", "do": "delay", "seconds": float("inf")}, "seconds=inf is too large"),
+        ({"of": "produce", "do": "delay", "seconds": float("nan")}, "seconds=nan: expected a number"),
+        ({"of": "produce", "do": "delay", "seconds": "1e300"}, "seconds=1e+300 is too large"),
+        ({"of": "connections", "do": "delay", "seconds": "Infinity"}, "seconds=inf is too large"),
+        ({"of": "disk", "do": "slow", "seconds": "nan", "on": "write"}, "seconds=nan is not positive"),
         ({"of": "produce", "do": "drop"}, "do=drop: expected error, delay,"),
         ({"of": "produce", "do": "disconnect", "times": 1.5}, "times=1.5: expected a whole number"),
         ({"of": "produce", "do": "disconnect", "times": 0}, "times=0 is not positive"),
@@ -105,14 +79,16 @@ def test_a_fault_of_python_is_shown_as_well(client: Client) -> None:
         ({"of": "disk", "do": "fail", "on": ["write"]}, "expected one of 'write', 'sync', 'read'"),
     ],
 )
-def test_what_is_wrong_is_named(client: Client, told: dict[str, object], why: str) -> None:
+def test_what_is_wrong_is_named(
+    client: Client, kafka_broker: Broker, told: dict[str, object], why: str
+) -> None:
     status, answer = client.ask("POST", "/faults", told)
     assert status == 400
     assert why in answer["error"]
-    assert len(client.broker.faults) == 0
+    assert len(kafka_broker.faults) == 0
 
 
-def test_pages_of_a_browser_are_refused(client: Client) -> None:
+def test_pages_of_a_browser_are_refused(client: Client, kafka_broker: Broker) -> None:
     told = {"of": "produce", "do": "disconnect"}
     rebound = {**JSON, "Host": "evil.example"}
     cross = {**JSON, "Origin": "http://localhost"}
@@ -121,7 +97,7 @@ def test_pages_of_a_browser_are_refused(client: Client) -> None:
         assert client.ask("POST", "/faults", told, headers)[0] == status
     assert client.ask("DELETE", "/faults", None, cross)[0] == 403
     assert client.ask("GET", "/faults", None, rebound)[0] == 403
-    assert len(client.broker.faults) == 0
+    assert len(kafka_broker.faults) == 0
 
 
 @pytest.mark.parametrize("body", [b"", b"[", b"[1]", b"[" * 10_000, b"\xff"])
@@ -143,6 +119,30 @@ def test_nothing_is_said_of_clients_that_go(client: Client, capfd: pytest.Captur
 
 def test_a_long_body_is_not_read(client: Client) -> None:
     assert client.ask("POST", "/faults", b"", {**JSON, "Content-Length": "1000000"})[0] == 413
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("PUT", "/faults", "GET, POST, DELETE"),
+        ("PATCH", "/faults", "GET, POST, DELETE"),
+        ("POST", "/faults/1", "DELETE"),
+        ("DELETE", "/brokers", "GET"),
+    ],
+)
+def test_a_wrong_method_is_refused_in_json(client: Client, method: str, path: str, allowed: str) -> None:
+    status, told, headers = client.ask_fully(method, path, {"of": "produce", "do": "disconnect"})
+    assert (status, told) == (405, {"error": f"{path} takes {allowed}"})
+    assert headers["Allow"] == allowed
+
+
+def test_what_http_itself_refuses_is_json(client: Client) -> None:
+    assert client.ask("BREW", "/faults") == (501, {"error": "Unsupported method ('BREW')"})
+    assert client.ask("GET", "/favicon.ico") == (404, {"error": "expected /faults, /brokers or /clock"})
+    with socket.create_connection(("127.0.0.1", int(client.address.rpartition(":")[2]))) as raw:
+        raw.sendall(b"GET\r\n\r\n")
+        answer = raw.makefile("rb").read()
+    assert b'{"error": "Bad request syntax' in answer
 
 
 SCRIPT = """

@@ -1,0 +1,1 @@
+"""Faults, kills and the clock of `kafkapy run` by HTTP, for tests in any language."""
