@@ -18,6 +18,7 @@ VIEWS = {
     "message": "/topics/orders/0/0",
     "produce": "/topics/orders/produce?partition=0&offset=0",
     "settings": "/topics/orders/configs",
+    "a setting": "/topics/orders/configs/change?setting=retention.ms",
     "groups": "/groups",
     "group": "/group?name=billing",
     "reset": "/group/reset?name=stopped",
@@ -132,6 +133,16 @@ def test_offsets_are_set_after_they_were_shown(tab: Tab, shown: Shown) -> None:
     tab.get_by_role("button", name="Set 1 offsets").click()
     expect(tab.get_by_role("heading", level=1)).to_have_text("stopped")
     expect(tab.locator("tbody tr").first.locator("td").first).to_have_text("0")
+
+
+def test_a_setting_is_changed_after_it_was_shown(tab: Tab, shown: Shown) -> None:
+    tab.goto(shown.url + "/topics/empty/configs?name=retention.ms")
+    tab.get_by_role("link", name="Change retention.ms", exact=True).click()
+    tab.get_by_label("Value", exact=True).fill("2d")
+    tab.get_by_role("button", name="Show what would change").click()
+    expect(tab.locator("tbody tr")).to_contain_text("172800000 topic")
+    tab.get_by_role("button", name="Change retention.ms").click()
+    expect(tab.get_by_role("row", name="retention.ms 172800000 topic")).to_be_visible()
 
 
 def test_all_but_refreshing_works_without_scripts(chromium: Browser, shown: Shown) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 import click
 
@@ -71,6 +71,10 @@ def produce(
         session.output.item({"topic": topic, "records": count})
 
 
+_MOST_BYTES: Final = 100 * 1024 * 1024
+"""Of a record: brokers know how large it may be, and take requests of so many bytes by default."""
+
+
 class Writer:
     """A producer; its `with` block ends when all records are acknowledged, or with UserError."""
 
@@ -84,6 +88,7 @@ class Writer:
         config = role_config(session.properties, KafkaProducer.DEFAULT_CONFIG)
         if config.get("acks", -1) != -1:
             config.setdefault("enable_idempotence", False)
+        config.setdefault("max_request_size", _MOST_BYTES)
         self._producer = KafkaProducer(**session.config, **config)
         self._failure: Any = None
 

@@ -17,19 +17,27 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from kafkapy.errors import UserError
-from kafkapy.page.call import Answer, Call, Sources
+from kafkapy.page.call import MOST_FORM, SECRET, Answer, Call, Sources
 from kafkapy.page.rendering import rendered, static
-from kafkapy.page.views import cluster, configs, group, groups, messages, produce, reset, topic, topics
+from kafkapy.page.views import (
+    cluster,
+    config_change,
+    configs,
+    group,
+    groups,
+    messages,
+    produce,
+    reset,
+    topic,
+    topics,
+)
 from kafkapy.page.views import transactions as transactions_view
 
 logger = logging.getLogger(__name__)
 
-MOST_BYTES: Final = 8 * 1024 * 1024
-"""A form may have so many bytes."""
 _MOST_FIELDS: Final = 100
 _MOST_VIEWS: Final = 16
 """So many are made at once; others wait."""
-SECRET: Final = "secret"
 
 View = Callable[[Call], Answer]
 
@@ -46,9 +54,15 @@ _VIEWS: Final[Mapping[str, View]] = {
     "/cluster": cluster.view,
     "/brokers/{broker:int}/configs": configs.broker,
 }
-_FORMS: Final[Mapping[str, View]] = {"/topics/{topic}/produce": produce.form, "/group/reset": reset.form}
+_FORMS: Final[Mapping[str, View]] = {
+    "/topics/{topic}/produce": produce.form,
+    "/topics/{topic}/configs/change": config_change.form,
+    "/group/reset": reset.form,
+}
 _CHANGES: Final[Mapping[str, View]] = {
     "/topics/{topic}/produce": produce.send,
+    "/topics/{topic}/configs/change": config_change.plan,
+    "/topics/{topic}/configs/change/do": config_change.do,
     "/group/reset": reset.plan,
     "/group/reset/do": reset.do,
 }
@@ -131,7 +145,7 @@ async def _form(request: Request) -> dict[str, str]:
     content = bytearray()
     async for piece in request.stream():
         content += piece
-        if len(content) > MOST_BYTES:
+        if len(content) > MOST_FORM:
             raise HTTPException(413)
     try:
         return dict(parse_qsl(content.decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS))

@@ -14,6 +14,10 @@ from kafkapy.page.cluster.topics import Topics
 from kafkapy.page.cluster.wire import Wire
 
 MOST_NUMBER: Final = 2**63 - 1
+MOST_FORM: Final = 8 * 1024 * 1024
+"""A form may have so many bytes, as browsers send it."""
+SECRET: Final = "secret"
+"""The field of forms with the secret."""
 
 
 @dataclass(frozen=True)

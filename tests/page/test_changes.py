@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
+from click.testing import CliRunner
 from confluent_kafka import Consumer, TopicPartition
 
 from kafkapy import Broker, Page
+from kafkapy.cli import main
 from kafkapy.observe.record import Record
 from tests.page.browsing import Browser
 from tests.page.test_topics import commit
@@ -81,6 +85,129 @@ def test_what_cannot_be_written_comes_back_in_the_form(broker: Broker, browser: 
     assert broker.records(name) == []
 
 
+def test_a_message_that_is_too_large_for_a_form_is_edited_by_commands(name: str, tmp_path: Path) -> None:
+    with Broker(config={"message.max.bytes": 20_000_000}) as broker, Page(broker.bootstrap_servers) as page:
+        broker.create_topics({name: 1})
+        # Each of these letters is six bytes of a form, and each line break six.
+        fits, too_large = "\u00e9" * 1_300_000, "\n" * 1_400_000
+        broker.produce(name, value=fits)
+        broker.produce(name, key="k", value=too_large, headers=[("h", b"\xff")])
+        browser = Browser(page.url)
+        form = browser.get(f"/topics/{name}/produce?partition=0&offset=0")
+        fields = produced(value=form.field("value"))
+        assert browser.send(f"/topics/{name}/produce", {**fields, "secret": browser.secret()}).status == 200
+        view = browser.get(f"/topics/{name}/produce?partition=0&offset=1")
+        assert view.status == 400
+        assert view.problem.startswith("it is too large for a form: take kafkapy consume")
+        commands = re.findall(
+            r"kafkapy (consume .*? --format json)|kafkapy (produce .*? --file FILE)", view.problem
+        )
+        file = tmp_path / "record.json"
+        read = CliRunner().invoke(
+            main, [*commands[0][0].split(), "--bootstrap-server", broker.bootstrap_servers]
+        )
+        assert read.exit_code == 0, read.output
+        file.write_text(read.stdout)
+        sent = CliRunner().invoke(
+            main,
+            [
+                *(str(file) if word == "FILE" else word for word in commands[1][1].split()),
+                "--bootstrap-server",
+                broker.bootstrap_servers,
+            ],
+        )
+        assert sent.exit_code == 0, sent.output
+        records = broker.records(name)
+        assert [content(record) for record in records[1::2]] == [content(records[1])] * 2
+
+
+def settings_form(browser: Browser, topic: str, setting: str, **fields: str) -> dict[str, str]:
+    """The fields of the form that changes a setting."""
+    form = browser.get(f"/topics/{topic}/configs/change?setting={setting}")
+    sent = {"setting": setting, "how": "set", "value": form.field("value"), "secret": browser.secret()}
+    return sent | fields
+
+
+def setting(browser: Browser, topic: str, name: str) -> list[str]:
+    """The value of a setting, and where it is from."""
+    (row,) = [row for row in browser.get(f"/topics/{topic}/configs").rows if row[0] == name]
+    return row[1:3]
+
+
+def test_a_setting_is_changed_after_a_dry_run_that_changes_nothing(
+    broker: Broker, browser: Browser, name: str
+) -> None:
+    broker.create_topics({name: 1})
+    path = f"/topics/{name}/configs/change"
+    default = setting(browser, name, "retention.ms")
+    assert default == ["604800000", "default"]
+    plan = browser.send(path, settings_form(browser, name, "retention.ms", value="1d"))
+    assert plan.rows == [["retention.ms", "604800000 default", "86400000 topic"]]
+    assert setting(browser, name, "retention.ms") == default
+    sent = {field: plan.field(field) for field in ("setting", "secret", "after_is_set", "after_value")}
+    done = browser.send(f"{path}/do", sent)
+    assert done.url.endswith(f"/topics/{name}/configs?name=retention.ms")
+    assert setting(browser, name, "retention.ms") == ["86400000", "topic"]
+    plan = browser.send(path, settings_form(browser, name, "retention.ms", how="unset"))
+    assert plan.rows == [["retention.ms", "86400000 topic", "the value of the brokers"]]
+    sent = {field: plan.field(field) for field in ("setting", "secret", "before_is_set", "before_value")}
+    assert browser.send(f"{path}/do", sent).status == 200
+    assert setting(browser, name, "retention.ms") == default
+
+
+def test_what_a_setting_would_be_without_a_value_of_its_own_is_shown(
+    broker: Broker, browser: Browser, name: str
+) -> None:
+    broker.create_topics({name: 1})
+    path = f"/topics/{name}/configs/change"
+    plan = browser.send(path, settings_form(browser, name, "max.message.bytes", value="1MiB"))
+    sent = {field: plan.field(field) for field in ("setting", "secret", "after_is_set", "after_value")}
+    browser.send(f"{path}/do", sent)
+    plan = browser.send(path, settings_form(browser, name, "max.message.bytes", how="unset"))
+    assert plan.rows == [["max.message.bytes", "1048576 topic", "1048588 default, as message.max.bytes"]]
+
+
+def test_a_change_that_the_broker_refuses_comes_back_in_the_form(
+    broker: Broker, browser: Browser, name: str
+) -> None:
+    broker.create_topics({name: 1})
+    for key, value, problem in (
+        ("retention.ms", "soon", "retention.ms"),
+        ("cleanup.policy", "shred", "cleanup.policy"),
+        ("retention.ms", "1.5ms", "is not a whole number"),
+    ):
+        view = browser.send(f"/topics/{name}/configs/change", settings_form(browser, name, key, value=value))
+        assert view.status == 400
+        assert problem in view.problem
+        assert view.field("value") == value
+    for key in ("nothing", "", "log.dirs"):
+        assert "have no setting" in browser.get(f"/topics/{name}/configs/change?setting={key}").problem
+
+
+def test_a_value_that_is_there_is_not_changed(broker: Broker, browser: Browser, name: str) -> None:
+    broker.create_topics({name: 1})
+    view = browser.send(
+        f"/topics/{name}/configs/change", settings_form(browser, name, "retention.ms", how="unset")
+    )
+    assert "Nothing would change" in view.text
+
+
+def test_a_setting_that_changed_since_the_dry_run_is_not_changed(
+    broker: Broker, browser: Browser, name: str
+) -> None:
+    broker.create_topics({name: 1})
+    path = f"/topics/{name}/configs/change"
+    sent = []
+    for value in ("1d", "2d"):
+        plan = browser.send(path, settings_form(browser, name, "retention.ms", value=value))
+        sent.append(
+            {field: plan.field(field) for field in ("setting", "secret", "after_is_set", "after_value")}
+        )
+    assert browser.send(f"{path}/do", sent[0]).status == 200
+    assert "has changed since the dry run" in browser.send(f"{path}/do", sent[1]).problem
+    assert setting(browser, name, "retention.ms") == ["86400000", "topic"]
+
+
 def reset(browser: Browser, **fields: str) -> dict[str, str]:
     browser.get(f"/group/reset?name={fields['name']}")
     return {"topic": "", "how": "to_earliest", "value": "", **fields, "secret": browser.secret()}
@@ -151,6 +278,9 @@ def test_a_form_without_the_secret_changes_nothing(broker: Broker, browser: Brow
         assert browser.send(f"/topics/{name}/produce", {**produced(), **secret}).status == 403
     moves = json.dumps([[name, 0, None, 0]])
     assert browser.send("/group/reset/do", {"name": name, "moves": moves}).status == 403
+    change = {"setting": "retention.ms", "after_is_set": "1", "after_value": "1"}
+    assert browser.send(f"/topics/{name}/configs/change/do", change).status == 403
+    assert setting(browser, name, "retention.ms") == ["604800000", "default"]
     assert broker.records(name) == []
 
 
@@ -161,6 +291,8 @@ def test_a_page_that_is_read_only_has_no_forms_for_changes(broker: Broker, name:
         browser = Browser(page.url)
         assert "Produce" not in browser.get(f"/topics/{name}/messages").text
         assert "Edit and send again" not in browser.get(f"/topics/{name}/0/0").text
-        for path in (f"/topics/{name}/produce", "/group/reset", "/group/reset/do"):
+        assert "Change" not in browser.get(f"/topics/{name}/configs").text
+        change = f"/topics/{name}/configs/change"
+        for path in (change, f"{change}/do", f"/topics/{name}/produce", "/group/reset", "/group/reset/do"):
             assert browser.get(path).status == 404
             assert browser.send(path, produced()).status == 404

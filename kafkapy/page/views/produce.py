@@ -6,10 +6,12 @@ import base64
 import binascii
 import json
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from kafkapy.errors import UserError
-from kafkapy.page.call import Answer, Call, whole
+from kafkapy.page.call import MOST_FORM, SECRET, Answer, Call, whole
 from kafkapy.page.cluster.producing import write
+from kafkapy.page.cluster.records import Found
 from kafkapy.page.cluster.topics import Topic
 from kafkapy.page.rendering import part
 from kafkapy.page.views.messages import record
@@ -28,7 +30,7 @@ def form(call: Call) -> Answer:
     found = record(call, topic, partition, offset)
     if found.marker is not None:
         raise UserError(f"at offset {offset} is a {found.marker}: only brokers write these")
-    return _form(topic, _fields(found.record, str(partition)), offset)
+    return _form(topic, _editable(call, found), offset)
 
 
 def send(call: Call) -> Answer:
@@ -59,6 +61,23 @@ def _form(topic: Topic, fields: dict[str, str], offset: int | None = None, probl
         "problem": problem,
     }
     return Answer("produce.html", values, 400 if problem else 200)
+
+
+def _editable(call: Call, found: Found) -> dict[str, str]:
+    """The fields of the form for a record; raises UserError if the page would not take it back."""
+    content, place = found.record, found.place
+    size = len(content.key or b"") + len(content.value or b"")
+    if size <= MOST_FORM:
+        fields = _fields(content, str(place.partition))
+        as_sent = {name: text.replace("\n", "\r\n") for name, text in fields.items()}
+        size = len(urlencode({SECRET: call.sources.secret, **as_sent}))
+    if size > MOST_FORM:
+        raise UserError(
+            f"it is too large for a form: take kafkapy consume {place.topic} --partition {place.partition}"
+            f" --offset {found.offset} --max-messages 1 --format json > FILE, edit FILE, and send it by"
+            f" kafkapy produce {place.topic} --input json --file FILE"
+        )
+    return fields
 
 
 def _fields(content: Record, partition: str) -> dict[str, str]:
