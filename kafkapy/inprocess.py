@@ -27,6 +27,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, get_args
 
+from kafkapy.observe.awaited_broker import AwaitedBroker, Data, Headers, create_topics, producing
+
 if TYPE_CHECKING:
     from kafkapy.broker.core import BrokerCore
     from kafkapy.configs.config import BrokerConfig
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from kafkapy.faults.faults import Faults
     from kafkapy.faults.switched_on import SwitchedOn
     from kafkapy.loop.manual_clock import ManualClock
-    from kafkapy.observe.awaitable import AsyncGroup, AsyncTopic, AsyncTransaction
     from kafkapy.observe.blocking import Group, Topic, Transaction
     from kafkapy.observe.clock import AsyncTestClock, TestClock
     from kafkapy.observe.record import Record
@@ -56,16 +57,11 @@ TEST_DEFAULTS: Final[Mapping[str, str]] = {
     "transaction.state.log.num.partitions": "1",
 }
 
-CREATION_SECONDS: Final = 30
-"""How long the creation of topics may take."""
-
 _PLACES: Final = ("listeners", "advertised.listeners", "log.dir", "log.dirs", "metrics.port")
 """The settings that two brokers of a machine cannot share."""
 
 T = TypeVar("T")
 ClockName = Literal["real", "manual"]
-Data = bytes | str | None
-Headers = Mapping[str, Data] | Iterable[tuple[str, Data]]
 
 
 class Broker:
@@ -91,7 +87,7 @@ class Broker:
         clock: ClockName = "real",
     ) -> None:
         self._clock = new_clock(clock)
-        self._config = {name: _text(value) for name, value in (config or {}).items()}
+        self._config = {name: setting_text(value) for name, value in (config or {}).items()}
         self._origin = _found(snapshot)
         """What it starts with, before it has data."""
         self._owned: Snapshot | None = None
@@ -289,7 +285,7 @@ class Broker:
         Raises:
             ValueError: the broker refuses some, and says why. The others are there.
         """
-        self.call(partial(_create, topics=topics))
+        self.call(partial(create_topics, topics=topics))
 
     def produce(
         self,
@@ -311,7 +307,7 @@ class Broker:
         Raises:
             ValueError: the broker refuses it, and says why.
         """
-        return self.call(_producing(topic, key, value, headers, partition, timestamp))
+        return self.call(producing(topic, key, value, headers, partition, timestamp))
 
     def records(self, topic: str) -> list[Record]:
         """The records that a topic has now, by partition and offset, as `topic(…).records()`."""
@@ -354,11 +350,13 @@ class Broker:
 
     def advance(self, seconds: float, *, members_stay: bool) -> None:
         """Advance its clock, and do what is due meanwhile."""
+        from kafkapy.observe.clock import advance
+
         clock = self.manual_clock()
         if self._core is None:
             clock.turn(seconds)
         else:
-            self.call(partial(_advance, clock=clock, seconds=seconds, members_stay=members_stay))
+            self.call(partial(advance, clock=clock, seconds=seconds, members_stay=members_stay))
 
     @property
     def faults(self) -> Faults[Fault]:
@@ -519,7 +517,7 @@ class Broker:
         )
 
 
-class AsyncBroker:
+class AsyncBroker(AwaitedBroker):
     """A `Broker` for asyncio: `async with kafkapy.AsyncBroker() as broker`.
 
     It too has a thread and a loop of its own, so that a test that blocks its loop does not block the broker.
@@ -571,45 +569,6 @@ class AsyncBroker:
         """A second broker on the data of a snapshot, or of this moment, as `Broker.fork`."""
         return AsyncBroker.of(await asyncio.to_thread(self._broker.fork, snapshot))
 
-    async def create_topics(self, topics: Mapping[str, int]) -> None:
-        """Create topics of so many partitions each; raises ValueError as `Broker.create_topics`."""
-        await asyncio.to_thread(self._broker.create_topics, topics)
-
-    async def produce(
-        self,
-        topic: str,
-        *,
-        key: Data = None,
-        value: Data = None,
-        headers: Headers = (),
-        partition: int | None = None,
-        timestamp: int | None = None,
-    ) -> Record:
-        """Write a record without a client, as `Broker.produce`."""
-        return await self._call(_producing(topic, key, value, headers, partition, timestamp))
-
-    async def records(self, topic: str) -> list[Record]:
-        """The records that a topic has now, by partition and offset."""
-        return await self.topic(topic).records()
-
-    def topic(self, name: str) -> AsyncTopic:
-        """A topic, for its records and to wait for them."""
-        from kafkapy.observe.awaitable import AsyncTopic
-
-        return AsyncTopic(self._call, name)
-
-    def group(self, name: str) -> AsyncGroup:
-        """A group of any type, to wait for its members and its offsets."""
-        from kafkapy.observe.awaitable import AsyncGroup
-
-        return AsyncGroup(self._call, name)
-
-    def transaction(self, transactional_id: str) -> AsyncTransaction:
-        """The last transaction of a transactional id, to wait for its end."""
-        from kafkapy.observe.awaitable import AsyncTransaction
-
-        return AsyncTransaction(self._call, transactional_id)
-
     @property
     def clock(self) -> AsyncTestClock:
         """Its clock, as `Broker.clock`."""
@@ -637,38 +596,6 @@ class AsyncBroker:
         await asyncio.to_thread(self._broker.__exit__, kind, error, trace)
 
 
-async def _create(core: BrokerCore, topics: Mapping[str, int]) -> None:
-    """Create topics of so many partitions each; raises ValueError."""
-    from kafkapy.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-
-    wanted = [
-        CreatableTopic(name=name, num_partitions=partitions, replication_factor=-1)
-        for name, partitions in topics.items()
-    ]
-    request = CreateTopicsRequest(topics=wanted, timeout_ms=CREATION_SECONDS * 1000)
-    created = (await core.loopback.ask(request, seconds=CREATION_SECONDS)).topics
-    refused = [f"topic {each.name}: {each.error_message}" for each in created if each.error_code]
-    if refused:
-        raise ValueError(" ".join(refused))
-
-
-async def _advance(core: BrokerCore, clock: ManualClock, seconds: float, members_stay: bool) -> None:
-    """Advance the clock of a broker, and do what is due meanwhile."""
-    turned = core.hear_from_all_members if members_stay else None
-    await clock.advance(seconds, at_rest=lambda: core.is_at_rest, turned=turned)
-
-
-def _producing(
-    topic: str, key: Data, value: Data, headers: Headers, partition: int | None, timestamp: int | None
-) -> Callable[[BrokerCore], Coroutine[Any, Any, Record]]:
-    from kafkapy.observe.topic import produce
-
-    pairs = headers.items() if isinstance(headers, Mapping) else headers
-    return partial(
-        produce, name=topic, key=key, value=value, headers=pairs, partition=partition, timestamp=timestamp
-    )
-
-
 def _found(snapshot: Snapshot | str | Path | None) -> Snapshot | None:
     if not isinstance(snapshot, str | Path):
         return snapshot
@@ -684,7 +611,8 @@ def new_clock(name: ClockName) -> ManualClock | None:
         ValueError: there is no such clock.
     """
     if name not in get_args(ClockName):
-        raise ValueError(f"clock={name!r}: expected one of {', '.join(map(repr, get_args(ClockName)))}")
+        names = ", ".join(map(repr, get_args(ClockName)))
+        raise ValueError(f"clock={name!r}: expected one of {names}, or 'virtual' for a cluster")
     if name == "real":
         return None
     from kafkapy.loop.manual_clock import ManualClock
@@ -700,5 +628,6 @@ def _import_broker() -> None:
         import kafkapy.broker.core  # noqa: F401
 
 
-def _text(value: object) -> str:
+def setting_text(value: object) -> str:
+    """The value of a setting as Kafka writes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)

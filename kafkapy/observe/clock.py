@@ -7,11 +7,13 @@ import datetime
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from kafkapy.broker.core import BrokerCore
     from kafkapy.loop.manual_clock import ManualClock
 
 
 _MARGIN = datetime.timedelta(days=365)
 """What real time may add to the last time that it can show."""
+_TOO_FAR = f"a clock cannot be advanced beyond the year {datetime.MAXYEAR}"
 
 
 class Advance(Protocol):
@@ -51,17 +53,13 @@ class TestClock:
             ValueError: that is no time, or the clock would go back.
             RuntimeError: the broker is stopped meanwhile.
         """
+        wanted = seconds_of(days=days, hours=hours, minutes=minutes, seconds=seconds)
         try:
-            wanted = datetime.timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
-            _ = self.now() + max(wanted, datetime.timedelta()) + _MARGIN
+            _ = self.now() + datetime.timedelta(seconds=wanted) + _MARGIN
         except OverflowError:
-            raise ValueError(f"a clock cannot be advanced beyond the year {datetime.MAXYEAR}") from None
-        if wanted <= datetime.timedelta():
-            raise ValueError(
-                f"a clock cannot be advanced by {wanted.total_seconds():g} s: expected more than 0"
-            )
+            raise ValueError(_TOO_FAR) from None
         with self._clock.turn_of_tests:
-            self._advance(wanted.total_seconds(), members_stay=members_stay)
+            self._advance(wanted, members_stay=members_stay)
 
 
 class AsyncTestClock:
@@ -92,3 +90,24 @@ class AsyncTestClock:
             seconds=seconds,
             members_stay=members_stay,
         )
+
+
+def seconds_of(*, days: float, hours: float, minutes: float, seconds: float) -> float:
+    """The seconds of all of it together.
+
+    Raises:
+        ValueError: that is no time, or a clock would go back.
+    """
+    try:
+        wanted = datetime.timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds).total_seconds()
+    except OverflowError:
+        raise ValueError(_TOO_FAR) from None
+    if wanted <= 0:
+        raise ValueError(f"a clock cannot be advanced by {wanted:g} s: expected more than 0")
+    return wanted
+
+
+async def advance(core: BrokerCore, clock: ManualClock, seconds: float, members_stay: bool) -> None:
+    """Advance the clock of a running broker, and do what is due meanwhile."""
+    turned = core.hear_from_all_members if members_stay else None
+    await clock.advance(seconds, at_rest=lambda: core.is_at_rest, turned=turned)

@@ -1,0 +1,105 @@
+"""What tests ask of a broker from a coroutine, whether it has a thread of its own or not.
+
+Only the types are imported with this module: a broker's own modules come with its first start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+if TYPE_CHECKING:
+    from kafkapy.broker.core import BrokerCore
+    from kafkapy.observe.awaitable import AsyncGroup, AsyncTopic, AsyncTransaction
+    from kafkapy.observe.record import Record
+
+CREATION_SECONDS: Final = 30
+"""How long the creation of topics may take."""
+
+T = TypeVar("T")
+Data = bytes | str | None
+Headers = Mapping[str, Data] | Iterable[tuple[str, Data]]
+
+
+class AwaitedBroker:
+    """A broker whose answers a test awaits."""
+
+    async def create_topics(self, topics: Mapping[str, int]) -> None:
+        """Create topics of so many partitions each; raises ValueError as `Broker.create_topics`."""
+        await self._call(partial(create_topics, topics=topics))
+
+    async def produce(
+        self,
+        topic: str,
+        *,
+        key: Data = None,
+        value: Data = None,
+        headers: Headers = (),
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> Record:
+        """Write a record without a client, as `Broker.produce`."""
+        return await self._call(producing(topic, key, value, headers, partition, timestamp))
+
+    async def records(self, topic: str) -> list[Record]:
+        """The records that a topic has now, by partition and offset."""
+        return await self.topic(topic).records()
+
+    def topic(self, name: str) -> AsyncTopic:
+        """A topic, for its records and to wait for them."""
+        from kafkapy.observe.awaitable import AsyncTopic
+
+        return AsyncTopic(self._call, name)
+
+    def group(self, name: str) -> AsyncGroup:
+        """A group of any type, to wait for its members and its offsets."""
+        from kafkapy.observe.awaitable import AsyncGroup
+
+        return AsyncGroup(self._call, name)
+
+    def transaction(self, transactional_id: str) -> AsyncTransaction:
+        """The last transaction of a transactional id, to wait for its end."""
+        from kafkapy.observe.awaitable import AsyncTransaction
+
+        return AsyncTransaction(self._call, transactional_id)
+
+    async def _call(self, function: Callable[[BrokerCore], Coroutine[Any, Any, T]]) -> T:
+        """Run `function(core)` on the broker's loop and return its result.
+
+        Raises:
+            RuntimeError: the broker is not running or paused, or is stopped meanwhile.
+        """
+        raise NotImplementedError
+
+
+async def create_topics(core: BrokerCore, topics: Mapping[str, int]) -> None:
+    """Create topics of so many partitions each; raises ValueError."""
+    from kafkapy.protocol.errors import ErrorCode
+    from kafkapy.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+
+    wanted = [
+        CreatableTopic(name=name, num_partitions=partitions, replication_factor=-1)
+        for name, partitions in topics.items()
+    ]
+    request = CreateTopicsRequest(topics=wanted, timeout_ms=CREATION_SECONDS * 1000)
+    created = (await core.loopback.ask(request, seconds=CREATION_SECONDS)).topics
+    refused = [
+        f"topic {each.name}: {each.error_message or ErrorCode(each.error_code).name}"
+        for each in created
+        if each.error_code
+    ]
+    if refused:
+        raise ValueError(" ".join(refused))
+
+
+def producing(
+    topic: str, key: Data, value: Data, headers: Headers, partition: int | None, timestamp: int | None
+) -> Callable[[BrokerCore], Coroutine[Any, Any, Record]]:
+    """A call that writes a record."""
+    from kafkapy.observe.topic import produce
+
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    return partial(
+        produce, name=topic, key=key, value=value, headers=pairs, partition=partition, timestamp=timestamp
+    )
