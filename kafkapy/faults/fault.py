@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import threading
 import time
@@ -11,7 +10,7 @@ from types import TracebackType
 from typing import ClassVar, Final, NamedTuple, Self, TypedDict
 
 from kafkapy.faults.kinds import positive
-from kafkapy.observe.waiting import PATIENCE, NotSeenError
+from kafkapy.observe.waiting import PATIENCE, NotSeenError, NotYet, until
 
 EVERY_TIME: Final = 1.0
 
@@ -102,10 +101,19 @@ class Fault:
         end = time.monotonic() + within
         with self._changed:
             if not self._changed.wait_for(lambda: self._hits >= times, end - time.monotonic()):
-                told = f"it has met {self._hits}, of {self._asked} that it concerns"
-                raise NotSeenError(
-                    f"waited for {within:g} s for {self} to meet {times} {self.counted}; {told}"
-                )
+                raise NotSeenError(f"waited for {within:g} s for {self.wanted(times)}; {self._told()}")
+
+    def wanted(self, times: int) -> str:
+        """What `hit` waits for, in words."""
+        return f"{self} to meet {times} {self.counted}"
+
+    def seen(self, times: int) -> NotYet | None:
+        """None if it has met so many, else what there is instead."""
+        with self._changed:
+            return None if self._hits >= times else NotYet(self._told())
+
+    def _told(self) -> str:
+        return f"it has met {self._hits}, of {self._asked} that it concerns"
 
     def stop(self) -> None:
         """Switch it off; what it has met is not let go."""
@@ -154,7 +162,11 @@ class AsyncFault:
     async def hit(self, times: int = 1, *, within: float = PATIENCE) -> None:
         """Wait until it has met so many; raises NotSeenError after `within` seconds."""
         __tracebackhide__ = True
-        await asyncio.to_thread(self._fault.hit, times, within=within)
+
+        async def look() -> NotYet | None:
+            return self._fault.seen(times)
+
+        await until(look, self._fault.wanted(times), within)
 
     def stop(self) -> None:
         """Switch it off; what it has met is not let go."""

@@ -11,6 +11,8 @@ PATIENCE: Final = 10.0
 """How long to wait by default, in seconds."""
 
 _PAUSE: Final = 0.005
+_SHARE: Final = 0.01
+"""The longer it waits, the less often it looks: a look comes late by this share of the time, at most."""
 
 T = TypeVar("T")
 
@@ -43,13 +45,15 @@ async def until(look: Callable[[], Awaitable[T | NotYet]], wanted: str, seconds:
     Raises:
         NotSeenError: it is not there after so many seconds.
     """
-    began = time.monotonic()
+    start = began = time.monotonic()
     end = began + seconds
     while isinstance(found := await _looked(look), NotYet):
         if found.never or time.monotonic() >= end:
             within = "" if found.never else f" for {seconds:g} s"
             raise NotSeenError(f"waited{within} for {wanted}; {found.told}")
-        await asyncio.sleep(max(_PAUSE, time.monotonic() - began))  # the broker has other work too
+        now = time.monotonic()
+        pause = max(_PAUSE, now - began, _SHARE * (now - start))  # the broker has other work too
+        await asyncio.sleep(min(pause, max(end - now, _PAUSE)))
         began = time.monotonic()
     return found
 
