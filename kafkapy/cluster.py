@@ -8,6 +8,9 @@ Each broker has a thread and an event loop of its own. They share one metadata t
 replicate over TCP, as on machines of their own. Their data is in a temporary directory that is deleted at the
 end of the `with` block, unless `data_dir` names a directory.
 
+With `clock="virtual"` they run in a time, a network and on disks of their own (kafkapy/virtual), in the
+thread that calls `run`, and so does the test.
+
 A broker that is started again has its data and its port. With `data_dir`, that holds for a later cluster too:
 `ports.json` there has the port of each broker by its id.
 """
@@ -19,14 +22,14 @@ import shutil
 import tempfile
 import time
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
-from kafkapy.inprocess import REAL_CLOCK, Broker, ClockName, new_clock
+from kafkapy.inprocess import REAL_CLOCK, Broker, ClockName, new_clock, setting_text
 
 if TYPE_CHECKING:
     from kafkapy.broker.core import BrokerCore
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from kafkapy.observe.clock import TestClock
     from kafkapy.security.links import LinkSecurity
     from kafkapy.snapshot import Snapshot
+    from kafkapy.virtual.cluster import VirtualCluster
 
 _METADATA: Final = "metadata.db"
 _PORTS: Final = "ports.json"
@@ -45,8 +49,22 @@ _PORTS: Final = "ports.json"
 MOST_REPLICAS: Final = 3
 KNOWN_SECONDS: Final = 30
 
+VIRTUAL_SECONDS: Final = 3600.0
+"""How long a run in virtual time may take by default."""
+
+_VIRTUAL: Final = (
+    "the time of this cluster is virtual: call run(main) with a coroutine function, which gets the cluster;"
+    ' with clock="real" it has threads, and calls that block'
+)
+_NOT_VIRTUAL: Final = (
+    'the cluster has the machine\'s time; make it with clock="virtual" to run code in its time'
+)
+
 _OWN_SETTINGS: Final = ("broker.id", "node.id", "listeners", "advertised.listeners", "log.dir", "log.dirs")
 """The settings that are another for each broker."""
+
+
+T = TypeVar("T")
 
 
 class Cluster:
@@ -57,9 +75,12 @@ class Cluster:
         first_id: the id of the first of them, which counts up from there.
         config: Kafka's settings for all of them; values may be str, int, float or bool.
         data_dir: the directory to keep the data in, for later starts.
-        clock: "manual" for a `clock` that can be advanced, for all brokers together.
+        clock: "manual" for a `clock` that can be advanced, for all brokers together; "virtual" for a cluster
+            that only `run` starts.
+        seed: with virtual time, what decides the order of all that happens.
 
     Raises:
+        ValueError: a directory or a seed where it has no meaning.
         ConfigError: `config` has a setting that the cluster gives each broker itself.
     """
 
@@ -70,7 +91,8 @@ class Cluster:
         first_id: int = 1,
         config: Mapping[str, object] | None = None,
         data_dir: str | Path | None = None,
-        clock: ClockName = "real",
+        clock: ClockName | Literal["virtual"] = "real",
+        seed: int | None = None,
     ) -> None:
         if brokers < 1:
             raise ValueError(f"a cluster of {brokers} brokers: expected 1 or more")
@@ -89,7 +111,15 @@ class Cluster:
             **(config or {}),
         }
         self._numbers = range(first_id, first_id + brokers)
-        self._clocks = {number: new_clock(clock) for number in self._numbers}
+        self._is_virtual = clock == "virtual"
+        self._seed = seed or 0
+        if self._is_virtual and data_dir is not None:
+            raise ValueError(
+                f"data_dir={str(data_dir)!r}: in virtual time the disks are simulated; leave it out"
+            )
+        if not self._is_virtual and seed is not None:
+            raise ValueError(f'seed={seed}: only clock="virtual" has a seed')
+        self._clocks = {number: None if clock == "virtual" else new_clock(clock) for number in self._numbers}
         """The clocks of the brokers, which outlive their stops; None: the machine's."""
         self._folder = None if data_dir is None else Path(data_dir)
         self._temporary: weakref.finalize[..., Any] | None = None
@@ -106,19 +136,23 @@ class Cluster:
     @property
     def bootstrap_servers(self) -> str:
         """`host:port` of each broker, running or not, for clients."""
+        self._require_real()
         return ",".join(f"127.0.0.1:{port}" for port in self._ports.values())
 
     def __iter__(self) -> Iterator[int]:
         """The ids of the brokers that are running."""
+        self._require_real()
         return iter(list(self._brokers))
 
     def __getitem__(self, broker: int) -> Broker:
         """A broker that is running; KeyError for any other."""
+        self._require_real()
         return self._brokers[broker]
 
     @property
     def controller(self) -> int:
         """The id of the controller; -1 while there is none."""
+        self._require_real()
         for broker in self._brokers.values():
             return broker.core.metadata.image.controller_id
         return -1
@@ -132,6 +166,7 @@ class Cluster:
         """
         from kafkapy.observe.clock import TestClock
 
+        self._require_real()
         if (first := self._clocks[self._numbers[0]]) is None:
             raise RuntimeError(REAL_CLOCK)
         return TestClock(first, self._advance)
@@ -158,6 +193,7 @@ class Cluster:
         Raises:
             kafkapy.ConfigError, kafkapy.StartError: as `kafkapy.Broker.start`.
         """
+        self._require_real()
         for number in self._numbers if broker is None else [self._known(broker)]:
             if number not in self._brokers:
                 self._start(number)
@@ -221,6 +257,7 @@ class Cluster:
             ValueError: the cluster has no such broker.
         """
         if broker is None:
+            self._require_real()
             self._cuts.clear()
         else:
             self._known(broker)
@@ -229,6 +266,40 @@ class Cluster:
     def cut_off_from(self, broker: int) -> set[int]:
         """The brokers that a broker cannot reach."""
         return {other for pair in list(self._cuts) if broker in pair for other in pair - {broker}}
+
+    def run(
+        self,
+        main: Callable[[VirtualCluster], Coroutine[Any, Any, T]],
+        *,
+        within: float = VIRTUAL_SECONDS,
+        trace: str | Path | None = None,
+    ) -> T:
+        """Run `main(cluster)` in virtual time, with new brokers that serve, and return its result.
+
+        It runs as by `asyncio.run`. Nothing is left of the brokers then, and another run does the same again.
+
+        Args:
+            main: gets a `VirtualCluster`. Its clients are those of asyncio.
+            within: the virtual seconds that the run may take.
+            trace: a file to write all events to, one a line; equal for runs in which the same happened.
+
+        Raises:
+            RuntimeError: the clock is another one, or an event loop is running.
+            kafkapy.virtual.run.TimeIsOverError: `main` has not ended in time.
+            kafkapy.ConfigError, kafkapy.StartError: as `kafkapy.Broker.start`.
+        """
+        if not self._is_virtual:
+            raise RuntimeError(_NOT_VIRTUAL)
+        from kafkapy.virtual.run import run
+
+        return run(
+            main,
+            seed=self._seed,
+            numbers=self._numbers,
+            config={name: setting_text(value) for name, value in self._config.items()},
+            within=within,
+            trace=trace,
+        )
 
     def __enter__(self) -> Self:
         with ExitStack() as started:
@@ -242,6 +313,10 @@ class Cluster:
     ) -> None:
         self._end()
 
+    def _require_real(self) -> None:
+        if self._is_virtual:
+            raise RuntimeError(_VIRTUAL)
+
     def _end(self) -> None:
         self.stop()
         if self._temporary is not None:
@@ -251,12 +326,14 @@ class Cluster:
             self._made.clear()
 
     def _known(self, broker: int) -> int:
+        self._require_real()
         if broker not in self._numbers:
             first, last = self._numbers[0], self._numbers[-1]
             raise ValueError(f"there is no broker {broker}: expected {first} to {last}")
         return broker
 
     def _running(self, broker: int | None) -> Iterable[int]:
+        self._require_real()
         if broker is None:
             return list(self._brokers)
         return [broker] if self._known(broker) in self._brokers else []

@@ -1,7 +1,7 @@
 """The machine that a broker runs on: its clock, disk, threads, sockets and metadata store.
 
-A broker gets them from here and nowhere else, so a simulation replaces them together (tests/simulation).
-Other time (deadlines, timers) comes from the event loop, which a simulation brings, too.
+A broker gets them from here and nowhere else, so virtual time replaces them together (kafkapy/virtual).
+Other time (deadlines, timers) comes from the event loop, which is replaced, too.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def _is_of_this_machine(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
-        return host == "localhost"
+        return host == "localhost" or host.endswith(".invalid")  # RFC 6761: no machine has such a name
 
 
 def _descriptors(config: BrokerConfig) -> None:

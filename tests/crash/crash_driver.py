@@ -17,7 +17,7 @@ from pathlib import Path
 
 import kafkapy.broker.machine
 from kafkapy.cli import main
-from tests.crash.disk_trace import Op
+from kafkapy.virtual.disk_trace import Op
 from tests.crash.hooked_files import HookedFiles
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kafkapy.storage.disk.files import Buffer, File
-from tests.crash.disk_trace import TracingFiles
+from kafkapy.virtual.disk_trace import TracingFiles
 
 Hook = Callable[[str], None]
 """Called with the operation.

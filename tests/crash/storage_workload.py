@@ -20,7 +20,7 @@ from kafkapy.storage.disk.errors import StorageError
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
 from kafkapy.storage.log.validate import AppendOrigin
-from tests.crash.disk_trace import TracingFiles
+from kafkapy.virtual.disk_trace import TracingFiles
 from tests.loop.turned_clock import START_MS, TurnedClock
 
 CLUSTER = "cluster-of-crash-tests"

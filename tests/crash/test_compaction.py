@@ -21,7 +21,7 @@ from kafkapy.storage.disk.errors import StorageError
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
 from kafkapy.storage.log.validate import AppendOrigin
-from tests.crash.disk_trace import Disk, TracingFiles
+from kafkapy.virtual.disk_trace import Disk, TracingFiles
 from tests.crash.hooked_files import HookedFiles
 from tests.loop.turned_clock import START_MS, TurnedClock
 from tests.storage.cleaning.harness import compact, compact_fully, records_of

@@ -17,7 +17,7 @@ from kafkapy.storage.directories import log_loading
 from kafkapy.storage.disk.errors import ExhaustedError
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.log.partition_log import PartitionLog
-from tests.crash.disk_trace import Op, TracingFiles
+from kafkapy.virtual.disk_trace import Op, TracingFiles
 from tests.crash.storage_workload import Model, Workload, check_recovered, promised_at
 from tests.storage.descriptors import open_files_limit
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.disk_trace import TracingFiles
+from kafkapy.virtual.disk_trace import TracingFiles
 from tests.crash.hooked_files import HookedFiles
 from tests.crash.results import note
 from tests.crash.storage_workload import Workload, check_recovered, promised_at

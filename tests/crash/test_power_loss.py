@@ -16,7 +16,7 @@ from kafkapy.storage.disk.files import File
 from kafkapy.storage.log.batches import BadBatchError
 from kafkapy.storage.log.partition_log import PartitionLog
 from kafkapy.storage.log.validate import AppendOrigin
-from tests.crash.disk_trace import Disk, TracingFiles
+from kafkapy.virtual.disk_trace import Disk, TracingFiles
 from tests.crash.results import note
 from tests.crash.storage_workload import (
     CONFIG,

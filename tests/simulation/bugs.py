@@ -18,8 +18,8 @@ from kafkapy.replicas.leader import Leader
 from kafkapy.replicas.partition import Partition
 from kafkapy.storage.log.producers import ProducerStates, ProducerUpdates
 from kafkapy.storage.log.validate import AppendOrigin, PreparedBatch
-from tests.simulation.disk import SimulatedDisk
-from tests.simulation.metadata_tree import MemoryStore
+from kafkapy.virtual.disk import SimulatedDisk
+from kafkapy.virtual.metadata_tree import MemoryStore
 
 Bug = Callable[[], AbstractContextManager[Any]]
 

@@ -42,6 +42,8 @@ from kafkapy.protocol.records import Record, build_batch, decode_records
 from kafkapy.protocol.special_timestamps import LATEST
 from kafkapy.protocol.topic_names import GROUP_METADATA_TOPIC
 from kafkapy.protocol.types import ZERO_UUID
+from kafkapy.virtual.determinism import START_MS
+from kafkapy.virtual.world import World
 from tests.promises.history import (
     Acked,
     CommitAcked,
@@ -55,9 +57,7 @@ from tests.promises.history import (
     Sent,
     checksum_of,
 )
-from tests.simulation.determinism import START_MS
 from tests.simulation.witness import Witness
-from tests.simulation.world import World
 
 TIMEOUT: Final = 1.5
 """Seconds after which a request is given up, and sent again."""

@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from kafkapy.virtual.world import SimulationError
 from tests.simulation.bugs import BUGS_OF_CONTROLLERS, BUGS_OF_ONE_BROKER, BUGS_OF_THREE_BROKERS, Bug
 from tests.simulation.deposed_controllers import deposed_controllers
 from tests.simulation.report import Finding, FoundBug, Report
@@ -19,7 +20,6 @@ from tests.simulation.run import FAULT_SECONDS, Outcome, Scene, simulate
 from tests.simulation.seeds import SEEDS_TO_FIND_A_BUG
 from tests.simulation.single_broker import single_broker
 from tests.simulation.three_brokers import three_brokers
-from tests.simulation.world import SimulationError
 
 SCENES: Final[Mapping[str, Scene]] = {
     "deposed": deposed_controllers,

@@ -37,9 +37,9 @@ from kafkapy.protocol.messages.offset_fetch import (
 )
 from kafkapy.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kafkapy.protocol.topic_names import GROUP_METADATA_TOPIC
+from kafkapy.virtual.world import World
 from tests.promises.history import Partition
 from tests.simulation.clients import BACKOFF, GroupClient
-from tests.simulation.world import World
 
 SESSION_MS: Final = 1200
 REBALANCE_MS: Final = 1000

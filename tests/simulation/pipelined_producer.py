@@ -17,10 +17,10 @@ from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import decode_response, encode_request
 from kafkapy.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
 from kafkapy.protocol.types import ApiKey
+from kafkapy.virtual.world import World
 from tests.promises.history import Partition
 from tests.simulation.clients import BACKOFF, PAUSE, TIMEOUT, Batch, SimulatedProducer
 from tests.simulation.witness import Witness
-from tests.simulation.world import World
 
 IN_FLIGHT: Final = 5
 """What max.in.flight.requests.per.connection may be at most: a log remembers so many batches."""

@@ -13,9 +13,9 @@ from kafkapy.protocol.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from kafkapy.virtual.world import World
 from tests.promises.history import Partition
 from tests.simulation.clients import BACKOFF, Client
-from tests.simulation.world import World
 
 PAUSE: Final = 3.0
 """The longest time between two moves."""

@@ -20,9 +20,9 @@ from kafkapy.metadata.image import NO_LEADER
 from kafkapy.protocol.records import iter_headers
 from kafkapy.replicas.partition import Partition
 from kafkapy.storage.log.partition_log import PartitionLog
-from tests.simulation.broker import SimulatedBroker
-from tests.simulation.metadata_tree import MemoryTree
-from tests.simulation.world import World
+from kafkapy.virtual.broker import SimulatedBroker
+from kafkapy.virtual.metadata_tree import MemoryTree
+from kafkapy.virtual.world import World
 
 READ_AT_ONCE = 1 << 20
 

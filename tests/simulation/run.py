@@ -13,14 +13,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from kafkapy.inter_broker.peers import PeerAddress
+from kafkapy.virtual.broker import SimulatedBroker
+from kafkapy.virtual.determinism import deterministic
+from kafkapy.virtual.loop import VirtualLoop
+from kafkapy.virtual.metadata_tree import MemoryTree
+from kafkapy.virtual.network import PORT, Network
+from kafkapy.virtual.world import SimulationError, World
 from tests.promises.history import Partition
-from tests.simulation.broker import ErrorsAreFailures, SimulatedBroker
 from tests.simulation.clients import SimulatedCommitter, SimulatedProducer, SimulatedReader
-from tests.simulation.determinism import deterministic
-from tests.simulation.metadata_tree import MemoryTree
-from tests.simulation.network import PORT, Network
+from tests.simulation.clock import SimulatedClock
+from tests.simulation.settings import SETTINGS
 from tests.simulation.witness import Witness
-from tests.simulation.world import SimulationError, VirtualLoop, World
 
 CLIENTS_HOST: Final = "clients"
 
@@ -73,7 +76,7 @@ class Run:
         self.tree = MemoryTree(self.world.note, servers=ZOOKEEPERS, later=self._after_the_others)
         self.witness = Witness(self.world)
         self.clients = self.world.loop("clients")
-        self.clients.connector = self.network.connector(CLIENTS_HOST)
+        self.clients.connector = self.network.connector(lambda: CLIENTS_HOST)
 
     def _after_the_others(self, call: Callable[[], None]) -> None:
         """Call when a ZooKeeper learns of a change: soon, or a little later than others."""
@@ -83,8 +86,17 @@ class Run:
         self, node_id: int, settings: Mapping[str, str], *, in_cluster: bool = False
     ) -> SimulatedBroker:
         """Add a broker, and start it."""
+        clock = SimulatedClock(self.world, self.world.chance.randrange(-500, 500))
         broker = SimulatedBroker(
-            self.world, self.network, self.tree, node_id, self.folder, settings, in_cluster=in_cluster
+            self.world,
+            self.network,
+            self.tree,
+            node_id,
+            self.folder,
+            settings,
+            new_clock=lambda: clock,
+            defaults=SETTINGS,
+            in_cluster=in_cluster,
         )
         self.brokers.append(broker)
         broker.start()
@@ -163,7 +175,7 @@ def simulate(
     Raises:
         SimulationError: a promise was broken; the message has the seed and the last events.
     """
-    world = World(seed)
+    world = World(seed, is_strict=True)
     world.watch = watch
     with (
         tempfile.TemporaryDirectory(prefix="kafkapy-simulation-", dir=_memory()) as folder,
@@ -205,9 +217,28 @@ def _memory() -> str | None:
     return "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
+class _ErrorsAreFailures(logging.Handler):
+    """Ends the run when a broker logs an exception that it did not expect."""
+
+    def __init__(self, world: World, folder: Path) -> None:
+        """`folder` holds the brokers' directories; its name differs from run to run."""
+        super().__init__(logging.INFO)
+        self._world = world
+        self._folder = str(folder)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            message = record.getMessage()
+        except Exception as error:
+            message = f"{record.msg!r} {error}"
+        self._world.note("log", record.levelname, message.replace(self._folder, ""))
+        if record.exc_info is not None and record.exc_info[1] is not None and record.levelno >= logging.ERROR:
+            self._world.failed(message, record.exc_info[1])
+
+
 @contextmanager
 def _errors_are_failures(world: World, folder: Path) -> Iterator[None]:
-    handler = ErrorsAreFailures(world, folder)
+    handler = _ErrorsAreFailures(world, folder)
     broker_logger = logging.getLogger("kafkapy")
     level, propagate = broker_logger.level, broker_logger.propagate
     broker_logger.addHandler(handler)

@@ -7,9 +7,9 @@ from typing import Final
 
 import pytest
 
+from kafkapy.virtual.world import SimulationError
 from tests.simulation.bugs import Bug
 from tests.simulation.run import Scene, simulate
-from tests.simulation.world import SimulationError
 
 SEEDS: Final = int(os.environ.get("KAFKAPY_SIMULATED_SEEDS", "500"))
 """The runs of all scenes together."""

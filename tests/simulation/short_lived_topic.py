@@ -16,10 +16,10 @@ from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kafkapy.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kafkapy.protocol.types import Uuid
+from kafkapy.virtual.world import World
 from tests.promises.history import Partition
 from tests.simulation.clients import BACKOFF, JUDGED_AFTER, Client, SimulatedProducer, SimulatedReader
 from tests.simulation.witness import Witness
-from tests.simulation.world import World
 
 NAME: Final = "short-lived"
 SECONDS: Final = 1.5

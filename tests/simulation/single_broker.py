@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.simulation.broker import SimulatedBroker, random_settings
+from kafkapy.virtual.broker import SimulatedBroker
+from kafkapy.virtual.network import FAST, SLOW
 from tests.simulation.clients import (
     Client,
     SimulatedCommitter,
@@ -16,9 +17,9 @@ from tests.simulation.clients import (
     SimulatedReader,
     create_topic,
 )
-from tests.simulation.network import FAST, SLOW
 from tests.simulation.pipelined_producer import PipelinedProducer
 from tests.simulation.run import CLIENTS_HOST, Run, partitions_of
+from tests.simulation.settings import random_settings
 
 TOPIC: Final = "orders"
 PARTITIONS: Final = 2

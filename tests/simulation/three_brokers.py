@@ -12,7 +12,8 @@ from __future__ import annotations
 from typing import Final
 
 from kafkapy.metadata import znodes
-from tests.simulation.broker import SimulatedBroker, random_settings
+from kafkapy.virtual.broker import SimulatedBroker
+from kafkapy.virtual.network import FAST, SLOW
 from tests.simulation.clients import (
     Client,
     SimulatedCommitter,
@@ -21,11 +22,11 @@ from tests.simulation.clients import (
     create_topic,
 )
 from tests.simulation.group_member import GroupMember, GroupPromises
-from tests.simulation.network import FAST, SLOW
 from tests.simulation.pipelined_producer import PipelinedProducer
 from tests.simulation.reassigner import Reassigner
 from tests.simulation.replicas import ReplicaChecks
 from tests.simulation.run import CLIENTS_HOST, Run, partitions_of
+from tests.simulation.settings import random_settings
 from tests.simulation.short_lived_topic import NAME as SHORT_LIVED
 from tests.simulation.short_lived_topic import ShortLivedTopic
 from tests.simulation.single_broker import check_at_the_end, pause

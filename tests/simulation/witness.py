@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kafkapy.virtual.world import World
 from tests.promises.checker import Checker
 from tests.promises.history import Acked, EndAsked, Event, Finding, Partition
-from tests.simulation.world import World
 
 
 class Witness:

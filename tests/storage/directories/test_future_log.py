@@ -26,7 +26,7 @@ from kafkapy.storage.disk.log_directory import LogDirectoryError
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
 from kafkapy.storage.log.validate import AppendOrigin
-from tests.crash.disk_trace import Disk, TracingFiles
+from kafkapy.virtual.disk_trace import Disk, TracingFiles
 from tests.crash.hooked_files import HookedFiles
 from tests.loop.turned_clock import START_MS, TurnedClock
 from tests.storage.cleaning.harness import compact_fully, records_of

@@ -13,7 +13,7 @@ import pytest
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.offline.next_start import NextStart
 from kafkapy.tools.check.finding import Severity
-from tests.crash.disk_trace import Disk, TracingFiles
+from kafkapy.virtual.disk_trace import Disk, TracingFiles
 from tests.crash.storage_workload import CONFIG, Workload, load, new_manager
 from tests.loop.turned_clock import TurnedClock
 from tests.tools.check.directories import findings

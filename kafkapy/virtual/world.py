@@ -5,19 +5,22 @@ takes some microseconds of virtual time. If no loop has anything to do, the time
 dead or paused actor is one whose loop is not run: a killed broker leaves no callback behind.
 
 `note` records what happens. Two runs with the same seed have the same `fingerprint`.
+
+A strict world ends with the first exception that nothing handles, and with a broker that gives up. In any
+other they are logged, as by any event loop, and the broker is gone.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import contextvars
 import hashlib
 import heapq
 import random
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine
-from typing import Any, Final, TypeVarTuple
+from collections.abc import Callable
+from typing import Final
+
+from kafkapy.virtual.loop import VirtualLoop
 
 STEP_SECONDS: Final = 20e-6
 """The most time that one callback takes."""
@@ -26,149 +29,16 @@ KEPT_NOTES: Final = 400
 """The last notes, which a failure shows."""
 
 
-Ts = TypeVarTuple("Ts")
-
-
 class SimulationError(AssertionError):
     """The brokers broke a promise, or failed in a way that no outside event excuses."""
-
-
-class VirtualLoop(asyncio.BaseEventLoop):
-    """The event loop of one actor, which the world runs callback by callback."""
-
-    _ready: deque[asyncio.Handle]
-
-    def __init__(self, world: World, name: str) -> None:
-        super().__init__()
-        self.world = world
-        self.name = name
-        self.is_dead = False
-        self.is_paused = False
-        self.connector: Callable[[VirtualLoop, Any, str, int], Coroutine[Any, Any, Any]] | None = None
-        """Opens connections from this actor (network.py)."""
-        self._watched: dict[tuple[int, str], asyncio.Handle] = {}
-        self._tasks: dict[asyncio.Task[Any], None] = {}
-        """The tasks, so that those of a dead actor are not finalized while the world runs."""
-
-    def time(self) -> float:
-        return self.world.now
-
-    def create_task(self, coro: Any, **options: Any) -> asyncio.Task[Any]:
-        task = super().create_task(coro, **options)
-        self._tasks[task] = None
-        task.add_done_callback(self._forget)
-        return task
-
-    def _forget(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.pop(task, None)
-
-    def call_soon(
-        self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
-    ) -> asyncio.Handle:
-        handle = asyncio.Handle(callback, args, self, context)
-        self._ready.append(handle)
-        return handle
-
-    call_soon_threadsafe = call_soon
-    """There are no threads."""
-
-    def call_later(
-        self,
-        delay: float,
-        callback: Callable[[*Ts], object],
-        *args: *Ts,
-        context: contextvars.Context | None = None,
-    ) -> asyncio.TimerHandle:
-        return self.call_at(self.world.now + delay, callback, *args, context=context)
-
-    def call_at(
-        self,
-        when: float,
-        callback: Callable[[*Ts], object],
-        *args: *Ts,
-        context: contextvars.Context | None = None,
-    ) -> asyncio.TimerHandle:
-        timer = asyncio.TimerHandle(when, callback, args, self, context)
-        self.world.add_timer(when, timer, self)
-        return timer
-
-    def call_exception_handler(self, context: dict[str, Any]) -> None:
-        self.world.failed(f"{self.name}: {context.get('message')}", context.get("exception"))
-
-    def _write_to_self(self) -> None:
-        """Nothing: there are no threads that could wake the loop."""
-
-    def _check_closed(self) -> None:
-        """Nothing: the loop is never closed, since it holds nothing that would have to be."""
-
-    def __del__(self) -> None:
-        """Nothing, for the same reason."""
-
-    async def getaddrinfo(self, host: Any, port: Any, **options: Any) -> list[Any]:
-        """Every name is known; nobody asks what it stands for."""
-        return []
-
-    async def create_connection(  # type: ignore[override]
-        self, protocol_factory: Any, host: str, port: int
-    ) -> Any:
-        assert self.connector is not None
-        return await self.connector(self, protocol_factory, host, port)
-
-    # --- readiness of simulated sockets ---------------------------------------------------------------------
-
-    def add_reader(self, fd: Any, callback: Callable[[*Ts], Any], *args: *Ts) -> None:
-        self._watched[fd, "read"] = asyncio.Handle(callback, args, self)
-        self.world.ask_ready(self, fd)
-
-    def remove_reader(self, fd: Any) -> bool:
-        return self._watched.pop((fd, "read"), None) is not None
-
-    def add_writer(self, fd: Any, callback: Callable[[*Ts], Any], *args: *Ts) -> None:
-        self._watched[fd, "write"] = asyncio.Handle(callback, args, self)
-        self.call_soon(self.is_ready, fd, "write", lambda: True)
-
-    def remove_writer(self, fd: Any) -> bool:
-        return self._watched.pop((fd, "write"), None) is not None
-
-    def is_ready(self, fd: int, way: str, still: Callable[[], bool]) -> None:
-        """Call what waits for a socket, and again while it stays ready, as a selector does."""
-        handle = self._watched.get((fd, way))
-        if handle is not None and still():
-            handle._run()
-            if (fd, way) in self._watched and still():
-                self.call_soon(self.is_ready, fd, way, still)
-
-    # --- for the world --------------------------------------------------------------------------------------
-
-    def forget_all(self) -> None:
-        """Drop everything that was to happen, and end the coroutines.
-
-        Nothing of what they do counts.
-        """
-        running = asyncio._get_running_loop()
-        asyncio._set_running_loop(self)  # without one, what ends might make one that nobody closes
-        for task in tuple(self._tasks):
-            task._log_destroy_pending = False  # type: ignore[attr-defined]
-            with contextlib.suppress(BaseException):
-                task.get_coro().close()
-        asyncio._set_running_loop(running)
-        self._ready.clear()
-        self._tasks.clear()
-        self._watched.clear()
-
-    def run_one(self) -> None:
-        """Run the callback that is next in line; this stays the running loop until another one is."""
-        handle = self._ready.popleft()
-        if not handle._cancelled:
-            asyncio._set_running_loop(self)
-            handle._run()
 
 
 class World:
     """The time, the chance and the actors of one run."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, is_strict: bool = False) -> None:
         self.seed = seed
+        self.is_strict = is_strict
         self.folder = ""
         """The folder of the brokers' directories. Its name differs from run to run: no note may hold it."""
         self.chance = random.Random(seed)
@@ -177,6 +47,8 @@ class World:
         self.ran: VirtualLoop | None = None
         """The loop whose callback ran last."""
         self.failure: SimulationError | None = None
+        self.interrupted: BaseException | None = None
+        """What ends the run from outside, such as a test runner's timeout."""
         self.after_each: list[Callable[[], None]] = []
         """Called after each callback, outside of all loops."""
         self.after_this: list[Callable[[], None]] = []
@@ -271,6 +143,8 @@ class World:
             while not done():
                 if self.failure is not None:
                     raise self.failure
+                if self.interrupted is not None:
+                    raise self.interrupted
                 if self.now > limit or not self._step(limit):
                     return False
         finally:

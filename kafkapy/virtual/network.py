@@ -1,11 +1,11 @@
-"""A network that delays, holds back and cuts connections between hosts.
+"""A network that delays, loses and holds back what hosts send to each other.
 
 A connection is a pair of ends, each with an owner: the loop of a broker or of the clients. What one end
 sends reaches the other in order and after a random delay, as a stream of bytes. Connections are independent:
 what is sent later by another connection may arrive earlier. Between hosts that are separated nothing arrives;
 what was sent waits, and arrives when they are joined again, even if its sender has closed the connection or
 died by then. That is what TCP allows: a request that nobody waits for any more may still have its effect,
-after the one that was sent in its place.
+after the one that was sent in its place. What is lost comes later, as TCP sends it again (way.py).
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ from kafkapy.network.handshakes import Handshakes
 from kafkapy.network.server import Server
 from kafkapy.protocol.types import ApiKey, Part
 from kafkapy.storage.disk.files import FileSlice
-from tests.simulation.world import VirtualLoop, World
+from kafkapy.virtual.loop import VirtualLoop
+from kafkapy.virtual.transport import END, SimulatedTransport
+from kafkapy.virtual.way import Way
+from kafkapy.virtual.world import World
 
 PORT: Final = 9092
 """Where every broker listens."""
@@ -42,6 +45,9 @@ FAST: Final = (0.0001, 0.002)
 SLOW: Final = (0.002, 0.15)
 """The ranges of the delay in seconds; which of them holds changes from time to time."""
 
+QUEUED_SECONDS: Final = 0.01
+"""How soon it is seen that a broker has started, by those that wait for that."""
+
 DOUBLED: Final = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA})
 """The requests that may arrive a second time, by another connection and later than they were sent.
 
@@ -51,9 +57,6 @@ brings them in order.
 """
 _START_OF_REQUEST: Final = struct.Struct(">ih")
 """The size without itself, and the API key."""
-
-END: Final = b""
-"""Is sent after the last bytes."""
 
 
 class End:
@@ -68,23 +71,29 @@ class End:
         self.received: deque[bytes] = deque()
         """What arrived and was not read yet."""
         self.is_closed = False
+        self.is_reset = False
+        """Whether it was closed by a reset, not by an owner."""
         self.arrives: Callable[[], None] = self._wake_reader
         """Called on the owner's loop when something has arrived."""
-        self.on_the_way: deque[bytes] = deque()
-        """What was sent to this end and has not arrived."""
+        self.on_the_way: deque[tuple[float, bytes]] = deque()
+        """What was sent to this end and has not arrived, and when it may at the earliest."""
         self.asks = False
         """Whether this is the end that sends requests."""
         self.in_flight = 0
         """About how many requests of this end are not answered."""
         self._moving = False
 
+    @property
+    def address(self) -> tuple[str, int]:
+        """The host, and a number that no other end has."""
+        return self.host, self.fd
+
     def send(self, data: bytes) -> None:
         """Send bytes to the other end."""
         if self.is_closed or self.other.is_closed:
             raise ConnectionResetError("the connection is closed")
         if not self.network.is_cut_off(self.host):
-            self.other.on_the_way.append(data)
-            self.other.move()
+            self.other.take(data)
             if self.asks:
                 self.in_flight += 1
                 self.network.sent(self, data)
@@ -95,19 +104,29 @@ class End:
             self.is_closed = True
             self.network.ends.pop(self.fd, None)
             if not self.network.is_cut_off(self.host):
-                self.other.on_the_way.append(END)
-                self.other.move()
+                self.other.take(END)
+
+    def take(self, data: bytes) -> None:
+        """Take what the other end sends now, or its host in place of it."""
+        self.on_the_way.append((self.network.earliest(self.other.host, self.host, len(data)), data))
+        self.move()
 
     def reset(self) -> None:
-        """The host of the other end says that it knows nothing of the connection."""
-        self.on_the_way.append(END)
-        self.move()
+        """Close this end by a reset; what is on its way is lost."""
+        if not self.is_closed:
+            self.is_closed = self.is_reset = True
+            self.network.ends.pop(self.fd, None)
+            self.on_the_way.clear()
+            self.received.clear()
+            if not self.loop.is_dead:
+                self.loop.call_soon(self.arrives)
 
     def move(self) -> None:
         """Let the next of what is on the way arrive after a while."""
         if self.on_the_way and not self._moving:
             self._moving = True
-            self.network.world.later(self.network.delay(), self._arrive)
+            world = self.network.world
+            world.later(max(self.network.delay(), self.on_the_way[0][0] - world.now), self._arrive)
 
     def _arrive(self) -> None:
         self._moving = False
@@ -116,7 +135,7 @@ class End:
         if not self.network.are_joined(self.host, self.other.host):
             self.network.held.append(self)
             return
-        data = self.on_the_way.popleft()
+        _, data = self.on_the_way.popleft()
         self.received.append(data)
         self.in_flight = max(0, self.in_flight - 1)
         way = f"{self.other.host}->{self.host}"
@@ -128,7 +147,7 @@ class End:
         self.move()
 
     def _wake_reader(self) -> None:
-        self.loop.is_ready(self.fd, "read", lambda: bool(self.received))
+        self.loop.is_ready(self.fd, "read", lambda: bool(self.received) or self.is_reset)
 
 
 def hash_of(data: bytes) -> str:
@@ -158,6 +177,8 @@ class SimulatedChannel:
 
     def receive_into(self, room: memoryview) -> int:
         received = self._end.received
+        if self._end.is_reset:
+            raise ConnectionResetError("the connection was reset")
         if not received:
             raise BlockingIOError
         if received[0] == END:
@@ -189,60 +210,6 @@ class SimulatedChannel:
         self._end.close()
 
 
-class SimulatedTransport(asyncio.Transport):
-    """One end as a client's protocol sees it."""
-
-    def __init__(self, end: End, protocol: asyncio.BufferedProtocol) -> None:
-        super().__init__()
-        self._end = end
-        self._protocol = protocol
-        self._is_lost = False
-        end.arrives = self._arrived
-
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return _NoSocket() if name == "socket" else default
-
-    def write(self, data: Any) -> None:
-        try:
-            self._end.send(bytes(data))
-        except ConnectionError:
-            self.abort()
-
-    def abort(self) -> None:
-        self._end.close()
-        self._lose()
-
-    def close(self) -> None:
-        self.abort()
-
-    def is_closing(self) -> bool:
-        return self._end.is_closed
-
-    def _lose(self) -> None:
-        if not self._is_lost:
-            self._is_lost = True
-            self._end.loop.call_soon(self._protocol.connection_lost, None)
-
-    def _arrived(self) -> None:
-        while self._end.received and not self._end.is_closed:
-            data = self._end.received.popleft()
-            if data == END:
-                self._protocol.eof_received()
-                self.abort()
-                return
-            while data:
-                room = memoryview(self._protocol.get_buffer(-1))
-                count = min(len(room), len(data))
-                room[:count] = data[:count]
-                self._protocol.buffer_updated(count)
-                data = data[count:]
-
-
-class _NoSocket:
-    def setsockopt(self, *_: object) -> None:
-        """Nothing."""
-
-
 class SimulatedServer(Server):
     """A server whose clients come by the simulated network."""
 
@@ -262,6 +229,7 @@ class SimulatedServer(Server):
 
     def bind(self, entrances: Any) -> None:
         self.listening = tuple(listener for listener, _ in entrances)
+        self._network.bound.update((self._host, listener.port) for listener in self.listening)
 
     def accept(self, dispatcher: Dispatcher) -> None:
         self.shared.dispatcher = dispatcher
@@ -271,6 +239,7 @@ class SimulatedServer(Server):
 
     def stop_accepting(self) -> None:
         for listener in self.listening:
+            self._network.bound.discard((self._host, listener.port))
             self._network.listeners.pop((self._host, listener.port), None)
 
     def _connected(self, listener: Listener, network: Network, other: End, fd: int) -> End:
@@ -291,8 +260,12 @@ class SimulatedServer(Server):
 class Network:
     """The hosts, what separates them, and the connections between them."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *, queues: bool = False) -> None:
+        """`queues` says whether who connects to a broker that starts waits for it, or is refused."""
         self.world = world
+        self._queues = queues
+        self.bound: set[tuple[str, int]] = set()
+        """Where brokers that run listen, or will when they have started."""
         self.listeners: dict[tuple[str, int], Callable[[Network, End, int], End]] = {}
         self.ends: dict[int, End] = {}
         self.held: list[End] = []
@@ -302,8 +275,8 @@ class Network:
         """The share of the requests in DOUBLED that arrive twice."""
         self.heard: list[Callable[[str, str, int], None]] = []
         """Called with the sender, the receiver and the API key of each request that is on its way."""
-        self._separated: set[tuple[str, str]] = set()
-        """Pairs of hosts; what the first sends does not reach the second."""
+        self._ways: dict[tuple[str, str], Way] = {}
+        """By sender and receiver, the ways that are not as all others."""
         self._without_power: set[str] = set()
         self._last_fd = FIRST_FD
         world.readable = self._look
@@ -313,9 +286,24 @@ class Network:
         low, high = self.range
         return low + (high - low) * self.world.chance.random() ** 3
 
+    def way(self, sender: str, to: str) -> Way:
+        """The way from one host to another, whose state may be changed."""
+        return self._ways.setdefault((sender, to), Way())
+
+    @property
+    def changed_ways(self) -> list[tuple[str, str]]:
+        """By sender and receiver, the ways whose state was ever changed."""
+        return list(self._ways)
+
+    def earliest(self, sender: str, to: str, nbytes: int) -> float:
+        """When so many bytes arrive at the earliest that a host sends to another one now."""
+        way = self._ways.get((sender, to))
+        return 0.0 if way is None else way.earliest(self.world.now, nbytes, self.world.chance)
+
     def are_joined(self, to: str, sender: str) -> bool:
         """Whether what `sender` sends reaches `to`."""
-        return (sender, to) not in self._separated
+        way = self._ways.get((sender, to))
+        return way is None or not way.is_cut
 
     def is_cut_off(self, host: str) -> bool:
         """Whether the host has no power, so that nothing leaves it."""
@@ -323,21 +311,30 @@ class Network:
 
     def separate(self, sender: str, to: str) -> None:
         """Hold back what one host sends to another."""
-        self._separated.add((sender, to))
+        self.way(sender, to).is_cut = True
 
     def join(self, sender: str, to: str) -> None:
         """Let what was held back arrive."""
-        self._separated.discard((sender, to))
+        self.way(sender, to).is_cut = False
+        self.release()
+
+    def release(self) -> None:
+        """Let arrive what was held back between hosts that are joined again."""
         held, self.held = self.held, []
         for end in held:
             end.move()
 
-    def connector(self, host: str) -> Callable[[VirtualLoop, Any, str, int], Any]:
-        """What opens connections from `host`."""
+    def reset(self, one: str, other: str) -> None:
+        """Reset all connections between two hosts, at both ends."""
+        for end in [end for end in self.ends.values() if {end.host, end.other.host} == {one, other}]:
+            end.reset()
+
+    def connector(self, host: Callable[[], str]) -> Callable[[VirtualLoop, Any, str, int], Any]:
+        """What opens connections from the host that `host` tells then."""
 
         async def connect(loop: VirtualLoop, factory: Any, to: str, port: int) -> Any:
             connected: asyncio.Future[End] = loop.create_future()
-            self._ask(loop, host, to, port, connected)
+            self._ask(loop, host(), to, port, connected)
             end = await connected
             protocol = factory()
             transport = SimulatedTransport(end, protocol)
@@ -365,13 +362,16 @@ class Network:
             end.is_closed = True
             del self.ends[end.fd]
             self.world.buried.append(end)
-            self.world.later(after, end.other.reset)
-        for address in [address for address in self.listeners if address[0] == host]:
-            del self.listeners[address]
+            self.world.later(after, end.other.take, END)
+        for address in [address for address in self.bound if address[0] == host]:
+            self.bound.remove(address)
+            self.listeners.pop(address, None)
 
     def _ask(self, loop: VirtualLoop, host: str, to: str, port: int, connected: asyncio.Future[End]) -> None:
         """Send the request for a connection, and again while nothing reaches the other host."""
-        self.world.later(self.delay(), self._asked, loop, host, to, port, connected)
+        there, back = self.earliest(host, to, 0), self.earliest(to, host, 0)
+        seconds = max(there - self.world.now, 0.0) + max(back - self.world.now, 0.0)
+        self.world.later(max(self.delay(), seconds), self._asked, loop, host, to, port, connected)
 
     def _asked(
         self, loop: VirtualLoop, host: str, to: str, port: int, connected: asyncio.Future[End]
@@ -382,6 +382,9 @@ class Network:
             self.world.later(0.5, self._asked, loop, host, to, port, connected)
             return
         listener = self.listeners.get((to, port))
+        if listener is None and self._queues and (to, port) in self.bound:
+            self.world.later(QUEUED_SECONDS, self._asked, loop, host, to, port, connected)
+            return
         if listener is None:
             loop.call_soon(_set_exception, connected, ConnectionRefusedError(f"{to}:{port}"))
             return

@@ -1,97 +1,25 @@
-"""The machine of a simulated broker.
+"""Threads in virtual time: their work is done at once, as one callback.
 
-Its threads are callbacks, and its disk and network fail.
-
-The work of a thread is done at once, as one callback, some time after it was given; its end is told some time
-later. So other callbacks come before, in between and after, and a kill or a power cut does too.
+It is done some time after it was given, and its end is told some time later. So other callbacks come before,
+in between and after, and a kill or a power cut does too.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from functools import partial
-from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from kafkapy.broker.machine import Machine
-from kafkapy.configs.config import BrokerConfig
-from kafkapy.loop.clock import Clock
-from kafkapy.loop.cold_reads import ColdReads
-from kafkapy.loop.validation import Validation
-from kafkapy.metadata.store import MetadataStore
-from kafkapy.network.handshakes import Handshakes
-from kafkapy.network.server import Server
 from kafkapy.replicas.flush_threads import FlushThreads
 from kafkapy.replicas.flusher import Flush
-from kafkapy.storage.disk.log_directory import LogDirectory
 from kafkapy.storage.disk.sync_queue import NO_FILE
-from tests.simulation.determinism import START_MS
-from tests.simulation.disk import SimulatedDisk
-from tests.simulation.metadata_tree import MemoryStore
-from tests.simulation.network import Network, SimulatedServer
-from tests.simulation.world import VirtualLoop, World
+
+if TYPE_CHECKING:
+    from kafkapy.virtual.loop import VirtualLoop
+    from kafkapy.virtual.world import World
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-class SimulatedClock(Clock):
-    """A clock that is wrong by some milliseconds."""
-
-    def __init__(self, world: World, wrong_ms: int) -> None:
-        self._world = world
-        self._wrong_ms = wrong_ms
-
-    def now_ms(self) -> int:
-        return START_MS + self._wrong_ms + int(self._world.now * 1000)
-
-    def monotonic(self) -> float:
-        return self._world.now
-
-
-class SimulatedMachine(Machine):
-    """What one process of a broker gets from outside."""
-
-    def __init__(
-        self,
-        loop: VirtualLoop,
-        host: str,
-        disk: SimulatedDisk,
-        network: Network,
-        open_session: Callable[[], MemoryStore],
-        *,
-        clock_is_wrong_ms: int = 0,
-        sync_seconds: Callable[[], float] = lambda: 0.0,
-    ) -> None:
-        """`sync_seconds` says how much longer a sync of the disk may take now."""
-        self.clock = SimulatedClock(loop.world, clock_is_wrong_ms)
-        self.files = disk
-        self.flush_threads = partial(SimulatedFlushThreads, loop, sync_seconds)  # type: ignore[assignment]
-        self._loop = loop
-        self._host = host
-        self._network = network
-        self._open_session = open_session
-
-    def pool(self, threads: int, name: str) -> Executor:
-        return SimulatedPool(self._loop)
-
-    def running_pool(self, threads: int, name: str) -> Executor:
-        return SimulatedPool(self._loop)
-
-    def server(
-        self,
-        config: BrokerConfig,
-        loop: asyncio.AbstractEventLoop,
-        validation: Validation,
-        cold_reads: ColdReads,
-        handshakes: Handshakes,
-    ) -> Server:
-        return SimulatedServer(self._network, self._host, config, loop, validation, cold_reads, handshakes)
-
-    async def open_store(self, path: Path, *, sync: bool, directory: LogDirectory | None) -> MetadataStore:
-        return self._open_session()
 
 
 class SimulatedPool(Executor):

@@ -1,6 +1,6 @@
 """A disk that loses what was not synced when its power is cut.
 
-It works on a directory (tests/crash/disk_trace.py): what the broker does there is done, and recorded. A power
+It works on a directory (disk_trace.py): what the broker does there is done, and recorded. A power
 cut may come at any of these operations. What the same callback does afterwards happens on nothing: it is not
 recorded, and the directory is made anew from what may have survived.
 """
@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kafkapy.storage.disk.files import Buffer, File
-from tests.crash.disk_trace import Disk, TracingFiles
-from tests.simulation.network import hash_of
-from tests.simulation.world import World
+from kafkapy.virtual.disk_trace import Disk, TracingFiles
+from kafkapy.virtual.network import hash_of
+from kafkapy.virtual.world import World
 
 PLAYED_AT: int = 2_000
 """The number of recorded operations that are played on the disk together."""

@@ -3,7 +3,7 @@
 It keeps the contract of `MetadataStore` (the tests of the contract run against it) and knows neither disk nor
 threads. `MemoryTree` is what has been decided, `MemoryServer` one of the servers, which may know less, and
 `MemoryStore` a broker's session with a server. Between these two is a line, which carries calls in order in
-each direction. `DirectLine` carries them at once.
+each direction.
 
 A server behaves as one of an ensemble of ZooKeepers: it learns of changes in their order, and later than the
 one whose session made them. It answers reads from what it knows, unless the session asked it to `sync`.
@@ -56,19 +56,6 @@ class Line(Protocol):
     def to_tree(self, call: Call) -> None: ...
 
     def to_store(self, call: Call) -> None: ...
-
-
-class DirectLine:
-    """A line without delay."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-
-    def to_tree(self, call: Call) -> None:
-        call()
-
-    def to_store(self, call: Call) -> None:
-        self._loop.call_soon(call)
 
 
 class _TreeNode:

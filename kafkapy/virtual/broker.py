@@ -5,40 +5,29 @@ It crashes and starts again.
 
 from __future__ import annotations
 
-import logging
-import random
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from kafkapy.broker.core import BrokerCore, StartError
 from kafkapy.configs.config import BrokerConfig
+from kafkapy.loop.clock import Clock
 from kafkapy.metadata.store import MetadataStore, OutcomeUnknownError
-from tests.simulation.disk import SimulatedDisk
-from tests.simulation.machine import SimulatedMachine
-from tests.simulation.metadata_tree import MemoryStore, MemoryTree
-from tests.simulation.network import PORT, Network
-from tests.simulation.world import VirtualLoop, World
-
-SETTINGS: Final[Mapping[str, str]] = {
-    "durability": "fsync",
-    "group.initial.rebalance.delay.ms": "0",
-    "group.min.session.timeout.ms": "100",
-    "offsets.topic.num.partitions": "1",
-    "log.cleaner.enable": "false",
-    "log.roll.ms": "1500",
-    "log.flush.offset.checkpoint.interval.ms": "700",
-    "log.flush.start.offset.checkpoint.interval.ms": "900",
-    "replica.high.watermark.checkpoint.interval.ms": "500",
-    "log.index.interval.bytes": "200",
-    "log.index.size.max.bytes": "4096",
-    "log.segment.delete.delay.ms": "1000",
-    "auto.create.topics.enable": "false",
-    "controlled.shutdown.enable": "true",
-}
+from kafkapy.virtual.disk import SimulatedDisk
+from kafkapy.virtual.loop import VirtualLoop
+from kafkapy.virtual.machine import SimulatedMachine
+from kafkapy.virtual.metadata_tree import MemoryStore, MemoryTree
+from kafkapy.virtual.network import PORT, Network
+from kafkapy.virtual.world import World
 
 RETRY_SECONDS: Final = 0.7
 """After which a broker that could not start is started again."""
+
+METADATA: Final = "metadata"
+"""The host of the metadata tree."""
+
+METADATA_BYTES: Final = 200
+"""About the size of a request to the tree, and of an answer."""
 
 
 class SimulatedBroker:
@@ -53,13 +42,25 @@ class SimulatedBroker:
         folder: Path,
         settings: Mapping[str, str],
         *,
+        new_clock: Callable[[], Clock],
+        defaults: Mapping[str, str],
         in_cluster: bool = False,
+        domain: str = "",
     ) -> None:
+        """The broker is not started.
+
+        Args:
+            folder: has its directory.
+            settings: of Kafka, which override `defaults`; a name that looks misspelt is refused.
+            new_clock: makes the clock of one life.
+            in_cluster: whether it shares `tree` with others.
+            domain: the end of its host's name.
+        """
         self.world = world
         self.network = network
         self.tree = tree
         self.node_id = node_id
-        self.host = f"broker-{node_id}"
+        self.host = f"broker-{node_id}{domain}"
         self.root = folder / self.host
         self.root.mkdir()
         self.core: BrokerCore | None = None
@@ -74,12 +75,21 @@ class SimulatedBroker:
         """How long the power stays away the next time, if that is decided already."""
         self.session_seconds = 0.0
         """How long the session of a dead process lives on."""
+        self.serves: Callable[[BrokerCore], object] = lambda core: None
+        """Called when a process begins to serve clients, on its loop."""
+        self.ended: Callable[[], object] = lambda: None
+        """Called when a process has ended, on no loop of its own."""
         self.lives = 0
         self.cuts = 0
-        self._settings = dict(settings)
+        self.start_error: StartError | None = None
+        """Why the last start has failed; None if it did not."""
+        self._settings = {**settings}
+        self._defaults = {**defaults}
+        self._new_clock = new_clock
         self._in_cluster = in_cluster
         self._store: MemoryStore | None = None
-        self._clock_is_wrong_ms = world.chance.randrange(-500, 500)
+        self._tree_is_cut = False
+        self._pauses = 0
         self._room: int | None = None
         self._disk = self._new_disk()
         self.lost_power = False
@@ -93,26 +103,30 @@ class SimulatedBroker:
     # --- lives ----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start a process."""
+        """Start a process, and later another one if that cannot start.
+
+        Raises:
+            ConfigError: a setting is wrong, or its name looks misspelt.
+        """
         if self.core is not None or not self.should_run:
             return
         self.lives += 1
         self.world.note(self.host, "starts", self.lives)
         loop = self.loop = self.world.loop(self.host)
-        loop.connector = self.network.connector(self.host)
+        loop.connector = self.network.connector(lambda: self.host)
         machine = SimulatedMachine(
             loop,
             self.host,
+            self._new_clock(),
             self._disk,
             self.network,
             self._open_session,
-            clock_is_wrong_ms=self._clock_is_wrong_ms,
             sync_seconds=lambda: self.sync_seconds,
         )
         listener = f"PLAINTEXT://{self.host}:{PORT}"
         config = BrokerConfig.from_properties(
             {
-                **SETTINGS,
+                **self._defaults,
                 "log.dirs": f"{self.root}/data",
                 "node.id": str(self.node_id),
                 "listeners": listener,
@@ -137,6 +151,26 @@ class SimulatedBroker:
         self.network.forget(self.host, loop)
         self._disk.close_all()
         self._leave_session()
+        self.ended()
+
+    def pause(self) -> None:
+        """Hold the process, as SIGSTOP does, until `resume`; its session expires if that lasts."""
+        loop = self.loop
+        if loop is not None and not loop.is_paused:
+            loop.is_paused = True
+            self._pauses += 1
+            self.world.note(self.host, "pauses")
+            self.world.later(self.session_seconds, self._expire_if_paused, loop, self._pauses)
+
+    def resume(self) -> None:
+        """Let a paused process go on."""
+        if self.loop is not None and self.loop.is_paused:
+            self.loop.is_paused = False
+            self.world.note(self.host, "goes on")
+
+    def _expire_if_paused(self, loop: VirtualLoop, pause: int) -> None:
+        if loop is self.loop and loop.is_paused and pause == self._pauses:
+            self.expire_session_after(0)
 
     def _leave_session(self) -> None:
         """Let the session end that a process has left.
@@ -190,16 +224,21 @@ class SimulatedBroker:
         try:
             await core.start()
         except StartError as error:
-            if isinstance(error.__context__, OutcomeUnknownError):
+            self.start_error = error
+            if self.world.is_strict and isinstance(error.__context__, OutcomeUnknownError):
                 self.world.failed(f"{self.host} cannot start without its tree: {error}")
             # The folder's name differs from run to run.
             self.world.note(self.host, "cannot start", str(error).replace(str(self.root.parent), ""))
             self.world.later(0, self._stopped, loop, lambda: self.start_later(RETRY_SECONDS))
             return
         self.world.note(self.host, "serves")
-        self.is_serving = True
+        self.is_serving, self.start_error = True, None
+        self.serves(core)
         await core.failed.wait()
-        self.world.failed(f"{self.host} has no log directory left")
+        if self.world.is_strict:
+            self.world.failed(f"{self.host} has no log directory left")
+        self.should_run = False
+        self.world.later(0, self._stopped, loop, lambda: None)
 
     def start_later(self, seconds: float) -> None:
         """Start a process after a while."""
@@ -235,8 +274,13 @@ class SimulatedBroker:
 
     def _open_session(self) -> MemoryStore:
         assert self.loop is not None
-        self._store = MemoryStore(self.tree, SimulatedLine(self.world, self.loop))
-        return self._store
+        store = self._store = MemoryStore(
+            self.tree, SimulatedLine(self.world, self.network, self.host, self.loop)
+        )
+        if self._tree_is_cut:
+            store.is_connected = False
+            self._let_expire(store)
+        return store
 
     async def _open_cluster(self) -> MetadataStore:
         return self._open_session()
@@ -260,64 +304,68 @@ class SimulatedBroker:
 
     def lose_tree(self, seconds: float) -> None:
         """Lose the connection to the metadata tree for a while; the session expires if that lasts."""
+        if (store := self._disconnected()) is None:
+            return
+        assert self.loop is not None
+        if seconds > self.session_seconds:
+            self.world.later(self.session_seconds, self.tree.end, store.session_id)
+        self.loop.call_later(seconds, store.connect_again)
+
+    def cut_tree(self) -> None:
+        """Have no connection to the metadata tree until `join_tree`; the session expires if that lasts."""
+        self._tree_is_cut = True
+        if (store := self._disconnected()) is not None:
+            self._let_expire(store)
+
+    def join_tree(self) -> None:
+        """Connect to the metadata tree again."""
+        self._tree_is_cut = False
+        if self._store is not None and self.loop is not None:
+            self.loop.call_soon(self._store.connect_again)
+
+    def _disconnected(self) -> MemoryStore | None:
+        """Lose the connection to the tree; return whose it was, None if there was none."""
         store, loop = self._store, self.loop
         if store is None or loop is None or not store.is_connected:
-            return
+            return None
         self.world.note(self.host, "loses the tree")
         store.is_connected = False
         loop.call_soon(store.lose_connection)
-        if seconds > self.session_seconds:
-            self.world.later(self.session_seconds, self.tree.end, store.session_id)
-        loop.call_later(seconds, store.connect_again)
+        return store
+
+    def _let_expire(self, store: MemoryStore) -> None:
+        session = store.session_id
+
+        def expire() -> None:
+            if not store.is_connected:
+                self.tree.end(session)
+
+        self.world.later(self.session_seconds, expire)
 
 
 class SimulatedLine:
     """Carries calls between a broker's store and the tree, in order, with delays."""
 
-    def __init__(self, world: World, loop: VirtualLoop) -> None:
+    def __init__(self, world: World, network: Network, host: str, loop: VirtualLoop) -> None:
         self._world = world
+        self._network = network
+        self._host = host
         self._loop = loop
         self._free_at = {"tree": 0.0, "store": 0.0}
 
     def to_tree(self, call: Callable[[], None]) -> None:
-        self._world.outside.call_at(self._when("tree"), call)
+        self._world.outside.call_at(self._when("tree", self._host, METADATA), call)
 
     def to_store(self, call: Callable[[], None]) -> None:
         def arrive() -> None:
             if not self._loop.is_dead:
                 self._loop.call_soon(call)
 
-        self._world.outside.call_at(self._when("store"), arrive)
+        self._world.outside.call_at(self._when("store", METADATA, self._host), arrive)
 
-    def _when(self, way: str) -> float:
+    def _when(self, way: str, sender: str, to: str) -> float:
         at = self._world.now + 0.0002 + 0.01 * self._world.chance.random() ** 3
+        at = max(at, self._network.earliest(sender, to, METADATA_BYTES))
         # A later call must not overtake: two timers of one time need not run in order.
         self._free_at[way] = max(at, self._free_at[way] + 1e-6)
         return self._free_at[way]
-
-
-class ErrorsAreFailures(logging.Handler):
-    """Ends the run when a broker logs an exception that it did not expect."""
-
-    def __init__(self, world: World, folder: Path) -> None:
-        """`folder` holds the brokers' directories; its name differs from run to run."""
-        super().__init__(logging.INFO)
-        self._world = world
-        self._folder = str(folder)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        try:
-            message = record.getMessage()
-        except Exception as error:
-            message = f"{record.msg!r} {error}"
-        self._world.note("log", record.levelname, message.replace(self._folder, ""))
-        if record.exc_info is not None and record.exc_info[1] is not None and record.levelno >= logging.ERROR:
-            self._world.failed(message, record.exc_info[1])
-
-
-def random_settings(chance: random.Random) -> dict[str, str]:
-    """Settings that differ from run to run."""
-    return {
-        "background.threads": str(chance.choice((2, 4))),
-        "log.check.on.first.read": chance.choice(("true", "false")),
-    }

@@ -1,0 +1,1 @@
+"""Brokers in virtual time: their network, disks, threads and clocks are simulated, in one thread."""

@@ -1,0 +1,88 @@
+"""A broker in virtual time, as a test sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar
+
+from kafkapy.broker.core import BrokerCore
+from kafkapy.faults.disks import DiskFault
+from kafkapy.faults.fault import AsyncFault
+from kafkapy.faults.faults import Faults, awaitable
+from kafkapy.faults.switched_on import SwitchedOn
+from kafkapy.observe.awaited_broker import AwaitedBroker
+from kafkapy.virtual.broker import SimulatedBroker
+
+T = TypeVar("T")
+
+_NOT_RUNNING: Final = "broker {} is not running; start it first"
+_STOPPED: Final = "broker {} was stopped meanwhile"
+
+
+class VirtualBroker(AwaitedBroker):
+    """A broker of a `VirtualCluster`: writes and reads without a client, and waits."""
+
+    def __init__(self, broker: SimulatedBroker) -> None:
+        self._broker = broker
+        self._asked: dict[asyncio.Future[Any], None] = {}
+        """The calls that it has not answered."""
+        self._switched_on = SwitchedOn(self._lead_to_faults)
+        broker.serves = lambda core: self._lead_to_faults()
+        broker.ended = self._ended
+
+    @property
+    def faults(self) -> Faults[AsyncFault]:
+        """What it does wrong on purpose, as `Broker.faults`; its disk has none.
+
+        What is switched on stays so when it is started again.
+        """
+        return awaitable(self._switched_on)
+
+    async def call(self, function: Callable[[BrokerCore], Coroutine[Any, Any, T]]) -> T:
+        """Run `function(core)` on the broker's loop and return its result.
+
+        Raises:
+            RuntimeError: the broker is not running or paused, or is stopped meanwhile.
+        """
+        core, loop = self._broker.core, self._broker.loop
+        if core is None or loop is None or not self._broker.is_serving:
+            raise RuntimeError(_NOT_RUNNING.format(self._broker.node_id))
+        if loop.is_paused:
+            raise RuntimeError(f"broker {self._broker.node_id} is paused; resume it first")
+        here = asyncio.get_running_loop()
+        answer: asyncio.Future[T] = here.create_future()
+        self._asked[answer] = None
+
+        def answered(task: asyncio.Task[T]) -> None:
+            if not answer.done():
+                error = task.exception() if not task.cancelled() else asyncio.CancelledError()
+                if error is None:
+                    answer.set_result(task.result())
+                else:
+                    answer.set_exception(error)
+
+        task = loop.create_task(function(core))
+        task.add_done_callback(lambda task: here.call_soon(answered, task))
+        try:
+            return await answer
+        finally:
+            del self._asked[answer]
+
+    _call = call
+
+    def _lead_to_faults(self) -> None:
+        """Have a running broker meet its faults as they are now."""
+        of_disks = [fault for fault in self._switched_on.faults if isinstance(fault, DiskFault)]
+        if of_disks:
+            self._switched_on.remove(of_disks)
+            raise ValueError("in virtual time disks are simulated and have no faults; see cut_power")
+        if self._broker.core is not None and self._broker.is_serving:
+            with contextlib.suppress(StopIteration):  # it waits for nothing
+                self._switched_on.lead(self._broker.core).send(None)
+
+    def _ended(self) -> None:
+        for answer in self._asked:
+            if not answer.done():
+                answer.set_exception(RuntimeError(_STOPPED.format(self._broker.node_id)))

@@ -1,0 +1,114 @@
+"""In virtual time a test waits for what it waits for elsewhere, and breaks brokers as elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from kafkapy import Cluster
+from kafkapy.observe.waiting import NotSeenError
+from kafkapy.virtual.cluster import VirtualCluster
+from tests.virtual.orders import TOPIC, consuming, now, producing, run, values_of
+
+
+def test_records_are_written_read_and_waited_for_without_a_client() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        broker = cluster[1]
+        waiting = asyncio.ensure_future(broker.topic(TOPIC).records(2))
+        await asyncio.sleep(5)
+        await broker.produce(TOPIC, key="17", value="two apples")
+        await broker.produce(TOPIC, value="a pear")
+        assert [record.value for record in await waiting] == [b"two apples", b"a pear"]
+        began = now()
+        with pytest.raises(NotSeenError, match="waited for 10 s for 3 records in orders; it has 2"):
+            await broker.topic(TOPIC).records(3)
+        assert 10 <= now() - began < 10.1
+
+    run(main, brokers=1)
+
+
+def test_a_group_is_waited_for() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        broker = cluster[1]
+        await broker.produce(TOPIC, value="two apples")
+        async with consuming(cluster, group_id="billing") as consumer:
+            (member,) = await broker.group("billing").stable(members=1)
+            assert member.client_id.startswith("aiokafka")
+            with pytest.raises(NotSeenError):
+                await broker.group("billing").caught_up(within=1)
+            assert await values_of(consumer, 1) == [b"two apples"]
+            await broker.group("billing").committed(TOPIC, 0, 1, within=6)
+        await broker.group("billing").caught_up()
+
+    run(main, brokers=1)
+
+
+def test_a_transaction_is_waited_for_and_ends_by_its_timeout() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        broker = cluster[1]
+        producer = AIOKafkaProducer(
+            bootstrap_servers=cluster.bootstrap_servers,
+            transactional_id="billing-1",
+            transaction_timeout_ms=60_000,
+        )
+        await producer.start()
+        async with producer.transaction():
+            await producer.send_and_wait(TOPIC, b"committed")
+        await broker.transaction("billing-1").committed()
+        await producer.begin_transaction()
+        await producer.send_and_wait(TOPIC, b"left open")
+        began = now()
+        await broker.transaction("billing-1").aborted(within=100)
+        assert 60 <= now() - began < 71
+        assert [record.value for record in await broker.records(TOPIC)] == [b"committed"]
+        await producer.stop()
+
+    run(main, brokers=1)
+
+
+def test_the_brokers_clock_is_advanced_for_all_of_them() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        async with producing(cluster) as producer:
+            await producer.send_and_wait(TOPIC, b"old")
+        cluster.kill(3)
+        before, began = cluster.clock.now(), now()
+        await cluster.clock.advance(days=8)
+        assert (cluster.clock.now() - before).days == 8
+        assert now() - began < 60
+        leader = cluster.leader(TOPIC)
+        if leader == 3:
+            await asyncio.sleep(20)
+            leader = cluster.leader(TOPIC)
+        await cluster[leader].topic(TOPIC).empty(within=600)
+
+    Cluster(3, seed=7, clock="virtual", config={"log.segment.delete.delay.ms": 0}).run(main)
+
+
+def test_faults_of_requests_are_met_by_clients() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        await cluster.create_topics({TOPIC: 1})
+        async with producing(cluster, enable_idempotence=True) as producer:
+            refused = cluster[1].faults.produce(topic=TOPIC).error("NOT_LEADER_OR_FOLLOWER", times=2)
+            delayed = cluster[1].faults.produce(topic=TOPIC).delay(7, times=1)
+            began = now()
+            await producer.send_and_wait(TOPIC, b"at last")
+            assert 7 < now() - began < 10
+            await refused.hit(2)
+            await delayed.hit()
+            with pytest.raises(NotSeenError, match="to meet 3 requests; it has met 2"):
+                await refused.hit(3)
+            fault = cluster[1].faults.metadata().no_answer()
+            await cluster.stop(1)
+            await cluster.start(1)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(producer.client.fetch_all_metadata(), 5)
+            await fault.hit()
+            fault.stop()
+            await producer.send_and_wait(TOPIC, b"again")
+        with pytest.raises(ValueError, match="in virtual time disks are simulated and have no faults"):
+            cluster[1].faults.disk().fail("write")
+        assert len(await cluster[1].records(TOPIC)) == 2
+
+    run(main, brokers=1)
