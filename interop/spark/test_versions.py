@@ -109,7 +109,7 @@ def tried(python: Path, **given: Any) -> dict[str, Any]:
 
 def test_a_version_of_spark(version: str, python: Path, broker: KafkapyProcess, tmp_path: Path) -> None:
     damaged = tmp_path / "damaged"
-    shutil.copytree(broker.data, damaged)
+    shutil.copytree(broker.data, damaged, ignore=shutil.ignore_patterns(".kafkapy_control"))
     with (damaged / "events-0" / f"{0:020}.log").open("r+b") as segment:
         segment.seek(100)
         segment.write(b"\xff\xff\xff\xff")
