@@ -45,7 +45,10 @@ _RARE: Final = 997
 
 
 def _fill(bootstrap_servers: str, records: int) -> str:
-    """The records of the large topic, in turn to its partitions; the time when half of them were written."""
+    """The records of the large topic, in turn to its partitions.
+
+    Returns the time when half of them were written.
+    """
     producer = row_producer(bootstrap_servers, linger_ms=5)
     half = ""
     for first in range(0, records, _AT_A_TIME):
