@@ -11,6 +11,7 @@ import org.apache.kafka.common.security.auth.SecurityProtocol;
 import org.apache.kafka.common.test.HarnessCluster;
 import org.apache.kafka.common.test.NeedsTheInside;
 import org.apache.kafka.common.test.RepeatedKeys;
+import org.apache.kafka.common.utils.Exit;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.metadata.storage.Formatter;
 import org.apache.kafka.server.common.MetadataVersion;
@@ -38,7 +39,8 @@ import scala.collection.immutable.Seq;
  * Starts brokers of kafkapy where Apache Kafka's class of this name starts its own.
  *
  * All tests in Scala that start brokers are subclasses of it, and call its methods under the names that Scala gives
- * them. There is no controller: what tests ask of it is asked of a broker.
+ * them. There is no controller: what tests ask of it is asked of a broker. A tool that a test calls, and that ends in
+ * a failure, fails the test: it would end the JVM, and the tests after it.
  */
 @Tag("integration")
 public abstract class QuorumTestHarness implements Logging {
@@ -131,6 +133,9 @@ public abstract class QuorumTestHarness implements Logging {
     @BeforeEach
     public void setUp(TestInfo testInfo) {
         this.testInfo = testInfo;
+        Exit.setExitProcedure((status, message) -> {
+            throw new IllegalStateException("a tool ended with status " + status);
+        });
         cluster = new HarnessCluster(formatted(), this instanceof EndToEndAuthorizationTest);
     }
 
@@ -190,6 +195,7 @@ public abstract class QuorumTestHarness implements Logging {
     public void tearDown() {
         if (cluster != null)
             cluster.close();
+        Exit.resetExitProcedure();
         kafka.utils.TestUtils.clearYammerMetrics();
         System.clearProperty("java.security.auth.login.config");
         javax.security.auth.login.Configuration.setConfiguration(null);
