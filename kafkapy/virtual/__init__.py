@@ -1,1 +1,1 @@
-"""Brokers in virtual time: their network, disks, threads and clocks are simulated, in one thread."""
+"""Brokers in virtual time: network, disks, threads and clocks are simulated."""

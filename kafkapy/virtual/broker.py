@@ -312,7 +312,10 @@ class SimulatedBroker:
         self.loop.call_later(seconds, store.connect_again)
 
     def cut_tree(self) -> None:
-        """Have no connection to the metadata tree until `join_tree`; the session expires if that lasts."""
+        """Have no connection to the metadata tree until `join_tree`.
+
+        The session expires if that lasts.
+        """
         self._tree_is_cut = True
         if (store := self._disconnected()) is not None:
             self._let_expire(store)

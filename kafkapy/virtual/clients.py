@@ -24,7 +24,7 @@ class _Sorted(set[Any]):
 
 @contextmanager
 def clients_in_time() -> Iterator[None]:
-    """Let records that aiokafka writes have the time of `time.time`, and its producers count from 1."""
+    """Let aiokafka use the time and the chance of this thread, and count from 1."""
     try:
         from aiokafka import AIOKafkaProducer
         from aiokafka.cluster import ClusterMetadata

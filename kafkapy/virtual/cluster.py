@@ -182,9 +182,9 @@ class VirtualCluster:
         killed.kill()
 
     def cut_power(self, broker: int) -> None:
-        """Cut the power of a broker's machine: what was not synced to its disk may be lost, in part.
+        """Cut the power of a broker's machine.
 
-        It stays down until `start`.
+        What was not synced to its disk may be lost, in part. It stays down until `start`.
         """
         dark = self._known(broker)
         dark.should_run = False
@@ -200,7 +200,7 @@ class VirtualCluster:
 
     @contextmanager
     def on(self, host: str) -> Iterator[None]:
-        """Let clients that start in the `with` block, and tasks that begin there, be on a host of this name.
+        """Let clients and tasks that start in the `with` block be on a host of this name.
 
         Raises:
             ValueError: brokers or the metadata have this name.
@@ -283,7 +283,7 @@ class VirtualCluster:
         return [*(broker.host for broker in self._brokers.values()), *self._clients, METADATA]
 
     def _are_linked(self, one: str, other: str) -> bool:
-        """Whether two hosts may send something to each other: brokers to all, and only these to others."""
+        """Whether two hosts may send something to each other: one of them is a broker's."""
         return one != other and any(broker.host in (one, other) for broker in self._brokers.values())
 
     def _link(self, ways: list[tuple[str, str]]) -> Link:

@@ -39,15 +39,25 @@ class _Running(NamedTuple):
     chance: random.Random
 
 
-_running: dict[int, _Running] = {}
-"""By thread."""
+_running: dict[int, _Running | None] = {}
+"""The world that runs, by its thread; None while it begins."""
+_turn: Final = threading.Lock()
+"""Held to begin one."""
 
 
 @contextmanager
 def deterministic(world: World) -> Iterator[None]:
-    """Let the time and the chance of this thread be those of `world`."""
+    """Let the time and the chance of this thread be those of `world`.
+
+    Raises:
+        RuntimeError: another world runs in this process.
+    """
     thread, chance = threading.get_ident(), random.Random(world.seed)
-    state = random.getstate()
+    with _turn:
+        if _running:
+            raise RuntimeError("another cluster runs in virtual time: a process has one at a time")
+        _running[thread] = None
+    state, collects = random.getstate(), gc.isenabled()
     random.seed(world.seed)
     gc.disable()
     try:
@@ -55,7 +65,6 @@ def deterministic(world: World) -> Iterator[None]:
             for owner, name, ours in _REPLACED:
                 replaced.enter_context(mock.patch.object(owner, name, ours))
             _running[thread] = _Running(world, chance)
-            replaced.callback(_running.pop, thread)
             yield
     finally:
         random.setstate(state)
@@ -66,11 +75,13 @@ def deterministic(world: World) -> Iterator[None]:
             world.buried.clear()
             world.loops.clear()
             gc.collect()
-        gc.enable()
+        if collects:
+            gc.enable()
+        del _running[thread]
 
 
 def _here(ours: Callable[..., Any], real: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that is `ours(running, …)` in a thread with a world, and the real one in all others."""
+    """A function that is `ours(running, …)` in the thread of a world, else the real one."""
 
     def call(*args: Any, **options: Any) -> Any:
         running = _running.get(threading.get_ident())

@@ -10,7 +10,7 @@ from kafkapy.virtual.network import Network
 
 
 class Link:
-    """The ways between two ends, or between one and all others; `heal` ends what is done to them.
+    """The ways between two ends, or between one and all others.
 
     What one end sends reaches the other in order, as TCP has it. As a context manager, it heals at the end.
     """
@@ -18,7 +18,7 @@ class Link:
     def __init__(
         self, network: Network, ways: Sequence[tuple[str, str]], changed: Callable[[], object]
     ) -> None:
-        """`ways` are pairs of a sender and a receiver; `changed` is called when some are cut or joined."""
+        """`ways` are pairs of a sender and a receiver; `changed` is called after a change."""
         self._network = network
         self._names = ways
         self._changed = changed

@@ -1,4 +1,4 @@
-"""The machine of a simulated broker: its threads are callbacks, and its disk and network fail."""
+"""The machine of a simulated broker, whose threads are callbacks."""
 
 from __future__ import annotations
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from kafkapy.inprocess import TEST_DEFAULTS
-from kafkapy.loop.collector import without_collections
 from kafkapy.virtual.clients import clients_in_time
 from kafkapy.virtual.cluster import VirtualCluster
 from kafkapy.virtual.determinism import deterministic
@@ -52,7 +51,7 @@ def run(
 
     Raises:
         TypeError: `main` is no function.
-        RuntimeError: an event loop is running.
+        RuntimeError: an event loop is running, or another world in this process.
         TimeIsOverError: it takes longer than `within`.
         ConfigError, StartError: as `VirtualCluster.start`.
     """
@@ -70,8 +69,7 @@ def run(
         clients_in_time(),
     ):
         world.folder = folder
-        with without_collections():
-            cluster = VirtualCluster(world, Path(folder), numbers, config, _DEFAULTS)
+        cluster = VirtualCluster(world, Path(folder), numbers, config, _DEFAULTS)
         try:
             return _play(world, cluster, main, within)
         finally:

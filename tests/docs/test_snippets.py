@@ -61,6 +61,11 @@ def test_the_readmes_session_shows_what_happens(capfd: pytest.CaptureFixture[str
     assert runner.summarize().failed == 0, capfd.readouterr().out
 
 
+def test_the_tests_on_the_page_about_virtual_time_pass(tmp_path: Path) -> None:
+    for number, files in enumerate(_sections("docs/virtual_time.md")):
+        _run(tmp_path / str(number), files)
+
+
 def test_the_test_on_the_page_about_the_registry_passes(tmp_path: Path) -> None:
     (files,) = _sections("docs/registry.md")
     _run(tmp_path, files)

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 async def _troubled(cluster: VirtualCluster) -> tuple[str, list[bytes]]:
-    """Two producers and a group of two, while links lose, a broker dies and another one is cut off."""
+    """Two producers and a group of two; links lose, a broker dies, another one is cut off."""
     await cluster.create_topics({TOPIC: 4})
 
     async def produce(name: str) -> None:

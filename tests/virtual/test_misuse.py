@@ -70,6 +70,22 @@ async def test_a_run_needs_a_function_that_is_not_async() -> None:
         run(_nothing)
 
 
+def test_a_process_has_one_world_at_a_time() -> None:
+    with ThreadPoolExecutor(1) as pool:
+        begun, is_seen = threading.Event(), threading.Event()
+
+        async def main(cluster: VirtualCluster) -> None:
+            begun.set()
+            is_seen.wait(60)
+
+        running = pool.submit(run, main, 1)
+        assert begun.wait(60)
+        with pytest.raises(RuntimeError, match="a process has one at a time"):
+            run(_nothing, brokers=1)
+        is_seen.set()
+        running.result()
+
+
 def _sleep() -> None:
     time.sleep(5)
 

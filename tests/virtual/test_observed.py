@@ -1,4 +1,4 @@
-"""In virtual time a test waits for what it waits for elsewhere, and breaks brokers as elsewhere."""
+"""In virtual time a test waits, and breaks brokers, as it does elsewhere."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from kafkapy import Cluster
 from kafkapy.observe.waiting import NotSeenError
@@ -84,6 +85,18 @@ def test_the_brokers_clock_is_advanced_for_all_of_them() -> None:
         await cluster[leader].topic(TOPIC).empty(within=600)
 
     Cluster(3, seed=7, clock="virtual", config={"log.segment.delete.delay.ms": 0}).run(main)
+
+
+def test_an_admin_client_works() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        admin = AIOKafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
+        await admin.start()
+        await admin.create_topics([NewTopic(TOPIC, num_partitions=6, replication_factor=3)])
+        (topic,) = await admin.describe_topics([TOPIC])
+        assert len(topic["partitions"]) == 6
+        await admin.close()
+
+    run(main)
 
 
 def test_faults_of_requests_are_met_by_clients() -> None:
