@@ -116,7 +116,11 @@ def run(
 
                 logging.getLogger("kafka").setLevel(logging.CRITICAL)  # the page itself tells what fails
                 shown = stack.enter_context(
-                    Page(broker.bootstrap_servers, schema_registry=addresses.get(REGISTRY_VARIABLE))
+                    Page(
+                        broker.bootstrap_servers,
+                        schema_registry=addresses.get(REGISTRY_VARIABLE),
+                        faults=addresses.get(FAULTS_VARIABLE),
+                    )
                 )
                 click.echo(f"kafkapy: the broker is shown at {shown.url}", err=True)
             return _status(command, {**os.environ, **addresses})

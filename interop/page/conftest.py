@@ -15,6 +15,10 @@ from playwright.sync_api import Page as Tab
 from interop.support.debian import installed
 from interop.support.npm import unpacked
 from kafkapy import Broker, Page
+from kafkapy.remote.brokers import Brokers
+from kafkapy.remote.server import RemoteServer
+from kafkapy.trace.trace_file import TraceWriter
+from tests.trace.relaying import relaying
 
 _AXE = "axe-core@4"
 HOSTILE = '</pre><img src=x onerror="alert(1)"><script>alert(2)</script>'
@@ -26,6 +30,8 @@ class Shown:
 
     broker: Broker
     url: str
+    writer: TraceWriter
+    """Of the trace that the page shows."""
 
 
 @pytest.fixture(scope="session")
@@ -48,11 +54,12 @@ def chromium() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def shown() -> Iterator[Shown]:
-    """Topics, groups, a transaction, and content that would like to run."""
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
+    """Topics, groups, a transaction, faults, requests, and content that would like to run."""
+    trace = tmp_path_factory.mktemp("trace") / "orders.trace"
     with Broker() as broker:
         address = {"bootstrap.servers": broker.bootstrap_servers}
-        broker.create_topics({"orders": 6, "payments": 1, "empty": 1})
+        broker.create_topics({"orders": 6, "payments": 1, "empty": 1, "traced": 1})
         for number in range(100):
             value = json.dumps({"id": number, "customer": {"id": number % 7}, "note": HOSTILE})
             broker.produce("orders", key=f"customer-{number % 7}", value=value, headers=[("h", HOSTILE)])
@@ -72,10 +79,24 @@ def shown() -> Iterator[Shown]:
         producer.begin_transaction()
         producer.produce("payments", b"open")
         producer.flush()
-        with Page(broker.bootstrap_servers) as page:
-            yield Shown(broker, page.url.rstrip("/"))
+        with TraceWriter(trace) as writer, RemoteServer(Brokers(broker), 0) as remote:
+            write_requests(broker, writer)
+            broker.faults.produce(topic="orders", client_id=HOSTILE).error("NOT_LEADER_OR_FOLLOWER", every=3)
+            with Page(broker.bootstrap_servers, faults=remote.url, trace=trace) as page:
+                yield Shown(broker, page.url.rstrip("/"), writer)
         producer.abort_transaction()
         consumer.close()
+
+
+def write_requests(broker: Broker, writer: TraceWriter) -> None:
+    """Write what a producer says to a broker by a relay."""
+    with relaying(broker.bootstrap_servers) as tap:
+        producer = Producer({"bootstrap.servers": tap.address, "client.id": HOSTILE})
+        producer.produce("traced", None)
+        producer.flush()
+        tap.until(lambda: any(exchange.api == "Produce" for exchange in list(tap.exchanges)))
+    for exchange in tap.exchanges:
+        writer.write(exchange)
 
 
 @pytest.fixture

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from playwright.sync_api import Browser, expect
 from playwright.sync_api import Page as Tab
 
-from interop.page.conftest import Shown
+from interop.page.conftest import Shown, write_requests
 
 VIEWS = {
     "topics": "/topics?internal=1",
@@ -24,6 +25,9 @@ VIEWS = {
     "reset": "/group/reset?name=stopped",
     "transactions": "/transactions",
     "cluster": "/cluster",
+    "faults": "/faults",
+    "requests": "/requests",
+    "one kind of requests": "/requests?api=Produce",
     "error": "/topics/nothing",
 }
 _TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
@@ -143,6 +147,54 @@ def test_a_setting_is_changed_after_it_was_shown(tab: Tab, shown: Shown) -> None
     expect(tab.locator("tbody tr")).to_contain_text("172800000 topic")
     tab.get_by_role("button", name="Change retention.ms").click()
     expect(tab.get_by_role("row", name="retention.ms 172800000 topic")).to_be_visible()
+
+
+def test_a_fault_is_switched_on_and_off_and_its_counts_come(tab: Tab, shown: Shown) -> None:
+    tab.goto(shown.url + "/faults")
+    tab.get_by_label("Of: an API").fill("list_groups")
+    tab.get_by_label("What happens").fill("delay")
+    tab.get_by_label("Arguments").fill("seconds=0.01")
+    tab.get_by_role("button", name="Switch it on").click()
+    row = tab.get_by_role("row", name="list_groups().delay(0.01)")
+    expect(row).to_be_visible()
+    tab.evaluate("window.same = true")
+    admin = AdminClient({"bootstrap.servers": shown.broker.bootstrap_servers})
+    assert admin.list_consumer_groups().result().errors == []
+    expect(row.locator("td").nth(1)).not_to_have_text("0", timeout=30_000)
+    assert tab.evaluate("window.same")  # the view was not loaded anew
+    row.get_by_role("button", name="Switch off").click()
+    expect(row).to_have_count(0)
+
+
+def test_requests_come_while_one_looks_and_are_opened(tab: Tab, shown: Shown) -> None:
+    tab.goto(shown.url + "/requests?api=Produce")
+    rows = tab.locator("tbody tr")
+    before = rows.count()
+    tab.get_by_label("Live").check()
+    write_requests(shown.broker, shown.writer)
+    expect(rows).to_have_count(before + 1, timeout=20_000)
+    expect(rows.first).to_contain_text("Produce v")
+    tab.get_by_label("Live").uncheck()
+    rows.first.get_by_role("link").click()
+    expect(tab.get_by_label("Request", exact=True)).to_contain_text('"acks": -1')
+    expect(tab.get_by_label("Answer", exact=True)).to_contain_text('"baseOffset"')
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_previews_are_accessible(chromium: Browser, shown: Shown, axe: str, scheme: str) -> None:
+    context = chromium.new_context(color_scheme="dark" if scheme == "dark" else "light")
+    tab = context.new_page()
+    for path in ("/topics/orders/configs/change?setting=retention.ms", "/group/reset?name=stopped"):
+        tab.goto(shown.url + path)
+        if "configs" in path:
+            tab.get_by_label("Value", exact=True).fill("2d")
+        else:
+            tab.get_by_label("to the end").check()
+        tab.get_by_role("button", name="Show what would change").click()
+        expect(tab.locator("tbody tr")).to_have_count(1)
+        tab.evaluate(axe)
+        assert tab.evaluate("tags => axe.run({runOnly: tags})", _TAGS)["violations"] == []
+    context.close()
 
 
 def test_all_but_refreshing_works_without_scripts(chromium: Browser, shown: Shown) -> None:

@@ -23,15 +23,17 @@ from kafkapy.page.views import (
     cluster,
     config_change,
     configs,
+    faults,
     group,
     groups,
     messages,
     produce,
+    requests,
     reset,
     topic,
     topics,
+    transactions,
 )
-from kafkapy.page.views import transactions as transactions_view
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +52,7 @@ _VIEWS: Final[Mapping[str, View]] = {
     "/topics/{topic}/configs": configs.topic,
     "/groups": groups.view,
     "/group": group.view,
-    "/transactions": transactions_view.view,
+    "/transactions": transactions.view,
     "/cluster": cluster.view,
     "/brokers/{broker:int}/configs": configs.broker,
 }
@@ -65,6 +67,16 @@ _CHANGES: Final[Mapping[str, View]] = {
     "/topics/{topic}/configs/change/do": config_change.do,
     "/group/reset": reset.plan,
     "/group/reset/do": reset.do,
+}
+_FAULTS: Final[Mapping[str, View]] = {
+    "/faults/add": faults.add,
+    "/faults/remove": faults.remove,
+    "/faults/broker": faults.do,
+}
+_REQUESTS: Final[Mapping[str, View]] = {
+    requests.PATH: requests.view,
+    "/requests/new": requests.new,
+    "/requests/{position:int}": requests.one,
 }
 _STATIC: Final[Mapping[str, str]] = {
     "page.css": "text/css",
@@ -103,14 +115,19 @@ def application(sources: Sources) -> Starlette:
             logger.error("The page %s failed", request.url.path, exc_info=error)
         return _html("error.html", {"text": text, "title": "Error"}, sources, status)
 
+    views, changes = dict(_VIEWS), dict(_CHANGES)
+    if sources.faults is not None:
+        views[faults.PATH] = faults.view
+        changes |= _FAULTS
+    if sources.trace is not None:
+        views |= _REQUESTS
+    if sources.read_only:
+        changes.clear()
+    else:
+        views |= _FORMS
     routes = [Route("/", home), Route("/static/{name}", file)]
-    for path, view in _VIEWS.items():
-        routes.append(Route(path, partial(made, view), methods=["GET"]))
-    if not sources.read_only:
-        for path, view in _FORMS.items():
-            routes.append(Route(path, partial(made, view), methods=["GET"]))
-        for path, view in _CHANGES.items():
-            routes.append(Route(path, partial(made, view), methods=["POST"]))
+    routes += [Route(path, partial(made, view), methods=["GET"]) for path, view in views.items()]
+    routes += [Route(path, partial(made, view), methods=["POST"]) for path, view in changes.items()]
     return Starlette(routes=routes, exception_handlers={HTTPException: failed, Exception: failed})
 
 
@@ -136,9 +153,20 @@ def _response(view: View, call: Call) -> Response:
 
 
 def _html(template: str, values: Mapping[str, object], sources: Sources, status: int) -> Response:
-    text = rendered(template, **{SECRET: sources.secret, "read_only": sources.read_only, **values})
+    given = {SECRET: sources.secret, "read_only": sources.read_only, "views": _named_views(sources)}
+    text = rendered(template, **given, **values)
     # A value of JSON may have half of a surrogate pair.
     return Response(text.encode(errors="replace"), status, media_type="text/html")
+
+
+def _named_views(sources: Sources) -> dict[str, str]:
+    """What the head of each page leads to."""
+    named = {"/topics": "Topics", "/groups": "Groups", "/transactions": "Transactions", "/cluster": "Cluster"}
+    if sources.trace is not None:
+        named[requests.PATH] = "Requests"
+    if sources.faults is not None:
+        named[faults.PATH] = "Faults"
+    return named
 
 
 async def _form(request: Request) -> dict[str, str]:

@@ -8,10 +8,12 @@ from typing import Any, Final
 
 from kafkapy.commands.decoding.decoder import Decoder
 from kafkapy.errors import UserError
+from kafkapy.page.cluster.faults import Faults
 from kafkapy.page.cluster.groups import Groups
 from kafkapy.page.cluster.lag_history import LagHistory
 from kafkapy.page.cluster.topics import Topics
 from kafkapy.page.cluster.wire import Wire
+from kafkapy.trace.pieces import Pieces
 
 MOST_NUMBER: Final = 2**63 - 1
 MOST_FORM: Final = 8 * 1024 * 1024
@@ -29,6 +31,10 @@ class Sources:
     groups: Groups
     history: LagHistory
     decoder: Decoder
+    faults: Faults | None
+    """None: the brokers are not of a `kafkapy run` that serves them."""
+    trace: Pieces | None
+    """What `kafkapy trace` writes; None: the page was given none."""
     secret: str
     """What the page's own forms send, and other sites do not know."""
     read_only: bool

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import click
 
 from kafkapy.commands.options import Session, connected, registry_address, schema_registry_option
 from kafkapy.commands.serving import listen_option, parse_listen, serve
+from kafkapy.remote.address import FAULTS_VARIABLE
 
 DEFAULT_ADDRESS = "127.0.0.1:8080"
 TOKEN_VARIABLE = "KAFKAPY_PAGE_TOKEN"
@@ -16,9 +18,28 @@ TOKEN_VARIABLE = "KAFKAPY_PAGE_TOKEN"
 @click.command()
 @listen_option(DEFAULT_ADDRESS)
 @schema_registry_option
+@click.option(
+    "--faults",
+    envvar=FAULTS_VARIABLE,
+    metavar="URL",
+    help=f"Where `kafkapy run` serves faults; by default ${FAULTS_VARIABLE}.",
+)
+@click.option(
+    "--trace",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Show the requests that `kafkapy trace --write FILE` writes.",
+)
 @click.option("--read-only", is_flag=True, help="Nothing can be changed by the page.")
 @connected
-def page(session: Session, listen: str, schema_registry: str | None, read_only: bool) -> None:
+def page(
+    session: Session,
+    listen: str,
+    schema_registry: str | None,
+    faults: str | None,
+    trace: Path | None,
+    read_only: bool,
+) -> None:
     """Show the cluster in a browser: topics, messages, groups, transactions, settings.
 
     What it may see and do are the rights of its own login (--command-config). With a login, or if it listens
@@ -41,6 +62,8 @@ def page(session: Session, listen: str, schema_registry: str | None, read_only: 
         port=port,
         token=os.environ.get(TOKEN_VARIABLE) or None,
         schema_registry=None if schema_registry is None else registry_address(schema_registry),
+        faults=faults,
+        trace=trace,
         read_only=read_only,
         client_config=config,
         timeout=session.timeout,

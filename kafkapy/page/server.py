@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from contextlib import ExitStack
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import urlencode
@@ -32,6 +33,8 @@ class Page:
         port: 0 takes a free one.
         token: the token to ask for; made by chance by default, where one is needed.
         schema_registry: the URL of a registry, whose schemas decode keys and values.
+        faults: where `kafkapy run` serves the faults of the brokers.
+        trace: the file of a live tap, `kafkapy trace --write`, whose requests are shown.
         read_only: nothing can be changed by it.
         client_config: further arguments of kafka-python's clients, for TLS and logins.
         timeout: seconds that the cluster has for each answer.
@@ -45,13 +48,17 @@ class Page:
         port: int = 0,
         token: str | None = None,
         schema_registry: str | None = None,
+        faults: str | None = None,
+        trace: str | Path | None = None,
         read_only: bool = False,
         client_config: Mapping[str, Any] | None = None,
         timeout: float = 10.0,
     ) -> None:
         self._config = {**(client_config or {}), "bootstrap_servers": bootstrap_servers.split(",")}
         self._host, self._port, self._token = host, port, token
-        self._registry, self._read_only, self._timeout = schema_registry, read_only, timeout
+        self._registry, self._faults = schema_registry, faults
+        self._trace = None if trace is None else Path(trace)
+        self._read_only, self._timeout = read_only, timeout
         self._running: tuple[str, ExitStack] | None = None
 
     @property
@@ -100,12 +107,14 @@ class Page:
         from kafkapy.commands.decoding.decoder import Decoder
         from kafkapy.page.application import application
         from kafkapy.page.call import Sources
+        from kafkapy.page.cluster.faults import Faults
         from kafkapy.page.cluster.groups import Groups
         from kafkapy.page.cluster.lag_history import LagHistory
         from kafkapy.page.cluster.topics import Topics
         from kafkapy.page.cluster.wire import Wire
         from kafkapy.page.protection import TOKEN, Protection, is_local
         from kafkapy.registry.http_server import HttpServer
+        from kafkapy.trace.pieces import Pieces
 
         decoder = Decoder(self._registry)
         has_login = self._config.get("security_protocol", "PLAINTEXT") in _LOGINS
@@ -121,13 +130,15 @@ class Page:
             history = LagHistory(lambda name: groups.lag(groups.group(name)))
             stack.callback(history.stop)
             sources = Sources(
-                wire,
-                topics,
-                groups,
-                history,
-                decoder,
-                secrets.token_urlsafe(_TOKEN_BYTES),
-                self._read_only,
+                wire=wire,
+                topics=topics,
+                groups=groups,
+                history=history,
+                decoder=decoder,
+                faults=None if self._faults is None else Faults(self._faults),
+                trace=None if self._trace is None else Pieces(self._trace),
+                secret=secrets.token_urlsafe(_TOKEN_BYTES),
+                read_only=self._read_only,
             )
             port = int(server.url.rpartition(":")[2])
             server.serve(Protection(application(sources), names=[self._host], token=token, port=port))

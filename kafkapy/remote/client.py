@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
+from collections.abc import Iterable
 from typing import Any, Final
 
 from kafkapy.errors import UserError
@@ -32,6 +33,21 @@ def ask(url: str, method: str, path: str, told: object = None, *, seconds: float
     except (OSError, ValueError) as error:
         why = getattr(error, "reason", error)
         raise UserError(f"{url} does not answer: {why}") from None
+
+
+def spoken(of: str, do: str, arguments: Iterable[str]) -> dict[str, str]:
+    """A fault as `server` is told it; `arguments` are NAME=VALUE.
+
+    Raises:
+        UserError: an argument is something else.
+    """
+    told = {"of": of, "do": do}
+    for argument in arguments:
+        name, separator, value = argument.partition("=")
+        if not separator or name in told:
+            raise UserError(f"{argument}: expected NAME=VALUE, such as times=2, and each name once")
+        told[name] = value
+    return told
 
 
 def _why(error: urllib.error.HTTPError) -> str:

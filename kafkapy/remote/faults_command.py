@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from kafkapy.remote.address import BROKERS, FAULTS, FAULTS_VARIABLE
-from kafkapy.remote.client import ask
+from kafkapy.remote.client import ask, spoken
 
 
 class _Asking:
@@ -50,8 +50,7 @@ def add(asked: _Asking, of: str, do: str, arguments: tuple[str, ...]) -> None:
     kafkapy faults add connections drop client_id=billing
     kafkapy faults add disk fill
     """
-    told = dict(_pair(argument) for argument in arguments)
-    _show([asked("POST", asked.faults, {**told, "of": of, "do": do})])
+    _show([asked("POST", asked.faults, spoken(of, do, arguments))])
 
 
 @faults.command("list")
@@ -96,13 +95,6 @@ def broker(asked: _Asking, number: int, do: str) -> None:
     kafkapy faults broker 2 start
     """
     _show_broker(asked("POST", f"{BROKERS}/{number}", {"do": do.replace("-", "_")}))
-
-
-def _pair(argument: str) -> tuple[str, str]:
-    name, separator, value = argument.partition("=")
-    if not separator or name in ("of", "do"):
-        raise click.UsageError(f"{argument}: expected NAME=VALUE, such as times=2.")
-    return name, value
 
 
 def _show(shown: list[dict[str, Any]]) -> None:

@@ -15,10 +15,10 @@ from typing import Any
 
 import click
 
-from kafkapy.logs.text import shortened
 from kafkapy.protocol.message import TopMessage
 from kafkapy.trace.exchange import CLOSED, CONNECTED, Exchange
-from kafkapy.trace.facts import errors_of, keys_of, printable, shown, topics_of, topics_text
+from kafkapy.trace.facts import errors_of, printable, shown, topics_of
+from kafkapy.trace.told import told
 from kafkapy.trace.topic_names import TopicNames
 
 
@@ -74,33 +74,25 @@ class Lines:
         start = click.style(f"{moment}.{int(exchange.sent % 1 * 1000):03d} #{exchange.connection}", dim=True)
         if not exchange.request:
             return f"{start} {exchange.client} {exchange.broker}: {exchange.note}\n"
-        request, response = exchange.request_message, exchange.response_message
-        header = exchange.header
-        words = [start, printable(shortened(header.client_id)) if header and header.client_id else "-"]
-        version = int.from_bytes(exchange.request[2:4], "big", signed=True)
-        words.append(click.style(f"{exchange.api} v{version}", fg="cyan", bold=True))
-        if request is not None:
-            words += [f"{name}={value}" for name, value in keys_of(request).items()]
-            words += filter(None, [topics_text(request, self._names)])
-        answer = topics_text(response, self._names) if response is not None else ""
-        if answer:
-            words += ["->", answer]
-        sizes = f"{len(exchange.request)} B"
-        if exchange.response is not None:
-            sizes += f", {len(exchange.response)} B"
+        about = told(exchange, self._names)
+        words = [start, about.client_id or "-"]
+        words.append(click.style(f"{about.api} v{about.version}", fg="cyan", bold=True))
+        words += filter(None, [about.request])
+        if about.answer:
+            words += ["->", about.answer]
+        sizes = f"{about.request_size} B"
+        if about.answer_size is not None:
+            sizes += f", {about.answer_size} B"
         words.append(sizes)
-        if exchange.milliseconds is not None:
-            words.append(f"{exchange.milliseconds:.1f} ms")
-        if response is not None:
-            errors = errors_of(response)
-            counted = (f"{count} x {name}" if count > 1 else name for name, count in errors.items())
-            words += [click.style(text, fg="red") for text in counted]
-        if exchange.note:
-            words.append(click.style(f"({printable(exchange.note)})", fg="yellow"))
+        if about.milliseconds is not None:
+            words.append(f"{about.milliseconds:.1f} ms")
+        words += [click.style(text, fg="red") for text in about.errors]
+        if about.note:
+            words.append(click.style(f"({about.note})", fg="yellow"))
         lines = [" ".join(words)]
-        if self._full and header is not None:
-            lines += _fields("request", request, header.api_version)
-            lines += _fields("answer", response, exchange.response_version)
+        if self._full and exchange.header is not None:
+            lines += _fields("request", exchange.request_message, exchange.header.api_version)
+            lines += _fields("answer", exchange.response_message, exchange.response_version)
         return "\n".join(lines) + "\n"
 
 

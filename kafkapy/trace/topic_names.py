@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from kafkapy.protocol.types import ZERO_UUID, ApiKey, Uuid, uuid_to_text
@@ -11,10 +12,10 @@ _TELLING: Final = frozenset({ApiKey.METADATA, ApiKey.CREATE_TOPICS})
 
 
 class TopicNames:
-    """What a trace has told of topics so far."""
+    """What a trace has told of topics so far, and what is `known` of them from elsewhere."""
 
-    def __init__(self) -> None:
-        self._names: dict[Uuid, str] = {}
+    def __init__(self, known: Mapping[Uuid, str] | None = None) -> None:
+        self._names: dict[Uuid, str] = dict(known or {})
 
     def learn(self, exchange: Exchange) -> None:
         """Keep the names in an answer."""

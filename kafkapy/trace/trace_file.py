@@ -106,6 +106,18 @@ def read_trace(path: Path) -> Iterator[Exchange]:
                 yield exchange
 
 
+def exchange_in(text: bytes) -> Exchange | None:
+    """The exchange of one line; None if the line begins a run, is torn or something else.
+
+    Its connection is counted in its run.
+    """
+    try:
+        line = json.loads(text)
+        return _exchange(line, 0) if "connection" in line else None
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
 def _exchange(line: dict[str, Any], before: int) -> Exchange:
     response = line.get("response")
     return Exchange(

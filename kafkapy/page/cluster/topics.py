@@ -28,6 +28,7 @@ from kafkapy.protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from kafkapy.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kafkapy.protocol.types import Uuid
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -63,6 +64,7 @@ class Topic:
     is_internal: bool
     partitions: Sequence[Partition]
     error: str | None
+    id: Uuid
 
     @property
     def places(self) -> list[Place]:
@@ -228,6 +230,7 @@ class Topics:
                     for each in sorted(topic.partitions, key=lambda each: each.partition_index)
                 ],
                 code_name(topic.error_code) if topic.error_code else None,
+                topic.topic_id,
             )
             for topic in sorted(answer.topics, key=lambda topic: topic.name or "")
         }
