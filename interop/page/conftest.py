@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -15,9 +16,11 @@ from playwright.sync_api import Page as Tab
 from interop.support.debian import installed
 from interop.support.npm import unpacked
 from kafkapy import Broker, Page
+from kafkapy.pipeline.state import Progress, State
 from kafkapy.remote.brokers import Brokers
 from kafkapy.remote.server import RemoteServer
 from kafkapy.trace.trace_file import TraceWriter
+from tests.pipeline import spark_checkpoint
 from tests.trace.relaying import relaying
 
 _AXE = "axe-core@4"
@@ -56,7 +59,8 @@ def chromium() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     """Topics, groups, a transaction, faults, requests, and content that would like to run."""
-    trace = tmp_path_factory.mktemp("trace") / "orders.trace"
+    folder = tmp_path_factory.mktemp("page")
+    trace = folder / "orders.trace"
     with Broker() as broker:
         address = {"bootstrap.servers": broker.bootstrap_servers}
         broker.create_topics({"orders": 6, "payments": 1, "empty": 1, "traced": 1})
@@ -82,10 +86,37 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
         with TraceWriter(trace) as writer, RemoteServer(Brokers(broker), 0) as remote:
             write_requests(broker, writer)
             broker.faults.produce(topic="orders", client_id=HOSTILE).error("NOT_LEADER_OR_FOLLOWER", every=3)
-            with Page(broker.bootstrap_servers, faults=remote.url, trace=trace) as page:
+            with Page(
+                broker.bootstrap_servers, faults=remote.url, trace=trace, pipelines=[pipeline(broker, folder)]
+            ) as page:
                 yield Shown(broker, page.url.rstrip("/"), writer)
         producer.abort_transaction()
         consumer.close()
+
+
+def pipeline(broker: Broker, folder: Path) -> Path:
+    """The file of a pipeline that has written some batches, and one whose topic is missing."""
+    entries = [{"topic": "orders", "dead_letter": "payments"}, {"topic": "missing"}]
+    value = {"bootstrap": broker.bootstrap_servers, "table": "delta:{topic}", "pipelines": entries}
+    file = folder / "lake.yaml"
+    file.write_text(json.dumps(value))
+    state = State(folder / "orders")
+    state.begin()
+    state.progress = Progress(
+        incarnation="1f",
+        batch=4,
+        finished="2026-11-30T08:00:00+00:00",
+        rows=20,
+        seconds=0.5,
+        total_rows=100,
+        dead_letters=1,
+    )
+    for batch in range(5):
+        end = dict.fromkeys(range(6), batch * 2)
+        spark_checkpoint.commit(state, "orders", batch, end, at=1_796_025_600_000 + batch * 60_000)
+    error = [("kafkapy.error", HOSTILE.encode()), ("kafkapy.source", b"orders-0-1")]
+    broker.produce("payments", value="{", headers=[*error, ("kafkapy.pipeline", b"orders")])
+    return file
 
 
 def write_requests(broker: Broker, writer: TraceWriter) -> None:

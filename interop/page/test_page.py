@@ -25,6 +25,8 @@ VIEWS = {
     "reset": "/group/reset?name=stopped",
     "transactions": "/transactions",
     "cluster": "/cluster",
+    "pipelines": "/pipelines",
+    "pipeline": "/pipeline?file=0&name=orders",
     "faults": "/faults",
     "requests": "/requests",
     "one kind of requests": "/requests?api=Produce",

@@ -27,6 +27,7 @@ from kafkapy.page.views import (
     group,
     groups,
     messages,
+    pipelines,
     produce,
     requests,
     reset,
@@ -121,6 +122,8 @@ def application(sources: Sources) -> Starlette:
         changes |= _FAULTS
     if sources.trace is not None:
         views |= _REQUESTS
+    if sources.pipelines is not None:
+        views |= {pipelines.PATH: pipelines.view, "/pipeline": pipelines.one}
     if sources.read_only:
         changes.clear()
     else:
@@ -162,6 +165,8 @@ def _html(template: str, values: Mapping[str, object], sources: Sources, status:
 def _named_views(sources: Sources) -> dict[str, str]:
     """What the head of each page leads to."""
     named = {"/topics": "Topics", "/groups": "Groups", "/transactions": "Transactions", "/cluster": "Cluster"}
+    if sources.pipelines is not None:
+        named[pipelines.PATH] = "Pipelines"
     if sources.trace is not None:
         named[requests.PATH] = "Requests"
     if sources.faults is not None:

@@ -11,6 +11,7 @@ from kafkapy.errors import UserError
 from kafkapy.page.cluster.faults import Faults
 from kafkapy.page.cluster.groups import Groups
 from kafkapy.page.cluster.lag_history import LagHistory
+from kafkapy.page.cluster.pipelines import Pipelines
 from kafkapy.page.cluster.topics import Topics
 from kafkapy.page.cluster.wire import Wire
 from kafkapy.trace.pieces import Pieces
@@ -35,6 +36,8 @@ class Sources:
     """None: the brokers are not of a `kafkapy run` that serves them."""
     trace: Pieces | None
     """What `kafkapy trace` writes; None: the page was given none."""
+    pipelines: Pipelines | None
+    """None: the page was given none."""
     secret: str
     """What the page's own forms send, and other sites do not know."""
     read_only: bool

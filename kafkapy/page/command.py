@@ -30,6 +30,13 @@ TOKEN_VARIABLE = "KAFKAPY_PAGE_TOKEN"
     type=click.Path(path_type=Path, dir_okay=False),
     help="Show the requests that `kafkapy trace --write FILE` writes.",
 )
+@click.option(
+    "--pipeline",
+    "pipelines",
+    metavar="PIPELINE",
+    multiple=True,
+    help="Show the pipelines of a YAML file, or the one of a table.",
+)
 @click.option("--read-only", is_flag=True, help="Nothing can be changed by the page.")
 @connected
 def page(
@@ -38,6 +45,7 @@ def page(
     schema_registry: str | None,
     faults: str | None,
     trace: Path | None,
+    pipelines: tuple[str, ...],
     read_only: bool,
 ) -> None:
     """Show the cluster in a browser: topics, messages, groups, transactions, settings.
@@ -64,6 +72,7 @@ def page(
         schema_registry=None if schema_registry is None else registry_address(schema_registry),
         faults=faults,
         trace=trace,
+        pipelines=pipelines,
         read_only=read_only,
         client_config=config,
         timeout=session.timeout,

@@ -23,7 +23,7 @@ class Plot:
     label: str
 
 
-def line(points: Sequence[tuple[float, float]]) -> Plot | None:
+def line(points: Sequence[tuple[float, float]], name: str = "Lag") -> Plot | None:
     """The line of (milliseconds since 1970, value); None if there are too few."""
     if len(points) < 2:
         return None
@@ -35,7 +35,7 @@ def line(points: Sequence[tuple[float, float]]) -> Plot | None:
         for at, value in points
     )
     label = (
-        f"Lag from {_moment(first)} to {_moment(last)}: {points[-1][1]:,.0f} at the end, "
+        f"{name} from {_moment(first)} to {_moment(last)}: {points[-1][1]:,.0f} at the end, "
         f"at most {max(value for _, value in points):,.0f}"
     )
     return Plot(places, f"{top:,.0f}", _moment(first), _moment(last), label)

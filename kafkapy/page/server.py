@@ -7,7 +7,7 @@ with kafkapy.Page(broker.bootstrap_servers) as page:
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -35,6 +35,7 @@ class Page:
         schema_registry: the URL of a registry, whose schemas decode keys and values.
         faults: where `kafkapy run` serves the faults of the brokers.
         trace: the file of a live tap, `kafkapy trace --write`, whose requests are shown.
+        pipelines: YAML files of pipelines, or tables, which are shown.
         read_only: nothing can be changed by it.
         client_config: further arguments of kafka-python's clients, for TLS and logins.
         timeout: seconds that the cluster has for each answer.
@@ -50,6 +51,7 @@ class Page:
         schema_registry: str | None = None,
         faults: str | None = None,
         trace: str | Path | None = None,
+        pipelines: Sequence[str | Path] = (),
         read_only: bool = False,
         client_config: Mapping[str, Any] | None = None,
         timeout: float = 10.0,
@@ -58,6 +60,7 @@ class Page:
         self._host, self._port, self._token = host, port, token
         self._registry, self._faults = schema_registry, faults
         self._trace = None if trace is None else Path(trace)
+        self._pipelines = [str(each) for each in pipelines]
         self._read_only, self._timeout = read_only, timeout
         self._running: tuple[str, ExitStack] | None = None
 
@@ -110,6 +113,7 @@ class Page:
         from kafkapy.page.cluster.faults import Faults
         from kafkapy.page.cluster.groups import Groups
         from kafkapy.page.cluster.lag_history import LagHistory
+        from kafkapy.page.cluster.pipelines import Pipelines
         from kafkapy.page.cluster.topics import Topics
         from kafkapy.page.cluster.wire import Wire
         from kafkapy.page.protection import TOKEN, Protection, is_local
@@ -137,6 +141,7 @@ class Page:
                 decoder=decoder,
                 faults=None if self._faults is None else Faults(self._faults),
                 trace=None if self._trace is None else Pieces(self._trace),
+                pipelines=Pipelines(self._pipelines, self._timeout) if self._pipelines else None,
                 secret=secrets.token_urlsafe(_TOKEN_BYTES),
                 read_only=self._read_only,
             )

@@ -18,14 +18,19 @@ def begin(state: State, topic: str, offsets: Mapping[int, int]) -> None:
     _write(state, "sources/0/0", "\0v1\n" + _json(topic, offsets))
 
 
-def plan(state: State, topic: str, batch: int, offsets: Mapping[int, int]) -> None:
+def plan(state: State, topic: str, batch: int, offsets: Mapping[int, int], *, at: int = 1) -> None:
+    """A batch that was planned `at` milliseconds since 1970."""
     if not Path(state.checkpoint, "sources").exists():
         begin(state, topic, dict.fromkeys(offsets, 0))
-    _write(state, f"offsets/{batch}", f"v1\n{json.dumps(_SETTINGS)}\n{_json(topic, offsets)}")
+    _write(
+        state,
+        f"offsets/{batch}",
+        f"v1\n{json.dumps({**_SETTINGS, 'batchTimestampMs': at})}\n{_json(topic, offsets)}",
+    )
 
 
-def commit(state: State, topic: str, batch: int, offsets: Mapping[int, int]) -> None:
-    plan(state, topic, batch, offsets)
+def commit(state: State, topic: str, batch: int, offsets: Mapping[int, int], *, at: int = 1) -> None:
+    plan(state, topic, batch, offsets, at=at)
     _write(state, f"commits/{batch}", 'v1\n{"nextBatchWatermarkMs":0}')
 
 
