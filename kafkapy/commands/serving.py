@@ -5,22 +5,15 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import click
 
 from kafkapy.commands.options import Session
 from kafkapy.errors import UserError
+from kafkapy.serving.served import Served
 
 F = TypeVar("F", bound=Callable[..., object])
-
-
-class Served(Protocol):
-    """Something that serves at an address."""
-
-    @property
-    def url(self) -> str: ...
 
 
 def listen_option(default: str) -> Callable[[F], F]:
@@ -38,7 +31,7 @@ def parse_listen(listen: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def serve(session: Session, served: AbstractContextManager[Served]) -> None:
+def serve(session: Session, served: Served) -> None:
     """Serve, and tell the address, until SIGTERM or SIGINT."""
     from kafkapy.commands.connection.failures import quieten
 

@@ -10,18 +10,16 @@ import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 from urllib.parse import urlencode
 
-from kafkapy.errors import UserError
+from kafkapy.serving.served import Served
 
-_NOT_RUNNING: Final = "the page is not running; use it in a with statement or call start()"
 _TOKEN_BYTES: Final = 24
 _LOGINS: Final = ("SASL_PLAINTEXT", "SASL_SSL", "SSL")
 
 
-class Page:
+class Page(Served):
     """A page that shows a cluster; a context manager.
 
     It asks for a token if others than this machine's users reach it, or if it has a login, whose rights are
@@ -40,6 +38,9 @@ class Page:
         client_config: further arguments of kafka-python's clients, for TLS and logins.
         timeout: seconds that the cluster has for each answer.
     """
+
+    noun = "page"
+    extra = "page"
 
     def __init__(
         self,
@@ -62,51 +63,9 @@ class Page:
         self._trace = None if trace is None else Path(trace)
         self._pipelines = [str(each) for each in pipelines]
         self._read_only, self._timeout = read_only, timeout
-        self._running: tuple[str, ExitStack] | None = None
 
-    @property
-    def url(self) -> str:
-        """The address for a browser, with the token if there is one.
-
-        Raises:
-            RuntimeError: it is not running.
-        """
-        if self._running is None:
-            raise RuntimeError(_NOT_RUNNING)
-        return self._running[0]
-
-    def start(self) -> None:
-        """Connect to the cluster, and serve.
-
-        Raises:
-            UserError: the cluster or the port cannot be used, or a library is missing.
-        """
-        if self._running is not None:
-            raise RuntimeError("the page is running already")
-        try:
-            self._start()
-        except ModuleNotFoundError as error:
-            if not error.name or error.name.startswith("kafkapy"):
-                raise
-            raise UserError(f"{error.name} is not installed: pip install '.[page]' in a checkout") from None
-
-    def stop(self) -> None:
-        """End what is under way, and the connections; do nothing if it is not running."""
-        if self._running is not None:
-            _, stack = self._running
-            self._running = None
-            stack.close()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    def _start(self) -> None:
+    def _start(self, stack: ExitStack) -> str:
+        """Connect to the cluster, and serve; the address has the token if there is one."""
         from kafkapy.commands.decoding.decoder import Decoder
         from kafkapy.page.application import application
         from kafkapy.page.call import Sources
@@ -117,7 +76,7 @@ class Page:
         from kafkapy.page.cluster.topics import Topics
         from kafkapy.page.cluster.wire import Wire
         from kafkapy.page.protection import TOKEN, Protection, is_local
-        from kafkapy.registry.http_server import HttpServer
+        from kafkapy.serving.http_server import HttpServer
         from kafkapy.trace.pieces import Pieces
 
         decoder = Decoder(self._registry)
@@ -125,29 +84,27 @@ class Page:
         token = self._token
         if token is None and (has_login or not is_local(self._host)):
             token = secrets.token_urlsafe(_TOKEN_BYTES)
-        with ExitStack() as stack:
-            server = HttpServer(self._host, self._port, name="kafkapy-page")
-            stack.callback(server.stop)
-            wire = stack.enter_context(Wire(self._config, self._timeout))
-            topics = Topics(wire, self._timeout)
-            groups = Groups(wire, topics, self._timeout)
-            history = LagHistory(lambda name: groups.lag(groups.group(name)))
-            stack.callback(history.stop)
-            sources = Sources(
-                wire=wire,
-                topics=topics,
-                groups=groups,
-                history=history,
-                decoder=decoder,
-                faults=None if self._faults is None else Faults(self._faults),
-                trace=None if self._trace is None else Pieces(self._trace),
-                pipelines=Pipelines(self._pipelines, self._timeout) if self._pipelines else None,
-                secret=secrets.token_urlsafe(_TOKEN_BYTES),
-                read_only=self._read_only,
-            )
-            port = int(server.url.rpartition(":")[2])
-            server.serve(Protection(application(sources), names=[self._host], token=token, port=port))
-            # Views end before what they read from is closed.
-            stack.callback(server.stop)
-            url = f"{server.url}/" if token is None else f"{server.url}/?{urlencode({TOKEN: token})}"
-            self._running = (url, stack.pop_all())
+        server = HttpServer(self._host, self._port, name="kafkapy-page")
+        stack.callback(server.stop)
+        wire = stack.enter_context(Wire(self._config, self._timeout))
+        topics = Topics(wire, self._timeout)
+        groups = Groups(wire, topics, self._timeout)
+        history = LagHistory(lambda name: groups.lag(groups.group(name)))
+        stack.callback(history.stop)
+        sources = Sources(
+            wire=wire,
+            topics=topics,
+            groups=groups,
+            history=history,
+            decoder=decoder,
+            faults=None if self._faults is None else Faults(self._faults),
+            trace=None if self._trace is None else Pieces(self._trace),
+            pipelines=Pipelines(self._pipelines, self._timeout) if self._pipelines else None,
+            secret=secrets.token_urlsafe(_TOKEN_BYTES),
+            read_only=self._read_only,
+        )
+        port = int(server.url.rpartition(":")[2])
+        server.serve(Protection(application(sources), names=[self._host], token=token, port=port))
+        # Views end before what they read from is closed.
+        stack.callback(server.stop)
+        return f"{server.url}/" if token is None else f"{server.url}/?{urlencode({TOKEN: token})}"

@@ -7,20 +7,15 @@ with kafkapy.SchemaRegistry(broker.bootstrap_servers) as registry:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from contextlib import ExitStack
+from typing import Any, Final
 
-from kafkapy.errors import UserError
-
-if TYPE_CHECKING:
-    from kafkapy.registry.http_server import HttpServer
-    from kafkapy.registry.topic import SchemasTopic
+from kafkapy.serving.served import Served
 
 TOPIC: Final = "_schemas"
-_NOT_RUNNING: Final = "the registry is not running; use it in a with statement or call start()"
 
 
-class SchemaRegistry:
+class SchemaRegistry(Served):
     """A schema registry in threads of this process; a context manager.
 
     Args:
@@ -30,6 +25,9 @@ class SchemaRegistry:
         topic: where the schemas are kept.
         client_config: further arguments of kafka-python's clients, for TLS and logins.
     """
+
+    noun = "registry"
+    extra = "registry"
 
     def __init__(
         self,
@@ -42,64 +40,21 @@ class SchemaRegistry:
     ) -> None:
         self._address, self._name = (host, port), topic
         self._config = {**(client_config or {}), "bootstrap_servers": bootstrap_servers.split(",")}
-        self._running: tuple[HttpServer, SchemasTopic] | None = None
 
-    @property
-    def url(self) -> str:
-        """The address for clients: `http://host:port`.
-
-        Raises:
-            RuntimeError: it is not running.
-        """
-        if self._running is None:
-            raise RuntimeError(_NOT_RUNNING)
-        return self._running[0].url
-
-    def start(self) -> None:
-        """Read the topic, which is created if it is missing, and serve.
-
-        Raises:
-            UserError: the cluster, its topic or the port cannot be used, or a library is missing.
-        """
-        if self._running is not None:
-            raise RuntimeError("the registry is running already")
-        try:
-            from kafkapy.registry.http_server import HttpServer
-            from kafkapy.registry.rest import rest
-            from kafkapy.registry.topic import SchemasTopic
-        except ModuleNotFoundError as error:
-            if not error.name or error.name.startswith("kafkapy"):
-                raise
-            raise UserError(
-                f"{error.name} is not installed: pip install '.[registry]' in a checkout"
-            ) from None
+    def _start(self, stack: ExitStack) -> str:
+        """Read the topic, which is created if it is missing, and serve."""
         from kafkapy.registry.registry import Registry
+        from kafkapy.registry.rest import rest
         from kafkapy.registry.subjects import Subjects
+        from kafkapy.registry.topic import SchemasTopic
+        from kafkapy.serving.http_server import HttpServer
 
         subjects = Subjects()
-        server = HttpServer(*self._address)
+        server = HttpServer(*self._address, name="kafkapy-registry")
+        stack.callback(server.stop)
         topic = SchemasTopic(self._config, self._name, subjects.apply)
-        try:
-            topic.start()
-        except BaseException:
-            server.stop()
-            raise
+        topic.start()
+        stack.callback(topic.stop)
         server.serve(rest(Registry(subjects, topic.write, topic.settle)))
-        self._running = (server, topic)
-
-    def stop(self) -> None:
-        """End what is under way, and the connections; do nothing if it is not running."""
-        if self._running is not None:
-            server, topic = self._running
-            self._running = None
-            server.stop()
-            topic.stop()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
+        stack.callback(server.stop)  # requests end before their topic does
+        return server.url

@@ -405,16 +405,16 @@ def test_a_large_body_does_not_hold_others(ask: Ask, subject: str, monkeypatch: 
 
 
 def test_schemas_are_read_while_changes_wait_for_the_cluster() -> None:
-    from kafkapy.registry.http_server import HttpServer
     from kafkapy.registry.registry import Registry
     from kafkapy.registry.rest import rest
     from kafkapy.registry.subjects import Subjects
+    from kafkapy.serving.http_server import HttpServer
     from tests.registry.conftest import asking
 
     def write(*_: Any) -> None:
         answered.wait(20)
 
-    answered, server = threading.Event(), HttpServer("127.0.0.1", 0)
+    answered, server = threading.Event(), HttpServer("127.0.0.1", 0, name="kafkapy-test")
     server.serve(rest(Registry(Subjects(), write, lambda: None)))
     ask = asking(server.url)
     try:

@@ -1,4 +1,4 @@
-"""Connections to a registry that only cost: each ends in time, and others are answered."""
+"""Connections that only cost: each ends in time, and others are answered."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from kafkapy.registry.http_server import HttpServer
+from kafkapy.serving.http_server import HttpServer
 from tests.network.raw_client import eventually
 from tests.registry.conftest import asking
 
@@ -26,7 +26,7 @@ LARGE = 64 << 20
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpServer]:
-    monkeypatch.setattr("kafkapy.registry.http_server.PATIENCE_SECONDS", PATIENCE)
+    monkeypatch.setattr("kafkapy.serving.http_server.PATIENCE_SECONDS", PATIENCE)
 
     async def echo(request: Request) -> Response:
         return Response(await request.body(), media_type="application/json")
@@ -34,7 +34,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpServer]:
     async def large(request: Request) -> Response:
         return Response(bytes(LARGE))
 
-    serving = HttpServer("127.0.0.1", 0)
+    serving = HttpServer("127.0.0.1", 0, name="kafkapy-test")
     serving.serve(Starlette(routes=[Route("/", echo, methods=["GET", "POST"]), Route("/large", large)]))
     yield serving
     serving.stop()

@@ -33,7 +33,7 @@ class HttpServer:
         UserError: the address cannot be used.
     """
 
-    def __init__(self, host: str, port: int, *, name: str = "kafkapy-registry") -> None:
+    def __init__(self, host: str, port: int, *, name: str) -> None:
         self._name = name
         self._socket = _bound(host, port)
         bound_host, bound_port = self._socket.getsockname()[:2]

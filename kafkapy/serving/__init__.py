@@ -1,0 +1,1 @@
+"""What the page and the schema registry have in common: they serve HTTP in threads."""
