@@ -50,6 +50,8 @@ def assign_replicas(
             " brokers or for none.",
         )
     brokers = _alternate_racks(known) if known else sorted(racks)
+    if len(brokers) == 1:
+        return [(brokers[0],)] * partitions
     if continues is None:
         start, shift = chance.randrange(len(brokers)), chance.randrange(len(brokers))
     else:

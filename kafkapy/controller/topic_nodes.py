@@ -27,16 +27,16 @@ def topic_data(topic: Topic) -> bytes:
 
 def new_partitions(topic: Topic, first: int) -> Iterator[Create]:
     """The nodes of a topic's partitions from `first` on, with the states that there are."""
-    encoded: dict[LeaderAndIsr, bytes] = {}  # usually few: one for each leader
+    encoded, data = None, b""
     for index in range(first, len(topic.partitions)):
-        if not topic.partitions[index].replicas:
+        state = topic.partitions[index]
+        if not state.replicas:
             continue  # a gap: there is no partition of this number
         yield Create(znodes.partition_path(topic.name, index))
-        if topic.partitions[index].version != NO_NODE:
-            state = _content(topic.partitions[index])
-            if state not in encoded:
-                encoded[state] = znodes.encode_state(state)
-            yield Create(znodes.partition_state_path(topic.name, index), encoded[state])
+        if state.version != NO_NODE:
+            if state is not encoded:  # new partitions share their states
+                encoded, data = state, znodes.encode_state(_content(state))
+            yield Create(znodes.partition_state_path(topic.name, index), data)
 
 
 def state_written(partition: TopicPartition, state: PartitionState) -> Operation:

@@ -7,7 +7,7 @@ topic with several errors gets the same one.
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kafkapy.configs.config import BrokerConfig
@@ -130,9 +130,7 @@ class TopicPlanner:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {nulls}")
         if configs:
             check_topic_configs(configs, self._config.topic_defaults())
-        partitions = tuple(
-            _new_partition(replicas, controller_epoch, live) for replicas in self._replicas(new, image)
-        )
+        partitions = _new_partitions(self._replicas(new, image), controller_epoch, live)
         return Topic(new.name, random_uuid(), partitions, configs)
 
     def for_policy(self, new: NewTopic) -> TopicRequest:
@@ -239,7 +237,7 @@ class TopicPlanner:
             for assignment in more.assignments:
                 check_manual_replicas(assignment, brokers, factor)
             replicas = [tuple(assignment) for assignment in more.assignments]
-        added = tuple(_new_partition(each, controller_epoch, live) for each in replicas)
+        added = _new_partitions(replicas, controller_epoch, live)
         return replace(topic, partitions=topic.partitions + added, version=topic.version + 1)
 
     def _partition_count(self, new: NewTopic) -> int:
@@ -292,6 +290,19 @@ def automatic_topic(name: str, config: BrokerConfig) -> NewTopic:
             },
         )
     return NewTopic(name)
+
+
+def _new_partitions(
+    replicas: Iterable[tuple[int, ...]], controller_epoch: int, live: Collection[int]
+) -> tuple[PartitionState, ...]:
+    """The partitions with these replicas; those that have the same share their state."""
+    states: dict[tuple[int, ...], PartitionState] = {}
+    partitions = []
+    for each in replicas:
+        if each not in states:
+            states[each] = _new_partition(each, controller_epoch, live)
+        partitions.append(states[each])
+    return tuple(partitions)
 
 
 def _new_partition(replicas: tuple[int, ...], controller_epoch: int, live: Collection[int]) -> PartitionState:

@@ -578,6 +578,8 @@ def _within_quota(
     planned: Sequence[Topic], take: TakePartitions, results: dict[str, Topic | KafkaError]
 ) -> list[Topic]:
     """The topics that the quota of the client allows; the errors of others go to `results`."""
+    if take is no_quota:
+        return list(planned)
     allowed = []
     for topic in planned:
         try:

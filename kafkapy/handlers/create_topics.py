@@ -73,12 +73,13 @@ async def handle(context: RequestContext, request: CreateTopicsRequest) -> Creat
     results.update(refused)
     shows_configs = context.api_version >= FIRST_VERSION_WITH_CONFIGS
     entries = context.broker.admin.describer.topic_entries if shows_configs else _no_entries
-    response = await turns.finish(_response(names, results, entries, partial(_shows_configs, context)))
+    may_show = None if context.unrestricted else partial(_may_show, context)
+    response = await turns.finish(_response(names, results, entries, may_show))
     response.throttle_time_ms = 0 if quota is None else quota.throttle_ms
     return response
 
 
-def _shows_configs(context: RequestContext, name: str) -> bool:
+def _may_show(context: RequestContext, name: str) -> bool:
     return context.may(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name, log_if_denied=False)
 
 
@@ -110,7 +111,7 @@ def _response(
     names: Iterable[str],
     results: Mapping[str, Topic | KafkaError],
     entries: Callable[[Mapping[str, str]], list[ConfigEntry]],
-    shows_configs: Callable[[str], bool] = lambda _: True,
+    may_show_configs: Callable[[str], bool] | None = None,
 ) -> Steps[CreateTopicsResponse]:
     shown: dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]] = {}
     """By what topics set themselves: that is the same for most."""
@@ -119,7 +120,7 @@ def _response(
         result = results[name]
         if isinstance(result, KafkaError):
             return CreatableTopicResult(name=name, error_code=result.code, error_message=result.message)
-        if not shows_configs(name):
+        if may_show_configs is not None and not may_show_configs(name):
             return CreatableTopicResult(
                 name=name,
                 topic_id=result.id,

@@ -45,7 +45,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote
 
 from kafkapy.metadata.store import MetadataStoreError
@@ -241,8 +242,11 @@ def broker_path(broker_id: int) -> str:
     return f"{BROKER_IDS}/{broker_id}"
 
 
+_to_json: Final = json.JSONEncoder(separators=(",", ":")).encode
+
+
 def _encode(fields: Mapping[str, Any]) -> bytes:
-    return json.dumps(fields, separators=(",", ":")).encode()
+    return _to_json(fields).encode()
 
 
 def _decode(path: str, data: bytes) -> dict[str, Any]:
@@ -317,13 +321,21 @@ def decode_broker(path: str, data: bytes) -> BrokerInfo:
 
 
 def encode_topic(topic_id: Uuid, assignment: Sequence[ReplicaAssignment]) -> bytes:
+    partitions, adding, removing = {}, {}, {}
+    for number, each in enumerate(assignment):
+        if each.replicas:
+            partitions[str(number)] = each.replicas
+        if each.adding:
+            adding[str(number)] = each.adding
+        if each.removing:
+            removing[str(number)] = each.removing
     return _encode(
         {
             "version": 3,
             "topic_id": uuid_to_text(topic_id),
-            "partitions": {str(n): p.replicas for n, p in enumerate(assignment) if p.replicas},
-            "adding_replicas": {str(n): p.adding for n, p in enumerate(assignment) if p.adding},
-            "removing_replicas": {str(n): p.removing for n, p in enumerate(assignment) if p.removing},
+            "partitions": partitions,
+            "adding_replicas": adding,
+            "removing_replicas": removing,
         }
     )
 
@@ -353,7 +365,9 @@ def decode_topic(path: str, data: bytes) -> tuple[Uuid | None, tuple[ReplicaAssi
         raise DamagedNodeError(path, data) from None
 
 
+@lru_cache(maxsize=256)
 def encode_state(state: LeaderAndIsr) -> bytes:
+    """The content of a partition's state; many partitions have the same."""
     fields: dict[str, Any] = {
         "version": 1,
         "leader": state.leader,
@@ -381,7 +395,10 @@ def decode_state(path: str, data: bytes) -> LeaderAndIsr:
 
 
 def encode_config(config: Mapping[str, str]) -> bytes:
-    return _encode({"version": 1, "config": dict(config)})
+    return _encode({"version": 1, "config": dict(config)}) if config else _NO_CONFIG
+
+
+_NO_CONFIG: Final = _encode({"version": 1, "config": {}})
 
 
 def decode_config(path: str, data: bytes) -> dict[str, str]:

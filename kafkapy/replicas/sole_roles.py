@@ -120,11 +120,11 @@ class SoleRoles:
                 if partition.leader_epoch != state.leader_epoch:
                     replicas.lead(partition, Leader(partition, state, self._leader_parts))
             elif self._node_id in state.replicas:
-                self._open(topic, index, new=index >= new_from)
+                self._open(topic, key, new=index >= new_from)
 
-    def _open(self, topic: Topic, index: int, *, new: bool) -> None:
+    def _open(self, topic: Topic, key: TopicPartition, *, new: bool) -> None:
         """Host a partition and lead it, or let it be offline."""
-        replicas, key = self._replicas, TopicPartition(topic.name, index)
+        replicas = self._replicas
         try:
             partition = replicas.host(key, topic.id, topic.configs, new=new)
         except TransientStorageError as error:
@@ -135,7 +135,7 @@ class SoleRoles:
             logger.error("%s stays offline: %s", key, error)
             replicas.cannot_serve(key, error)
         else:
-            replicas.lead(partition, Leader(partition, topic.partitions[index], self._leader_parts))
+            replicas.lead(partition, Leader(partition, topic.partitions[key.partition], self._leader_parts))
 
     # --- what the disk did not take -------------------------------------------------------------------------
 
@@ -146,7 +146,7 @@ class SoleRoles:
         """
         waiting = self._replicas.waiting_for_room
         for key, new in list(waiting.items())[:REOPENED_AT_ONCE]:
-            self._open(image.topics[key.topic], key.partition, new=new)
+            self._open(image.topics[key.topic], key, new=new)
             if self._replicas.find(key) is None:
                 return False
             if not waiting:

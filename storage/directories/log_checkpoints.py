@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 class OffsetCheckpoint:
     """One checkpoint file, with offsets by partition."""
 
-    __slots__ = ("_directory", "_latest", "_lock", "_path", "_prepared", "_unsure", "_written_as", "written")
+    __slots__ = ("_directory", "_lock", "_path", "_prepared", "_unsure", "_written_as", "latest", "written")
 
     def __init__(self, directory: LogDirectory, name: str) -> None:
         """Read the file.
@@ -53,7 +53,7 @@ class OffsetCheckpoint:
         self._path = f"{directory.path}/{name}"
         self._lock = threading.Lock()
         self._prepared = 0
-        self._latest: dict[TopicPartition, int] = {}
+        self.latest: dict[TopicPartition, int] = {}
         """The offsets that were prepared last."""
         self._written_as = 0
         self._unsure = False
@@ -65,17 +65,13 @@ class OffsetCheckpoint:
         except CorruptCheckpointError as error:
             logger.warning("Going on without a checkpoint: %s", error)
             self._unsure = True
-        self._latest = self.written
-
-    def mentions(self, topic_partition: TopicPartition) -> bool:
-        """Whether the partition has an offset in the file, or in the last prepared write."""
-        return topic_partition in self.written or topic_partition in self._latest
+        self.latest = self.written
 
     def mentions_any(self, topic_partitions: Set[TopicPartition]) -> bool:
         """Whether it mentions one of many."""
         return not (
             self.written.keys().isdisjoint(topic_partitions)
-            and self._latest.keys().isdisjoint(topic_partitions)
+            and self.latest.keys().isdisjoint(topic_partitions)
         )
 
     def share_names(self, names: dict[TopicPartition, TopicPartition]) -> None:
@@ -98,7 +94,7 @@ class OffsetCheckpoint:
         It does nothing if newer content was written before. It raises as `write`.
         """
         self._prepared += 1
-        number, self._latest = self._prepared, offsets
+        number, self.latest = self._prepared, offsets
 
         def write() -> None:
             with self._lock:
@@ -112,7 +108,7 @@ class OffsetCheckpoint:
 
     def prepare_changes(self, changes: Mapping[TopicPartition, int]) -> Callable[[], None]:
         """Prepare a write of the offsets that were prepared last, with these changes."""
-        return self.prepare({**self._latest, **changes})
+        return self.prepare({**self.latest, **changes})
 
     def _replace(self, offsets: dict[TopicPartition, int]) -> None:
         directory = self._directory
@@ -161,14 +157,15 @@ class LogCheckpoints:
     def known_end(self, topic_partition: TopicPartition) -> tuple[LogDirectory | None, int]:
         """The directory of a partition, and the lowest possible log end offset that it had.
 
-        The offset is 0 if no file has one.
+        None and 0 if no file has an offset.
         """
-        ends = [
-            (directory, files[name].written.get(topic_partition, 0))
-            for directory, files in self._files.items()
-            for name in (RECOVERY_POINTS, HIGH_WATERMARKS)
-        ]
-        return max(ends, key=lambda each: each[1], default=(None, 0))
+        found, end = None, 0
+        for directory, files in self._files.items():
+            for name in (RECOVERY_POINTS, HIGH_WATERMARKS):
+                offset = files[name].written.get(topic_partition, 0)
+                if offset > end:
+                    found, end = directory, offset
+        return found, end
 
     def forget(self, directory: LogDirectory, topic_partition: TopicPartition) -> None:
         """Remove the offsets of a deleted log, so that a new one does not get them after a crash.
@@ -177,7 +174,7 @@ class LogCheckpoints:
             StorageError: the disk is full, or failed.
         """
         for name, file in self._files[directory].items():
-            if file.mentions(topic_partition):
+            if topic_partition in file.written or topic_partition in file.latest:
                 directory.require_writable()
                 self._prepare(directory, name)()
 

@@ -331,29 +331,30 @@ class LogManager:
                 log.guarded("noting the topic id of", partial(log.log_directory.space.with_reserve, adopt))
                 return log
             self._set_aside(log, topic_id)
-        offline = self.offline_dirs
-        if offline and not new:
-            raise StorageError(offline[0], f"{topic_partition} may be in {offline[0]}, which is offline.")
-        known_in, known_end = self.checkpoints.known_end(topic_partition)
-        if known_in is not None and known_end > 0 and not new and log is None:
-            if refilled:
-                logger.warning(
-                    "%s is gone from %s, where it had offsets up to %d: it is fetched from its leader again.",
-                    topic_partition,
-                    known_in.path,
-                    known_end - 1,
-                )
-            else:
-                raise StorageError(
-                    known_in.path,
-                    f"{topic_partition} is gone from {known_in.path}, where it had offsets up to"
-                    f" {known_end - 1}: put its directory back, or delete the topic.",
-                )
+        if not new:
+            self._require_no_trace(topic_partition, replaced=log is not None, refilled=refilled)
         preferred = self._preferred.pop(topic_partition, None)
         directory = self._next_directory() if preferred is None or preferred.error else preferred
         log = self.create_in(directory, str(topic_partition), topic_partition, topic_id, config)
         self._logs[topic_partition] = self._without_files[topic_partition] = log
         return log
+
+    def _require_no_trace(self, topic_partition: TopicPartition, *, replaced: bool, refilled: bool) -> None:
+        """Refuse to create the log of a partition that may have had another one.
+
+        `replaced` says that it was just set aside, and `refilled` that the new one is fetched from another
+        broker.
+        """
+        offline = self.offline_dirs
+        if offline:
+            raise StorageError(offline[0], f"{topic_partition} may be in {offline[0]}, which is offline.")
+        known_in, known_end = self.checkpoints.known_end(topic_partition)
+        if known_in is None or replaced:
+            return
+        gone = f"{topic_partition} is gone from {known_in.path}, where it had offsets up to {known_end - 1}"
+        if not refilled:
+            raise StorageError(known_in.path, f"{gone}: put its directory back, or delete the topic.")
+        logger.warning("%s: it is fetched from its leader again.", gone)
 
     def without_files(self, most: int) -> list[PartitionLog]:
         """At most `most` logs whose files have to be created."""
@@ -409,6 +410,8 @@ class LogManager:
         )
 
     def _next_directory(self) -> LogDirectory:
+        if len(self.directories) == 1:
+            return self.directories[0]
         online = [directory for directory in self.directories if directory.error is None]
         if not online:
             self.directories[0].require_online()

@@ -1,4 +1,4 @@
-"""Plain OffsetCommits: their offsets, and answers with the same result for all partitions.
+"""Plain OffsetCommits: their offsets, and answers in which all partitions are alike.
 
 Most requests are plain: they name a few partitions, each once, and give no times, and all their offsets are
 acceptable. `plain_offsets` takes fewer steps for these than `Commit` (commit.py), which takes any request. A
