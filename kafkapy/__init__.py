@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from kafkapy.page.server import Page
     from kafkapy.registry.server import SchemaRegistry
     from kafkapy.snapshot import Snapshot, SnapshotError
+    from kafkapy.virtual.cluster import VirtualCluster
 
     __version__: str
 
@@ -25,6 +26,7 @@ __all__ = [
     "Snapshot",
     "SnapshotError",
     "StartError",
+    "VirtualCluster",
     "__version__",
 ]
 
@@ -38,6 +40,7 @@ _MODULES = {
     "Snapshot": "kafkapy.snapshot",
     "SnapshotError": "kafkapy.snapshot",
     "StartError": "kafkapy.broker.core",
+    "VirtualCluster": "kafkapy.virtual.cluster",
 }
 
 

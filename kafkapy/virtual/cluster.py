@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -38,6 +38,9 @@ DOMAIN: Final = ".virtual-time.invalid"
 
 START_SECONDS: Final = 60.0
 """How long a broker may take to start, in virtual time; what holds it may end meanwhile."""
+
+RECONNECT_SECONDS: Final = 0.1
+"""How long a broker has no connection to the metadata whose connection was reset."""
 
 LOOK_SECONDS: Final = 0.005
 
@@ -151,9 +154,13 @@ class VirtualCluster:
         """Stop a broker, or all, as SIGTERM does: first other brokers take over what it leads."""
         for each in [self._known(broker)] if broker is not None else list(self._brokers.values()):
             each.should_run = False
-            stopped = asyncio.get_running_loop().create_future()
-            each.stop(partial(stopped.set_result, None))
-            await stopped
+            each.resume()
+            if not each.is_serving:
+                each.kill()
+            life = each.core
+            each.stop(lambda: None)
+            while life is not None and each.core is life:  # noqa: ASYNC110 - it may also be killed
+                await asyncio.sleep(LOOK_SECONDS)
 
     async def create_topics(self, topics: Mapping[str, int]) -> None:
         """Create topics of so many partitions each; return when all brokers that serve know them.
@@ -287,7 +294,14 @@ class VirtualCluster:
         return one != other and any(broker.host in (one, other) for broker in self._brokers.values())
 
     def _link(self, ways: list[tuple[str, str]]) -> Link:
-        return Link(self._network, ways, self._follow_the_tree)
+        return Link(self._network, ways, self._follow_the_tree, self._reset_the_tree)
+
+    def _reset_the_tree(self, ways: Sequence[tuple[str, str]]) -> None:
+        """Let brokers lose their connections to the metadata, and make others."""
+        hosts = {host for way in ways if METADATA in way for host in way}
+        for broker in self._brokers.values():
+            if broker.host in hosts and broker.node_id not in self._cut_from_tree:
+                broker.lose_tree(RECONNECT_SECONDS)
 
     def _follow_the_tree(self) -> None:
         """Let brokers lose and find their metadata as the links are now."""

@@ -16,12 +16,20 @@ class Link:
     """
 
     def __init__(
-        self, network: Network, ways: Sequence[tuple[str, str]], changed: Callable[[], object]
+        self,
+        network: Network,
+        ways: Sequence[tuple[str, str]],
+        changed: Callable[[], object],
+        were_reset: Callable[[Sequence[tuple[str, str]]], object],
     ) -> None:
-        """`ways` are pairs of a sender and a receiver; `changed` is called after a change."""
+        """`ways` are pairs of a sender and a receiver.
+
+        `changed` is called after a change, and `were_reset` with the ways of a reset.
+        """
         self._network = network
-        self._names = ways
+        self._ways = ways
         self._changed = changed
+        self._were_reset = were_reset
 
     def cut(self) -> Self:
         """Hold back what is sent, until `heal`: neither end is told."""
@@ -55,23 +63,29 @@ class Link:
 
     def reset(self) -> None:
         """End all present connections at once, at both ends, and lose what is on its way."""
-        self._network.world.fault("link", "reset", *map("->".join, self._names))
-        for sender, to in self._names:
+        self._note("reset")
+        for sender, to in self._ways:
             self._network.reset(sender, to)
+        self._were_reset(self._ways)
 
     def heal(self) -> None:
-        """Let everything go as usual; what was held back arrives."""
-        self._change("heals", is_cut=False, latency=0.0, bandwidth=None, loss=0.0)
+        """Let everything go as usual; what was held back or is late arrives now."""
+        self._note("heals")
+        for way in self._ways:
+            self._network.heal(*way)
+        self._changed()
 
     def _change(self, what: str, **changes: float | bool | None) -> Self:
-        self._network.world.fault("link", what, *map("->".join, self._names))
-        for sender, to in self._names:
+        self._note(what)
+        for sender, to in self._ways:
             way = self._network.way(sender, to)
             for name, value in changes.items():
                 setattr(way, name, value)
-        self._network.release()
         self._changed()
         return self
+
+    def _note(self, what: str) -> None:
+        self._network.world.fault("link", what, *map("->".join, self._ways))
 
     def __enter__(self) -> Self:
         return self

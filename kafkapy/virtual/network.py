@@ -81,7 +81,8 @@ class End:
         """Whether this is the end that sends requests."""
         self.in_flight = 0
         """About how many requests of this end are not answered."""
-        self._moving = False
+        self._moving: asyncio.TimerHandle | None = None
+        """Lets the next of what is on the way arrive."""
 
     @property
     def address(self) -> tuple[str, int]:
@@ -123,13 +124,21 @@ class End:
 
     def move(self) -> None:
         """Let the next of what is on the way arrive after a while."""
-        if self.on_the_way and not self._moving:
-            self._moving = True
+        if self.on_the_way and self._moving is None:
             world = self.network.world
-            world.later(max(self.network.delay(), self.on_the_way[0][0] - world.now), self._arrive)
+            seconds = max(self.network.delay(), self.on_the_way[0][0] - world.now)
+            self._moving = world.later(seconds, self._arrive)
+
+    def hurry(self) -> None:
+        """Let what is on the way arrive as on a way without faults."""
+        self.on_the_way = deque((0.0, data) for _, data in self.on_the_way)
+        if self._moving is not None:
+            self._moving.cancel()
+            self._moving = None
+        self.move()
 
     def _arrive(self) -> None:
-        self._moving = False
+        self._moving = None
         if self.is_closed or not self.on_the_way:
             return
         if not self.network.are_joined(self.host, self.other.host):
@@ -316,13 +325,17 @@ class Network:
     def join(self, sender: str, to: str) -> None:
         """Let what was held back arrive."""
         self.way(sender, to).is_cut = False
-        self.release()
-
-    def release(self) -> None:
-        """Let arrive what was held back between hosts that are joined again."""
         held, self.held = self.held, []
         for end in held:
             end.move()
+
+    def heal(self, sender: str, to: str) -> None:
+        """Let everything go as usual that one host sends to another, and arrive what is late."""
+        self._ways[sender, to] = Way()
+        for end in [end for end in self.ends.values() if (end.other.host, end.host) == (sender, to)]:
+            if end in self.held:
+                self.held.remove(end)
+            end.hurry()
 
     def reset(self, one: str, other: str) -> None:
         """Reset all connections between two hosts, at both ends."""

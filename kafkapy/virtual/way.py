@@ -24,14 +24,14 @@ class Way:
     """Bytes a second, of all connections together; None for any number."""
     loss: float = 0.0
     """The share of what is sent that is lost, and sent again."""
-    _free_at: float = 0.0
+    free_at: float = 0.0
     """When the last byte is sent that was given to it."""
 
     def earliest(self, now: float, nbytes: int, chance: random.Random) -> float:
         """When so many bytes arrive at the earliest that are sent now."""
         at = now
         if self.bandwidth is not None:
-            at = self._free_at = max(now, self._free_at) + nbytes / self.bandwidth
+            at = self.free_at = max(now, self.free_at) + nbytes / self.bandwidth
         at += self.latency
         again = FIRST_RETRANSMISSION
         while self.loss and chance.random() < self.loss:

@@ -120,6 +120,37 @@ def test_what_is_lost_comes_again_in_order() -> None:
     assert taken > 3  # some 33 of 78 are lost once or more, and cost 0.2 s or more each
 
 
+def test_what_is_late_arrives_when_the_link_heals() -> None:
+    async def main(cluster: VirtualCluster) -> tuple[float, float]:
+        await cluster.create_topics({TOPIC: 1})
+        async with producing(cluster) as producer:
+            await producer.send_and_wait(TOPIC, b"x")
+            with cluster.link("clients", 1).slow(bandwidth=1000):
+                began = now()
+                sending = asyncio.ensure_future(producer.send_and_wait(TOPIC, bytes(200_000)))
+                await asyncio.sleep(10)
+            await sending
+            with cluster.link("clients", 1).slow(bandwidth=1000):
+                again = now()
+                await producer.send_and_wait(TOPIC, b"x")
+                return again - began, now() - again
+
+    healed, again = run(main, brokers=1)
+    assert 10 < healed < 10.1
+    assert again < 1
+
+
+def test_brokers_reconnect_to_the_metadata_after_a_reset() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        controller = cluster.controller
+        cluster.links("metadata").reset()
+        await asyncio.sleep(30)
+        assert cluster.controller == controller
+        await cluster.create_topics({TOPIC: 1})
+
+    run(main)
+
+
 def test_a_client_survives_a_reset_of_its_connections() -> None:
     async def main(cluster: VirtualCluster) -> list[bytes]:
         await cluster.create_topics({TOPIC: 1})

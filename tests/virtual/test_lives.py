@@ -43,6 +43,16 @@ def test_a_broker_that_stops_hands_over_at_once() -> None:
     run(main)
 
 
+def test_a_paused_broker_that_is_stopped_goes_on_first() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        cluster.pause(2)
+        await cluster.stop(2)
+        await cluster.stop(2)
+        assert sorted(cluster) == [1, 3]
+
+    run(main)
+
+
 def test_all_brokers_stop_and_start_with_their_data() -> None:
     async def main(cluster: VirtualCluster) -> None:
         async with producing(cluster) as producer:
