@@ -205,6 +205,20 @@ class VirtualCluster:
         """Let a paused broker go on; do nothing if it is not paused."""
         self._known(broker).resume()
 
+    def fill_disk(self, broker: int, free: int | None = 0) -> None:
+        """Leave so many bytes free on the disk of a broker's machine; None for enough."""
+        self._known(broker).fill_disk(free)
+
+    def slow_disk(self, broker: int, seconds: float) -> None:
+        """Let each sync of a broker's disk take up to so many seconds longer; 0 for none.
+
+        Raises:
+            ValueError: `seconds` is negative.
+        """
+        if seconds < 0:
+            raise ValueError(f"slow_disk({broker}, {seconds:g}): expected 0 or more seconds")
+        self._known(broker).sync_seconds = seconds
+
     @contextmanager
     def on(self, host: str) -> Iterator[None]:
         """Let clients and tasks that start in the `with` block be on a host of this name.

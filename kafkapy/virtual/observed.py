@@ -77,7 +77,9 @@ class VirtualBroker(AwaitedBroker):
         of_disks = [fault for fault in self._switched_on.faults if isinstance(fault, DiskFault)]
         if of_disks:
             self._switched_on.remove(of_disks)
-            raise ValueError("in virtual time disks are simulated and have no faults; see cut_power")
+            raise ValueError(
+                "in virtual time disks have no faults by file: the cluster has cut_power and fill_disk"
+            )
         if self._broker.core is not None and self._broker.is_serving:
             with contextlib.suppress(StopIteration):  # it waits for nothing
                 self._switched_on.lead(self._broker.core).send(None)

@@ -112,6 +112,42 @@ def test_what_was_not_synced_may_be_lost_in_a_power_cut() -> None:
     assert lost
 
 
+def test_a_full_disk_takes_records_when_it_has_room() -> None:
+    async def main(cluster: VirtualCluster) -> list[bytes]:
+        await cluster.create_topics({TOPIC: 1})
+        async with producing(cluster, enable_idempotence=True) as producer:
+            await producer.send_and_wait(TOPIC, b"before")
+            cluster.fill_disk(1, free=0)
+            sending = asyncio.ensure_future(producer.send_and_wait(TOPIC, b"after"))
+            await asyncio.sleep(5)
+            assert not sending.done()
+            cluster.fill_disk(1, free=None)
+            await sending
+        return [record.value or b"" for record in await cluster[1].records(TOPIC)]
+
+    assert run(main, brokers=1) == [b"before", b"after"]
+
+
+def test_a_slow_disk_delays_acknowledgements() -> None:
+    async def main(cluster: VirtualCluster) -> float:
+        await cluster.create_topics({TOPIC: 1})
+        async with producing(cluster) as producer:
+            await producer.send_and_wait(TOPIC, b"fast")
+            cluster.slow_disk(1, 10)
+            began = now()
+            for _ in range(10):
+                await producer.send_and_wait(TOPIC, b"slow")
+            cluster.slow_disk(1, 0)
+            again = now()
+            await producer.send_and_wait(TOPIC, b"fast")
+            assert now() - again < 1
+            with pytest.raises(ValueError, match="expected 0 or more seconds"):
+                cluster.slow_disk(1, -1)
+            return again - began
+
+    assert 20 < run(main, brokers=1) < 100
+
+
 def test_a_call_ends_with_its_broker() -> None:
     async def main(cluster: VirtualCluster) -> None:
         waiting = asyncio.ensure_future(cluster[1].topic(TOPIC).records(1, within=100))
