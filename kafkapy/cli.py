@@ -48,6 +48,7 @@ _GROUPS: dict[str, tuple[str, str | None, str]] = {
         "Back up a data directory, also of a running broker.",
     ),
     "restore": ("kafkapy.tools.backup.restore_command", None, "Make a data directory of a backup."),
+    "prune": ("kafkapy.tools.backup.prune_command", None, "Remove old backups."),
     "export": (
         "kafkapy.tools.migrate.export_command",
         None,

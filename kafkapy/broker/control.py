@@ -5,7 +5,7 @@
 
 The snapshot has a part in each log directory, so that files are shared, and goes when the client closes the
 connection, however it ends. Only the user of the broker, and root, can open the socket. One snapshot is taken
-at a time.
+at a time, and a few commands may wait or have one.
 
 Crash story: a broker that was killed leaves the socket, and maybe snapshots; the next start removes both.
 """
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 _LONGEST: Final = 100
 """The most bytes of a request."""
+_MOST: Final = 8
+"""The most connections: more than one waits for its turn, or has a snapshot."""
+_ASKING_SECONDS: Final = 10
+"""How long a client may take to say what it wants."""
 
 logger = logging.getLogger(__name__)
 
@@ -81,8 +85,15 @@ class Control:
         assert task is not None
         self._clients.add(task)
         try:
-            with contextlib.suppress(ConnectionError, ValueError):
-                if await reader.readline() == b"snapshot\n":
+            with contextlib.suppress(ConnectionError, TimeoutError, ValueError):
+                if len(self._clients) > _MOST:
+                    error = f"{_MOST} other commands are at work with this broker: run this again later"
+                    writer.write(json.dumps({"error": error}).encode() + b"\n")
+                    await writer.drain()
+                    return
+                async with asyncio.timeout(_ASKING_SECONDS):
+                    asked = await reader.readline()
+                if asked == b"snapshot\n":
                     await self._give_snapshot(reader, writer)
         finally:
             self._clients.discard(task)

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import click
 
-from kafkapy.snapshot import require_all, taken_by_broker
+from kafkapy.snapshot import TakenSnapshot, require_all, taken_by_broker
 from kafkapy.storage.disk.directory_names import METADATA_FILE
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.disk.log_directory import LOCK_FILE
 from kafkapy.tools.backup.manifest import moment
 from kafkapy.tools.backup.saving import Saved, save
 from kafkapy.tools.backup.store import BackupError, Store, open_store
+from kafkapy.tools.backup.turn import Turn, turn
 
 
 @click.command()
@@ -38,23 +39,31 @@ def backup(destination: str, data: Path) -> None:
             " (--data), the one with that file"
         )
     try:
-        saved = _backed_up(data, open_store(destination))
+        store = open_store(destination)
+        with turn(store, "kafkapy backup") as own:
+            saved = _backed_up(data, store, own)
     except OSError as error:
         raise BackupError(f"{data} cannot be backed up to {destination}: {error}") from error
     _report(saved, destination)
 
 
-def _backed_up(data: Path, store: Store) -> Saved:
+def _backed_up(data: Path, store: Store, own: Turn) -> Saved:
+    def require() -> None:
+        own.require()
+        if taken is not None:
+            taken.require()
+
+    taken: TakenSnapshot | None = None
     files = FileSystem()
     try:
         lock = files.lock(f"{data}/{LOCK_FILE}")
     except BlockingIOError:
         with taken_by_broker(data) as taken:
-            return save(store, taken.parts, taken.at_ms, taken.require)
+            return save(store, taken.parts, taken.at_ms, require)
     else:
         try:
             require_all(data)
-            return save(store, [data], time.time_ns() // 1_000_000)
+            return save(store, [data], time.time_ns() // 1_000_000, require)
         finally:
             lock.release()
 

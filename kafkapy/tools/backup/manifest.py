@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from kafkapy.tools.backup.store import BackupError, Store
+from kafkapy.tools.backup.store import FILES, BackupError, Store
 
 BACKUPS: Final = "backups"
 _FORMAT: Final = 1
-_SUFFIX: Final = ".json"
+SUFFIX: Final = ".json"
 
 
 class SavedFile(NamedTuple):
@@ -39,7 +39,7 @@ class Manifest:
 
     @property
     def name(self) -> str:
-        return f"{BACKUPS}/{moment(self.at_ms)}{_SUFFIX}"
+        return f"{BACKUPS}/{moment(self.at_ms)}{SUFFIX}"
 
     def encoded(self) -> bytes:
         return json.dumps(
@@ -61,7 +61,7 @@ def is_within(name: str) -> bool:
 
 def content_name(sha256: str) -> str:
     """The name of a content in the store."""
-    return f"files/{sha256[:2]}/{sha256}"
+    return f"{FILES}/{sha256[:2]}/{sha256}"
 
 
 def moment(at_ms: int) -> str:
@@ -72,7 +72,7 @@ def moment(at_ms: int) -> str:
 
 def names_of(store: Store) -> list[str]:
     """The moments of the backups in a store, oldest first."""
-    return [each.removesuffix(_SUFFIX) for each in store.names(BACKUPS) if each.endswith(_SUFFIX)]
+    return [each.removesuffix(SUFFIX) for each in store.names(BACKUPS) if each.endswith(SUFFIX)]
 
 
 def read_manifest(store: Store, name: str) -> Manifest:
@@ -81,7 +81,7 @@ def read_manifest(store: Store, name: str) -> Manifest:
     Raises:
         BackupError: it is damaged, or of a later release.
     """
-    path = f"{BACKUPS}/{name}{_SUFFIX}"
+    path = f"{BACKUPS}/{name}{SUFFIX}"
     try:
         found = json.loads(store.read(path))
         if found["format"] != _FORMAT:

@@ -43,15 +43,13 @@ class Saved:
         return saved
 
 
-def save(
-    store: Store, parts: Sequence[Path], at_ms: int, require: Callable[[], None] = lambda: None
-) -> Saved:
+def save(store: Store, parts: Sequence[Path], at_ms: int, require: Callable[[], None]) -> Saved:
     """Back up data directories that do not change, as one; the first has the metadata.
 
     The backup is later than all that are there, whatever the clock says.
 
     Args:
-        require: raises if the directories have changed meanwhile.
+        require: raises if the directories have changed meanwhile, or the store is another's now.
 
     Raises:
         BackupError: the store is that of another cluster, or its last backup is damaged.

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from kafkapy.errors import UserError
 from kafkapy.storage.disk.files import FileSystem
+
+FILES: Final = "files"
+"""The folder of a store that has the content of files."""
 
 
 class BackupError(UserError):
@@ -35,6 +40,12 @@ class Store(Protocol):
 
     def names(self, folder: str) -> list[str]:
         """The names of the files in a folder, without it, in order."""
+
+    def remove(self, name: str) -> None:
+        """Remove a file; it is no error if it is gone already."""
+
+    def contents(self) -> Iterator[tuple[str, int]]:
+        """The names and sizes of all files in FILES, with what an interrupted `put` has left."""
 
     def sync(self) -> None:
         """Have all that is there on disk, so that a power cut does not undo it."""
@@ -76,6 +87,13 @@ class _Folder:
     def names(self, folder: str) -> list[str]:
         path = self._path / folder
         return sorted(os.listdir(path)) if path.is_dir() else []
+
+    def remove(self, name: str) -> None:
+        (self._path / name).unlink(missing_ok=True)
+
+    def contents(self) -> Iterator[tuple[str, int]]:
+        for path in sorted((self._path / FILES).glob("*/*")):
+            yield str(path.relative_to(self._path)), path.stat().st_size
 
     def sync(self) -> None:
         self._path.mkdir(parents=True, exist_ok=True)
@@ -134,11 +152,21 @@ class _Objects:
         return data
 
     def names(self, folder: str) -> list[str]:
+        self._files.invalidate_cache()  # others write to it too
         try:
             found = self._files.ls(self._of(folder), detail=False)
         except FileNotFoundError:
             return []
         return sorted(each.rstrip("/").rpartition("/")[2] for each in found)
+
+    def remove(self, name: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self._files.rm_file(self._of(name))
+
+    def contents(self) -> Iterator[tuple[str, int]]:
+        self._files.invalidate_cache()
+        for path, found in self._files.find(self._of(FILES), detail=True).items():
+            yield f"{FILES}/{path.rpartition(f'/{FILES}/')[2]}", int(found["size"])
 
     def sync(self) -> None:
         """What an object store has acknowledged is kept."""

@@ -30,7 +30,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 import kafkapy
 from kafkapy.cli import main
-from kafkapy.snapshot import short_path, taken_by_broker
+from kafkapy.snapshot import SnapshotError, short_path, taken_by_broker
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.snapshots.stopped import Part, parts_of
 from kafkapy.tools.backup.manifest import moment
@@ -555,3 +555,25 @@ def test_a_broker_that_stops_meanwhile_leaves_no_backup_of_the_rest(
     done("backup", "--data", server.data, tmp_path / "store")
     done("restore", tmp_path / "store", tmp_path / "new")
     assert values(tmp_path / "new") == [b"one"]
+
+
+def test_a_crowd_at_the_socket_is_refused_and_the_broker_serves_others(server: KafkapyProcess) -> None:
+    held = [connected(server.data) for _ in range(8)]
+    try:
+        with (
+            pytest.raises(SnapshotError, match="other commands are at work with this broker"),
+            taken_by_broker(server.data),
+        ):
+            pass
+    finally:
+        for each in held:
+            each.close()
+    deadline = time.monotonic() + SECONDS
+    while True:
+        try:
+            with taken_by_broker(server.data) as taken:
+                assert taken.parts
+            return
+        except SnapshotError:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)

@@ -1,0 +1,52 @@
+"""Removes old backups from a store, and what only they had.
+
+    1. the backups that stay are read: if one is damaged, nothing is removed
+    2. the others are removed, the oldest first; from then on nobody needs what only they had
+    3. the content that no backup names is removed
+
+Crash story: each step leaves the backups that stay whole. After an interruption, the next run removes the
+content that is left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafkapy.tools.backup.manifest import BACKUPS, SUFFIX, content_name, names_of, read_manifest
+from kafkapy.tools.backup.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What was removed, or would be."""
+
+    removed: list[str]
+    """Moments of backups, oldest first."""
+    left: list[str]
+    contents: int
+    nbytes: int
+
+
+def remove_all_but(store: Store, keep: int, *, dry_run: bool) -> Pruned:
+    """Remove all backups but the last `keep`; the store is this command's alone.
+
+    Raises:
+        BackupError: one of those that stay is damaged.
+        OSError: the store cannot be used.
+    """
+    names = names_of(store)
+    removed, left = names[:-keep], names[-keep:]
+    needed = {
+        content_name(saved.sha256) for name in left for saved in read_manifest(store, name).files.values()
+    }
+    if not dry_run:
+        for name in removed:
+            store.remove(f"{BACKUPS}/{name}{SUFFIX}")
+        store.sync()
+    contents = nbytes = 0
+    for content, size in store.contents():
+        if content not in needed:
+            contents, nbytes = contents + 1, nbytes + size
+            if not dry_run:
+                store.remove(content)
+    return Pruned(removed, left, contents, nbytes)
