@@ -25,7 +25,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from interop.spark.kill_load import Expected, Load, Place
 from interop.spark.kill_run import Driver, write_definition
-from interop.spark.s3_server import S3Server
+from interop.support.s3_server import S3Server
 from interop.support.waiting import wait_until
 from kafkapy.pipeline.stores.lease import DURATION
 from tests.ports import free_ports
