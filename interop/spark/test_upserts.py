@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +24,12 @@ from kafkapy.pipeline.table_target import TableTarget
 pytest.importorskip("pyspark", reason="pyspark is not installed (pip install pyspark==4.0.0)")
 
 from kafkapy.pipeline.tables import open_table, tombstones
-from kafkapy.pipeline.tables.among import among_keys
+from kafkapy.pipeline.tables.delta_version import FILE, POSITION, DeltaVersion
+from kafkapy.pipeline.tables.few_records import KeyNotes, Record
+from kafkapy.pipeline.tables.sql import settings
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from kafkapy.pipeline.tables import Table
 
@@ -45,6 +47,12 @@ def opened(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) 
         return table
 
     return of
+
+
+def marked_delta(spark: SparkSession, folder: Path) -> Table:
+    table = open_table(spark, TableTarget(format="delta", location=str(folder / "orders")))
+    table.set_merge_mode("merge-on-read")
+    return table
 
 
 class Model:
@@ -111,22 +119,34 @@ KEYS: dict[str, list[Any]] = {
 }
 
 
+def noted(rows: DataFrame, keys: Sequence[str]) -> tuple[str, list[tuple[Any, ...]]] | None:
+    """The condition for the keys of these rows, and their notes; None if they have none."""
+    if (notes := KeyNotes.of(rows, keys)) is None:
+        return None
+    found = [tuple(row) for row in rows.select(*notes.columns()).collect()]
+    return notes.among([Record(key, None, 0, 0, 0) for key in found]), found
+
+
 def test_the_keys_of_a_small_batch_are_named_exactly_or_not_at_all(spark: SparkSession) -> None:
     for kind, values in KEYS.items():
         stored = data_frame(spark, f"`a b` {kind}", [(value,) for value in values]).alias("t")
         for value in values:
-            condition = among_keys(data_frame(spark, f"`a b` {kind}", [(value,)]), ["a b"])
-            long = isinstance(value, (bytes, str)) and len(value) > 200
-            if kind in ("TIMESTAMP", "DOUBLE") or value is None or long:
-                assert condition is None, (kind, value)
+            told = noted(data_frame(spark, f"`a b` {kind}", [(value,)]), ["a b"])
+            if kind in ("TIMESTAMP", "DOUBLE"):
+                assert told is None, (kind, value)
+                continue
+            assert told is not None, (kind, value)
+            condition, [(note,)] = told
+            if value is None:
+                assert note is None
+            elif isinstance(value, (bytes, str)) and len(value) > 200:
+                assert note == "too long"
             else:
-                assert condition is not None, (kind, value)
                 assert [row[0] for row in stored.where(condition).collect()] == [value]
     several = data_frame(spark, "x INT, y STRING", [(1, "a"), (2, "b")])
-    condition = among_keys(several, ["x", "y"])
-    assert condition is not None
-    assert several.alias("t").where(condition).count() == 2
-    assert among_keys(several.where("false"), ["x"]) is None
+    told = noted(several, ["x", "y"])
+    assert told is not None
+    assert several.where(told[0]).count() == 2
 
 
 def test_a_small_merge_of_iceberg_names_its_keys(
@@ -150,6 +170,63 @@ def test_a_small_merge_of_iceberg_names_its_keys(
     assert "AND t.`_key` IN (X'6B35', X'6B36') WHEN" in merge
     found = {row._key.decode(): row.text for row in table.read().collect()}
     assert found == {f"k{n}": f"{n}" for n in range(2_000) if n != 6} | {"k5": "new"}
+
+
+def test_a_small_upsert_of_a_marked_delta_table_takes_four_jobs(spark: SparkSession, tmp_path: Path) -> None:
+    """To read, to look at the keys, to find the rows, to write: none is for Delta's log."""
+    table = marked_delta(spark, tmp_path)
+    columns = f"text STRING, {RECORD}, _deleted BOOLEAN"
+    for first in (0, 1_000):
+        many = [(f"{number}", *record(0, first + number, f"k{number}"), False) for number in range(1_000)]
+        table.upsert(data_frame(spark, columns, many), ())
+    batch = [("new", *record(0, 2_000, "k5"), False), (None, *record(0, 2_001, "k6"), True)]
+    table.upsert(data_frame(spark, columns, batch[:1]), (), 1)  # the first one reads the log
+    context = spark.sparkContext
+    context.setJobGroup("small", "")
+    try:
+        table.upsert(data_frame(spark, columns, batch), (), len(batch))
+    finally:
+        context._jsc.sc().clearJobGroup()
+    assert len(context.statusTracker().getJobIdsForGroup("small")) <= 4
+    found = {row._key.decode(): row.text for row in table.read().collect()}
+    assert found == {f"k{n}": f"{n}" for n in range(1_000) if n != 6} | {"k5": "new"}
+
+
+@pytest.mark.parametrize("in_checksum", ["true", "false"])
+def test_marks_of_several_small_upserts_are_in_one_delta_table(
+    spark: SparkSession, tmp_path: Path, in_checksum: str
+) -> None:
+    """Nothing is left of a file whose rows are all replaced; others keep their marks."""
+    columns = f"text STRING, {RECORD}, _deleted BOOLEAN"
+    model: dict[str, str] = {}
+    with settings(spark, {"spark.databricks.delta.allFilesInCrc.enabled": in_checksum}):
+        table = marked_delta(spark, tmp_path)
+        for number, keys in enumerate(("abcdef", "ab", "bc", "ab", "def")):
+            batch = [
+                (f"{number}", *record(0, 10 * number + place, key), False) for place, key in enumerate(keys)
+            ]
+            table.upsert(data_frame(spark, columns, batch), (), len(batch))
+            model |= dict.fromkeys(keys, f"{number}")
+    assert {row._key.decode(): row.text for row in table.read().collect()} == model
+    files = spark.sql(f"DESCRIBE DETAIL delta.`{table.location}`").head().numFiles
+    assert files == 3  # of the batches that wrote c, ab and def: no row of the others counts
+    listed = DeltaVersion(spark, table.location).files()
+    assert isinstance(listed, list) == (in_checksum == "true")
+    assert len(listed if isinstance(listed, list) else listed.collect()) == 3
+
+
+def test_a_small_upsert_gives_way_to_a_commit_of_somebody_else(spark: SparkSession, tmp_path: Path) -> None:
+    from py4j.protocol import Py4JJavaError
+
+    table = marked_delta(spark, tmp_path)
+    columns = f"text STRING, {RECORD}, _deleted BOOLEAN"
+    table.upsert(data_frame(spark, columns, [("a", *record(0, 0, "a"), False)]), (), 1)
+    rows = DeltaVersion(spark, table.location)
+    (found,) = rows.read().select(FILE, POSITION).collect()
+    table.upsert(data_frame(spark, columns, [("b", *record(0, 1, "b"), False)]), (), 1)
+    with pytest.raises(Py4JJavaError, match="Concurrent"):
+        rows.replace({found[0]: [found[1]]}, None)
+    assert {row.text for row in table.read().collect()} == {"a", "b"}
 
 
 def test_an_older_record_changes_nothing(spark: SparkSession, opened: Callable[..., Table]) -> None:

@@ -15,6 +15,7 @@ from kafkapy.pipeline.tables.small_files import (
     TierCount,
     batches_after_merge,
     batches_until_due,
+    counted,
     due_merge,
 )
 
@@ -88,3 +89,12 @@ def _counted(files: Iterable[int]) -> Iterable[TierCount]:
         if number < len(TIERS):
             listed = list(sizes)
             yield TierCount("", number, len(listed), sum(listed))
+
+
+def test_files_are_counted_by_partition_and_tier() -> None:
+    files = [("a", 1), ("a", TIERS[0] - 1), ("a", TIERS[0]), ("b", TIERS[2] - 1), ("b", TIERS[2])]
+    assert sorted(counted(files)) == [
+        TierCount("a", 0, 2, TIERS[0]),
+        TierCount("a", 1, 1, TIERS[0]),
+        TierCount("b", 2, 1, TIERS[2] - 1),
+    ]

@@ -47,6 +47,7 @@ from kafkapy.pipeline.run.reasons import Counts
 from kafkapy.pipeline.state import Progress, State
 from kafkapy.pipeline.stream_failures import causes
 from kafkapy.pipeline.tables.batch import Batch
+from kafkapy.pipeline.tables.few_records import FEW
 from kafkapy.pipeline.topics import Topics
 
 if TYPE_CHECKING:
@@ -136,7 +137,11 @@ class Batches:
         started = time.monotonic()
         self._state.check_lock()
         self._check_topic()
-        while (counts := self._parsed_and_written(records, batch_id)) is None:
+        batch = Batch(self._app_id, batch_id, checkpoint.batch_offsets(self._state, batch_id))
+        if batch.records is not None and batch.records <= FEW:
+            # Before they are parsed: Python's functions would be started for each partition of the topic.
+            records = records.coalesce(1)
+        while (counts := self._parsed_and_written(records, batch)) is None:
             pass
         self._errors_expected = counts.dead_letters > 0
         if batch_id != self.last:  # which Spark may run again, if it could not commit it
@@ -151,12 +156,12 @@ class Batches:
             maintained = self._maintenance.after_batch(records.sparkSession)
         self.written.append(WrittenBatch(batch_id, counts, seconds, maintained))
 
-    def _parsed_and_written(self, records: DataFrame, batch_id: int) -> Counts | None:
+    def _parsed_and_written(self, records: DataFrame, batch: Batch) -> Counts | None:
         """What was written; None if the batch has to begin again."""
         parsed = self._with_key_errors(self._format.parse(records))
         if not self._errors_expected:
             try:
-                return self._strictly(parsed, batch_id)
+                return self._strictly(parsed, batch)
             except Exception as error:
                 found = _first_bad_record(error)
                 if found is None:
@@ -164,8 +169,8 @@ class Batches:
                 if self._definition.dead_letter is None:
                     if self._format.learn(parsed):
                         return None
-                    raise self._refusal(found, batch_id) from None
-        return self._sorting_out(parsed, batch_id)
+                    raise self._refusal(found, batch) from None
+        return self._sorting_out(parsed, batch)
 
     def _check_topic(self) -> None:
         try:
@@ -205,7 +210,7 @@ class Batches:
                 )
         return self._definition.key
 
-    def _strictly(self, parsed: DataFrame, batch_id: int) -> Counts:
+    def _strictly(self, parsed: DataFrame, batch: Batch) -> Counts:
         """Writes the batch if no record has an error; otherwise raises the first error."""
         place = [f.col(name) for name in ("topic", "partition", "offset")]
         told = f.to_json(f.struct(*place, f.col("_error").alias("error")))
@@ -215,11 +220,11 @@ class Batches:
         offset = f.when(f.col("_error").isNull(), f.col("offset")).otherwise(failing)
         checked = parsed.withColumn("offset", offset)
         counted = _Counted(self._rows(checked))
-        self._store(counted.rows, batch_id)
+        self._store(counted.rows, batch)
         found = counted.get()
         return self._counts(parsed) if found is None else found
 
-    def _sorting_out(self, parsed: DataFrame, batch_id: int) -> Counts | None:
+    def _sorting_out(self, parsed: DataFrame, batch: Batch) -> Counts | None:
         """Writes the dead letters, then the rows; None if the batch has to begin again."""
         # Not with cache(): Delta refuses a MERGE from a cached source.
         kept = parsed.localCheckpoint(eager=False)
@@ -228,22 +233,22 @@ class Batches:
                 return None
             counts = self._counts(kept)
             bad = kept.filter(f.col("_error").isNotNull())
-            self._check_limit(bad, counts, batch_id)
+            self._check_limit(bad, counts, batch)
             write_dead_letters(bad, self._definition, self._state.begin())
-            self._store(_without_ignored(self._rows(kept.filter(f.col("_error").isNull()))), batch_id)
+            self._store(_without_ignored(self._rows(kept.filter(f.col("_error").isNull()))), batch)
             return counts
         finally:
             kept._jdf.queryExecution().logical().rdd().unpersist(False)
 
-    def _check_limit(self, bad: DataFrame, counts: Counts, batch_id: int) -> None:
+    def _check_limit(self, bad: DataFrame, counts: Counts, batch: Batch) -> None:
         limit, before, letters = self._limit, self._dead_letters, counts.dead_letters
-        if limit is None or batch_id == self.last or not limit.exceeded(letters, counts.records, before):
+        if limit is None or batch.id == self.last or not limit.exceeded(letters, counts.records, before):
             return
         place = f.concat_ws("-", "topic", "partition", "offset")
         first = bad.select(f.concat_ws(" ", place, f.left("_error", f.lit(200)))).limit(_REASONS).collect()
         reasons = "; ".join([one for (one,) in first] + ["..."] * (letters > _REASONS))
         raise LimitError(
-            f"{self._definition.name}: {letters:,} of the {counts.records:,} records of batch {batch_id} "
+            f"{self._definition.name}: {letters:,} of the {counts.records:,} records of batch {batch.id} "
             f"cannot become rows ({reasons}), and "
             f"max_dead_letters allows {limit.told(before)}; neither they nor the batch were written; correct "
             "what writes them, or the schema (format:), or allow more of them"
@@ -264,18 +269,17 @@ class Batches:
     def _counts(self, parsed: DataFrame) -> Counts:
         return Counts.of(parsed, is_left_out(parsed, upsert=self._mode == "upsert"))
 
-    def _store(self, rows: DataFrame, batch_id: int) -> None:
+    def _store(self, rows: DataFrame, batch: Batch) -> None:
         self._state.check_lock()
-        batch = Batch(self._app_id, batch_id, checkpoint.batch_offsets(self._state, batch_id))
         if self._mode == "append":
             self._table.append(rows, batch)
         else:
             self._table.upsert(rows, self._definition.key, batch.records)
 
-    def _refusal(self, found: dict[str, object], batch_id: int) -> PipelineError:
+    def _refusal(self, found: dict[str, object], batch: Batch) -> PipelineError:
         return PipelineError(
             f"{self._definition.name}: the record {found['topic']}-{found['partition']}-{found['offset']} "
-            f"{found['error']}; nothing of batch {batch_id} was written; to continue without such records, "
+            f"{found['error']}; nothing of batch {batch.id} was written; to continue without such records, "
             f"send them to a topic: dead_letter: {self._definition.topic}.dlq"
         )
 

@@ -32,11 +32,11 @@ from kafkapy.pipeline.tables.batch import Batch
 from kafkapy.pipeline.tables.catalog_table import CatalogTable
 from kafkapy.pipeline.tables.commit import Commit
 from kafkapy.pipeline.tables.delta_log import DeltaLog, version_of
+from kafkapy.pipeline.tables.delta_version import DeltaVersion
 from kafkapy.pipeline.tables.evolution import ChangedColumn
-from kafkapy.pipeline.tables.few_changes import NOTHING
 from kafkapy.pipeline.tables.reader import reader
 from kafkapy.pipeline.tables.replacing import replace_rows
-from kafkapy.pipeline.tables.small_files import Merge, TierCount, tier_of
+from kafkapy.pipeline.tables.small_files import Merge, TierCount, counted, tier_of
 from kafkapy.pipeline.tables.sql import ddl, dotted, quoted, settings, text
 from kafkapy.pipeline.tables.table import Table, spoken
 from kafkapy.pipeline.tables.trimming import at_or_after
@@ -53,6 +53,10 @@ class DeltaTable(Table):
     session_settings: ClassVar = {
         **Table.session_settings,
         f"{_DELTA}.merge.materializeSource": "none",
+        # The files are listed in each version's checksum, so that no job has to find them: of some 700 bytes.
+        f"{_DELTA}.allFilesInCrc.thresholdNumFiles": "200",
+        # Otherwise each commit checks that list with a job, where the machine's time is not UTC.
+        f"{_DELTA}.allFilesInCrc.verificationMode.forceOnNonUTC.enabled": "false",
     }
 
     @property
@@ -70,22 +74,12 @@ class DeltaTable(Table):
 
     def _upsert(self, rows: DataFrame, keys: Sequence[str], few: bool) -> None:
         prepared = self._prepare(rows, marked=True)
-        replace = self._replace_marked if self._marks_rows else None
-        Upsert(self._sql, keys, self._tombstones, few=few, replace=replace).run(prepared)
+        open_rows = (lambda session: DeltaVersion(session, self._files)) if self._marks_rows else None
+        Upsert(self._sql, keys, self._tombstones, few=few, open_rows=open_rows).run(prepared)
 
     @cached_property
     def _marks_rows(self) -> bool:
         return bool(self._detail().properties.get(_MARKS, "false") == "true")
-
-    def _replace_marked(self, condition: str, rows: DataFrame) -> None:
-        """Marks the rows of the condition as deleted, and writes `rows`, in one commit."""
-        writer = rows.coalesce(1).write.format("delta")
-        if condition == NOTHING:
-            writer.mode("append").save(self._files)
-            return
-        # The condition is not of the new rows: these are at other offsets than those that they replace.
-        with settings(rows.sparkSession, {f"{_DELTA}.replaceWhere.constraintCheck.enabled": "false"}):
-            writer.mode("overwrite").option("replaceWhere", condition).save(self._files)
 
     def _keep_merge_mode(self, mode: str) -> None:
         value = _marks(mode)
@@ -115,12 +109,10 @@ class DeltaTable(Table):
         return [*rewritten, merged]
 
     def _small_files(self, session: SparkSession) -> list[TierCount]:
-        log = java_class(session, "org.apache.spark.sql.delta.DeltaLog")
-        opened = log.forTable(session._jsparkSession, self._files)
-        given = [getattr(opened, f"update$default${number}")() for number in (1, 2, 3)]
-        files = DataFrame(opened.update(*given).allFiles().toDF(), session)
-        partition = f.to_json(f.array_sort(f.map_entries("partitionValues"))).alias("partition")
-        tiers = files.groupBy(partition, f.expr(tier_of("size")).alias("tier"))
+        files = DeltaVersion(session, self._files).files()
+        if isinstance(files, list):
+            return counted((one.partition, one.size) for one in files)
+        tiers = files.groupBy("partition", f.expr(tier_of("size")).alias("tier"))
         found = tiers.agg(f.count(f.lit(1)), f.sum("size")).where("tier IS NOT NULL")
         return [TierCount(*row) for row in found.collect()]
 

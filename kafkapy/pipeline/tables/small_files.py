@@ -52,6 +52,16 @@ def tier_of(size: str) -> str:
     return f"CASE {cases} END"
 
 
+def counted(files: Iterable[tuple[str, int]]) -> list[TierCount]:
+    """The small files of these, each with its partition and its size in bytes."""
+    sizes: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for partition, size in files:
+        tier = next((tier for tier, below in enumerate(TIERS) if size < below), None)
+        if tier is not None:
+            sizes[partition, tier].append(size)
+    return [TierCount(*place, len(found), sum(found)) for place, found in sizes.items()]
+
+
 def due_merge(counts: Iterable[TierCount]) -> Merge | None:
     """The merge that is due; of several, the one of the largest files."""
     by_partition: dict[str, dict[int, TierCount]] = defaultdict(dict)

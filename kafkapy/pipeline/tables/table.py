@@ -47,7 +47,7 @@ from kafkapy.pipeline.tables.batch import Batch, differences
 from kafkapy.pipeline.tables.catalog_table import CatalogTable
 from kafkapy.pipeline.tables.commit import Commit
 from kafkapy.pipeline.tables.evolution import ChangedColumn, Evolution, fitted
-from kafkapy.pipeline.tables.few_changes import FEW
+from kafkapy.pipeline.tables.few_records import FEW
 from kafkapy.pipeline.tables.old_timestamps import MICROS, files_with_int96
 from kafkapy.pipeline.tables.partitioning import PartitionField, Partitioning
 from kafkapy.pipeline.tables.small_files import (

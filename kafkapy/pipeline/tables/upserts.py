@@ -13,9 +13,10 @@ tombstones. If the driver is killed between the two, the batch runs again and do
 tombstone of the same batch deletes is not inserted by the first MERGE, which deletes an older row of the same
 key. A deletion that has the columns, as those of change streams have, goes into the first MERGE.
 
-**Few rows** are in one partition, so none of them are shuffled. They are changed without a MERGE if the
-format has a way that reads less (`few_changes.py`), or by a MERGE that names their keys, so that the rows of
-other keys are not shuffled (`among.py`). The rows that change are the same.
+**Few records** are in one partition, so none of them are shuffled, and are compared on the driver
+(`few_records.py`). They are changed without a MERGE if the format has a way that reads less
+(`delta_version.py`), or by a MERGE that names their keys, so that the rows of other keys are not shuffled.
+The rows that change are the same.
 
 A key is never null here: such records are dead letters (`batches.py`).
 """
@@ -24,20 +25,36 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
 from kafkapy.pipeline.pipeline_error import PipelineError
-from kafkapy.pipeline.tables.among import among_keys
-from kafkapy.pipeline.tables.few_changes import FEW, NOTHING, ONE_TASK, FewChanges
+from kafkapy.pipeline.tables.delta_version import FILE, POSITION, DeltaVersion
+from kafkapy.pipeline.tables.few_records import (
+    FEW,
+    RECORD_KEY_NOTE,
+    Key,
+    KeyNotes,
+    Record,
+    among_record_keys,
+    at_places,
+    collected,
+    last_of_each,
+    later,
+    newest,
+    oldest,
+)
 from kafkapy.pipeline.tables.sql import quoted, settings
 from kafkapy.pipeline.tables.tombstones import DEATHS, Place, Places, Tombstones, deaths_of
 
-Replace = Callable[[str, DataFrame], None]
+ONE_TASK: Final = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
+"""Settings for shuffles of few rows: Spark would plan again after each, to find one task enough."""
+INTERPRETED: Final = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Settings for what reads few rows: Spark writes and compiles code for longer than it would run."""
 
 DELETED: Final = "_deleted"
 RECORD_KEY: Final = "_key"
@@ -49,9 +66,9 @@ class Upsert:
     """Updates a table to the last record of each key.
 
     `table` is its name in SQL. Without `keys`, rows are matched by the record's key. `partition` is the
-    column with the record's partition. `few` means that there are up to FEW rows, in one partition. `replace`
-    deletes the rows of a condition and inserts others, in one commit: it is taken for few rows, if the format
-    does that with less work than a MERGE. `among_keys` lets a MERGE of few rows name their keys.
+    column with the record's partition. `few` means that there are up to FEW rows, in one partition.
+    `open_rows` opens the rows of the table, if the format changes few of them with less work than a MERGE.
+    `among_keys` lets a MERGE of few rows name their keys.
     """
 
     def __init__(
@@ -62,17 +79,31 @@ class Upsert:
         partition: str = "_partition",
         *,
         few: bool = False,
-        replace: Replace | None = None,
+        open_rows: Callable[[SparkSession], DeltaVersion] | None = None,
         among_keys: bool = False,
     ) -> None:
         self._table = table
         self._tombstones = tombstones
         self._keys = tuple(keys) or (RECORD_KEY,)
         self._partition = partition
-        self._few, self._replace, self._among_keys = few, replace, among_keys
+        self._few, self._open_rows, self._among_keys = few, open_rows, among_keys
 
     def run(self, rows: DataFrame) -> None:
         """Merges `rows`, which have the columns of the table and `_deleted`."""
+        if not self._few:
+            self._run(rows)
+            return
+        session = rows.sparkSession
+        with settings(session, ONE_TASK), contextlib.ExitStack() as stack:
+            with settings(session, INTERPRETED):
+                batch = stack.enter_context(stored(rows))
+                found = self._collected(batch)
+            if found is None:
+                self._run(batch)
+            else:
+                self._change_few(batch, *found)
+
+    def _run(self, rows: DataFrame) -> None:
         present = [name.lower() for name in rows.columns]
         lacking = [key for key in self._keys if key.lower() not in present]
         if self._keys == (RECORD_KEY,):
@@ -82,7 +113,7 @@ class Upsert:
                 with contextlib.nullcontext(last) if alive is last else stored(alive) as source:
                     if newest := spans.newest_tombstones:
                         self._tombstones.add(last.where(DELETED), self._partition, newest)
-                    self._change(source, spans.rows)
+                    self._merge(source)
         else:
             with stored(rows) as batch:
                 if lacking:
@@ -111,14 +142,14 @@ class Upsert:
         if not spans.newest_tombstones:
             with stored(source) as rows:
                 self._keep_deletions(rows, spans)
-                self._change(rows, spans.rows)
+                self._merge(rows)
             return
         with stored(self._last_of_each(tombstones, (RECORD_KEY,))) as last_tombstones:
             with stored(self._marked_deleted(source, last_tombstones)) as rows:
                 # Not before: `source` reads files that this may put together, and delete.
                 self._tombstones.add(last_tombstones, self._partition, spans.newest_tombstones)
                 self._keep_deletions(rows, spans)
-                self._change(rows, spans.rows)
+                self._merge(rows)
             self._delete(last_tombstones)
 
     def _keep_deletions(self, rows: DataFrame, spans: Spans) -> None:
@@ -190,24 +221,113 @@ class Upsert:
         dead = f.col(f"s.{DELETED}") | f.col("d._offset").isNotNull()
         return joined.select(*columns, dead.alias(DELETED))
 
-    def _change(self, source: DataFrame, rows: int) -> None:
-        """Changes the table; `source` has at most so many rows."""
-        if rows > FEW:
-            self._merge(source)
-            return
-        if self._replace is None:
-            among = among_keys(source, self._keys) if self._among_keys else None
-            with settings(source.sparkSession, ONE_TASK if among else {}):
-                self._merge(source, among)
-            return
-        with settings(source.sparkSession, ONE_TASK):
-            self._replace_few(source, self._replace)
+    def _collected(self, batch: DataFrame) -> tuple[KeyNotes, list[Record]] | None:
+        """The records of a small batch; None if their keys have no exact notes."""
+        present = [name.lower() for name in batch.columns]
+        if any(key.lower() not in present for key in self._keys):
+            return None
+        if (notes := KeyNotes.of(batch, self._keys)) is None:
+            return None
+        columns_key = f.lit(None) if self._keys == (RECORD_KEY,) else self._columns_as_key()
+        records = collected(batch, notes, self._partition, columns_key)
+        return None if records is None else (notes, records)
 
-    def _replace_few(self, source: DataFrame, replace: Replace) -> None:
-        changes = FewChanges.of(self._table, source, self._keys, self._partition, self._later("s", "t"))
-        new = source.where(f"NOT {DELETED} AND NOT ({changes.outdated})").drop(DELETED)
-        if changes.replaced != NOTHING or not new.isEmpty():
-            replace(changes.replaced, new)
+    def _change_few(self, batch: DataFrame, notes: KeyNotes, records: Collection[Record]) -> None:
+        """Merges a small batch, which is stored and has these records."""
+        last = last_of_each((one for one in records if None not in one.key), lambda one: one.key)
+        # Those that have no columns delete the rows of their record's key.
+        unkeyed = (one for one in records if one.deleted and None in one.key and one.record_key is not None)
+        tombstones = last_of_each(unkeyed, lambda one: one.record_key)
+        dead = self._dead(batch.sparkSession, last.values())
+        dead |= {
+            one
+            for one in last.values()
+            if one.record_key in tombstones and later(tombstones[one.record_key], one)
+        }
+        self._keep(batch, list(tombstones.values()))
+        deletions = [one for one in last.values() if one.deleted]
+        if deletions and self._keys != (RECORD_KEY,):
+            deletions = [one for one in last.values() if one.deleted or one in dead]
+            self._keep(batch.withColumn(RECORD_KEY, self._columns_as_key()), deletions)
+        else:
+            self._keep(batch, deletions)
+        alive = [one for one in last.values() if not one.deleted and one not in dead]
+        if self._open_rows is not None:
+            rows = self._open_rows(batch.sparkSession)
+            self._replace(rows, batch, notes, last, tombstones, alive)
+            return
+        if last:
+            gone = f.col(DELETED) | ~f.expr(at_places(alive, self._partition))
+            source = batch.where(at_places(last.values(), self._partition)).withColumn(DELETED, gone)
+            self._merge(source, notes.among(last.values(), "t.") if self._among_keys else None)
+        if tombstones:
+            self._delete(
+                batch.where(at_places(tombstones.values(), self._partition)),
+                among_record_keys(tombstones, "t.") if self._among_keys else None,
+            )
+
+    def _dead(self, session: SparkSession, records: Collection[Record]) -> set[Record]:
+        """Those that follow a later tombstone that was read before."""
+        known = self._tombstones.later_than(session, oldest(one for one in records if not one.deleted))
+        if known is None:
+            return set()
+        by_key: dict[str, list[Record]] = {}
+        for one in records:
+            for key in (one.record_key, one.columns_key):
+                if key is not None:
+                    by_key.setdefault(key, []).append(one)
+        deaths = known.where(among_record_keys(by_key)).select(
+            f.hex("_key"), "partition", "offset", f.unix_micros("timestamp")
+        )
+        return {
+            one
+            for key, *place in deaths.collect()
+            for one in by_key[key]
+            if later(Record((), None, *place), one)
+        }
+
+    def _keep(self, batch: DataFrame, tombstones: Collection[Record]) -> None:
+        """Keeps those of the batch for older records that are read later."""
+        if tombstones:
+            rows = batch.where(at_places(tombstones, self._partition))
+            self._tombstones.add(rows, self._partition, newest(tombstones))
+
+    def _replace(
+        self,
+        rows: DeltaVersion,
+        batch: DataFrame,
+        notes: KeyNotes,
+        last: Mapping[Key, Record],
+        tombstones: Mapping[str | None, Record],
+        alive: Collection[Record],
+    ) -> None:
+        """Deletes the rows that `last` and `tombstones` replace, and inserts those `alive`."""
+        among = [notes.among(last.values())] if last else []
+        among += [among_record_keys(tombstones)] if tombstones else []
+        if not among:
+            return
+        own = [*notes.columns(), f.expr(RECORD_KEY_NOTE)]
+        place = [self._partition, "_offset", f.unix_micros("_timestamp"), FILE, POSITION]
+        wanted = " OR ".join(f"({one})" for one in among)
+        marked: dict[str, list[int]] = {}
+        outdated = set()
+        for *noted, number, offset, timestamp, file, position in (
+            rows.read().where(wanted).select(*own, *place).collect()
+        ):
+            key, record_key = tuple(noted[:-1]), noted[-1]
+            row = Record(key, record_key, number, offset, timestamp)
+            follower, tombstone = (
+                last.get(key),
+                tombstones.get(record_key) if record_key is not None else None,
+            )
+            if (follower and later(follower, row)) or (tombstone and later(tombstone, row)):
+                marked.setdefault(file, []).append(position)
+            if follower and not later(follower, row):
+                outdated.add(follower)
+        new = [one for one in alive if one not in outdated]
+        inserted = batch.where(at_places(new, self._partition)).drop(DELETED) if new else None
+        with settings(batch.sparkSession, INTERPRETED):
+            rows.replace(marked, inserted)
 
     def _merge(self, source: DataFrame, among: str | None = None) -> None:
         names = [quoted(name) for name in source.columns if name != DELETED]
@@ -224,10 +344,13 @@ class Upsert:
                 f"INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
             )
 
-    def _delete(self, tombstones: DataFrame) -> None:
+    def _delete(self, tombstones: DataFrame, among: str | None = None) -> None:
+        same = f"t.{RECORD_KEY} = s.{RECORD_KEY}"
+        if among is not None:
+            same = f"{same} AND {among}"
         with view(tombstones) as merged:
             tombstones.sparkSession.sql(
-                f"MERGE INTO {self._table} t USING {merged} s ON t.{RECORD_KEY} = s.{RECORD_KEY} "
+                f"MERGE INTO {self._table} t USING {merged} s ON {same} "
                 f"WHEN MATCHED AND ({self._later('s', 't')}) THEN DELETE"
             )
 
