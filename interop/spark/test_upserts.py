@@ -19,6 +19,7 @@ from interop.spark.table_batches import (
     record,
 )
 from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.stores import HadoopFiles
 from kafkapy.pipeline.table_target import TableTarget
 
 pytest.importorskip("pyspark", reason="pyspark is not installed (pip install pyspark==4.0.0)")
@@ -321,6 +322,49 @@ def test_an_upsert_by_columns_puts_tombstones_together_after_it_has_read_them(
         table.upsert(data_frame(spark, columns, [dead, alive]), ("id",))
     assert ids(table) == [0, 2, 4]
     assert len(list(Path(table.location, "_kafkapy/tombstones").glob("*.parquet"))) == 2
+
+
+def test_many_tombstones_are_not_written_again_for_a_few(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tombstones, "_MANY_FILES", 2)
+    table = open_table(spark, TableTarget(format="delta", location=str(tmp_path / "orders")))
+    columns = f"text STRING, {RECORD}, _deleted BOOLEAN"
+
+    def files() -> set[str]:
+        return {path.name for path in Path(table.location, "_kafkapy/tombstones").glob("*.parquet")}
+
+    later = NOON + datetime.timedelta(seconds=1)
+    many = [(None, *record(1, offset, f"k{offset}", later), True) for offset in range(4_000)]
+    table.upsert(data_frame(spark, columns, many), ())
+    (large,) = files()
+    assert Path(table.location, "_kafkapy/tombstones", large).stat().st_size > tombstones._TIERS[0]
+    for offset in range(4_000, 4_004):
+        table.upsert(data_frame(spark, columns, [(None, *record(1, offset, "x", later), True)]), (), 1)
+        assert large in files()
+    assert len(files()) <= 3
+    old = [(key, *record(0, offset, key), False) for offset, key in enumerate(("k7", "x", "new"))]
+    table.upsert(data_frame(spark, columns, old), (), len(old))
+    assert [row.text for row in table.read().collect()] == ["new"]
+
+
+def test_tombstones_are_forgotten_with_their_file_or_out_of_it(spark: SparkSession, tmp_path: Path) -> None:
+    kept = tombstones.Tombstones(HadoopFiles(str(tmp_path)))
+    times: list[datetime.datetime] = []
+    names: list[str] = []
+    for number in range(3):
+        rows = data_frame(spark, RECORD, [record(0, number, f"k{number}")])
+        kept.add(rows, "_partition", {0: tombstones.Place(number, 0)})
+        names.append(({path.name for path in tmp_path.rglob("part-*.parquet")} - set(names)).pop())
+        times.append(datetime.datetime.now(datetime.UTC))
+    kept.drop(spark, times[0])
+    assert {path.name for path in tmp_path.rglob("part-*.parquet")} == set(names[1:])
+    kept._merge(spark, names[1:])
+    kept.drop(spark, times[1])
+    found = spark.read.parquet(f"{tmp_path}/_kafkapy/tombstones/part-*")
+    assert [bytes(row._key) for row in found.collect()] == [b"k2"]
+    kept.drop(spark, times[2])
+    assert not list(tmp_path.rglob("part-*.parquet"))
 
 
 def test_a_row_at_the_offset_of_another_one_stays(spark: SparkSession, opened: Callable[..., Table]) -> None:

@@ -88,6 +88,15 @@ class HadoopFiles:
         """The names in a folder, sorted; none if it does not exist."""
         return [name for name, _ in self.entries(path)]
 
+    def sizes(self, path: str = "") -> dict[str, int]:
+        """The bytes of each file in a folder, by its name; none if it does not exist."""
+        try:
+            with _one_line():
+                found = self._filesystem.listStatus(self._path(path))
+                return {str(one.getPath().getName()): int(one.getLen()) for one in found if one.isFile()}
+        except FileNotFoundError:
+            return {}
+
     def rename(self, path: str, other: str) -> None:
         """Renames a file or folder.
 

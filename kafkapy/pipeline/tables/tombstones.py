@@ -8,8 +8,11 @@ table has no row then that it could be compared with, so the tombstones are kept
 
 They are written before the MERGE of their batch, so a killed driver leaves too many rather than too few. One
 that is there twice, or whose batch is not merged yet, changes nothing: older records lose to it in any case.
-Many files are merged into one, whose last tombstone of each key and partition counts. `maintain` drops those
-that were read long ago.
+
+As soon as there are many files of one tier, which goes by their size, they are merged into one, with the last
+tombstone of each key and partition. So a tombstone is written again only a few times, however many there are.
+Those that were read long ago are dropped now and then: with their file, or if it has younger ones too, by
+writing it again.
 
 A batch needs those only that may be later than one of its records. Of each file, the largest offset and the
 latest timestamp in each partition are known: from when the file was written, or by reading it once in a run.
@@ -18,7 +21,8 @@ A pipeline that reads new records needs no file, since its records are later tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
@@ -31,7 +35,8 @@ from kafkapy.pipeline.tables.reader import reader
 DEATHS: Final = "kafkapy: deaths"  # a name that no data has
 _FOLDER: Final = "_kafkapy/tombstones"
 _SCHEMA: Final = "_key BINARY, partition INT, offset BIGINT, timestamp TIMESTAMP, read TIMESTAMP"
-_MANY_FILES: Final = 16  # each batch with tombstones adds one, and each batch reads all
+_MANY_FILES: Final = 16  # of a tier; each batch with tombstones adds one
+_TIERS: Final = (1 << 14, 1 << 18, 1 << 22, 1 << 26)  # in bytes, which the files of each are below
 
 
 class Place(NamedTuple):
@@ -93,14 +98,21 @@ class Tombstones:
         `partition` is the column of the record's partition. `newest` has the largest offset and the latest
         timestamp of the tombstones.
         """
-        names = self._names()
-        if len(names) >= _MANY_FILES:
-            self._merge(tombstones.sparkSession, names)
-            names = self._names()
+        for many in self._many():
+            self._merge(tombstones.sparkSession, many)
         place = [f"{partition} AS partition", "_offset AS offset", "_timestamp AS timestamp"]
-        self._write(tombstones.selectExpr("_key", *place, "current_timestamp() AS read"))
-        for name in set(self._names()) - set(names):
+        kept = tombstones.selectExpr("_key", *place, "current_timestamp() AS read")
+        for name in self._write(kept):
             self._newest[name] = newest
+
+    def _many(self) -> list[list[str]]:
+        """The files of each tier that has many."""
+        tiers: dict[int, list[str]] = defaultdict(list)
+        for name, size in self._sizes().items():
+            tier = next((tier for tier, below in enumerate(_TIERS) if size < below), None)
+            if tier is not None:
+                tiers[tier].append(name)
+        return [names for names in tiers.values() if len(names) >= _MANY_FILES]
 
     def _look(self, session: SparkSession, names: Sequence[str]) -> None:
         """Learns how new the tombstones in these files are."""
@@ -115,11 +127,24 @@ class Tombstones:
 
     def drop(self, session: SparkSession, before: datetime) -> None:
         """Forgets those that were read before that time."""
-        if names := self._names():
-            self._merge(session, names, f"read >= TIMESTAMP '{before.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC'")
+        if not (names := self._names()):
+            return
+        young = f"read >= TIMESTAMP '{before.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f} UTC'"
+        files = self._read(session, names).groupBy(f.input_file_name().alias("file"))
+        counts = files.agg(f.count_if(f.expr(young)).alias("young"), f.count(f.lit(1)).alias("all")).collect()
+        some = {row.file.rpartition("/")[2] for row in counts if row.young}
+        if mixed := [row.file.rpartition("/")[2] for row in counts if 0 < row.young < row.all]:
+            self._merge(session, mixed, young)
+        for name in set(names) - some:
+            self._files.delete(f"{_FOLDER}/{name}")
 
     def _names(self) -> Sequence[str]:
-        return [name for name in self._files.names(_FOLDER) if name.startswith("part-")]
+        return list(self._sizes())
+
+    def _sizes(self) -> dict[str, int]:
+        """The files, with their bytes."""
+        found = self._files.sizes(_FOLDER)
+        return {name: size for name, size in found.items() if name.startswith("part-")}
 
     def _read(self, session: SparkSession, names: Sequence[str]) -> DataFrame:
         paths = (self._files.uri(f"{_FOLDER}/{name}") for name in names)
@@ -128,9 +153,24 @@ class Tombstones:
     def _merge(self, session: SparkSession, names: Sequence[str], condition: str = "true") -> None:
         last = "max_by(struct(offset, timestamp, read), offset) AS last"
         rows = self._read(session, names).where(condition).groupBy("_key", "partition").agg(f.expr(last))
-        self._write(rows.select("_key", "partition", "last.*"))
+        written = self._write(rows.select("_key", "partition", "last.*"))
+        if all(name in self._newest for name in names):
+            self._newest |= dict.fromkeys(written, _newest_of([self._newest[name] for name in names]))
         for name in names:
             self._files.delete(f"{_FOLDER}/{name}")
 
-    def _write(self, rows: DataFrame) -> None:
+    def _write(self, rows: DataFrame) -> set[str]:
+        """Writes them into a file, and returns its name."""
+        before = set(self._names())
         rows.coalesce(1).write.mode("append").parquet(self._files.uri(_FOLDER))
+        return set(self._names()) - before
+
+
+def _newest_of(places: Iterable[Places]) -> Places:
+    """The largest offset and the latest timestamp of several files, in each partition."""
+    found: dict[int, Place] = {}
+    for one in places:
+        for partition, place in one.items():
+            before = found.get(partition, place)
+            found[partition] = Place(*map(max, before, place))
+    return found
