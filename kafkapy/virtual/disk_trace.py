@@ -147,30 +147,35 @@ class _File:
     """What is on disk of a file, and the changes since."""
 
     def __init__(self, content: bytes = b"") -> None:
-        self.synced = content
+        self.synced = bytearray(content)
         self.changes: list[tuple[int, bytes | None]] = []
         """(position, data) of a write, (size, None) of a change of size."""
 
     def content(self, changes: list[tuple[int, bytes | None]]) -> bytes:
         """The content with these changes done."""
         content = bytearray(self.synced)
-        for position, data in changes:
-            end = position if data is None else position + len(data)
-            if data is None:
-                del content[end:]
-            if len(content) < end:
-                content += bytes(end - len(content))
-            if data is not None:
-                content[position:end] = data
+        _change(content, changes)
         return bytes(content)
 
     def sync(self) -> None:
-        self.synced = self.content(self.changes)
+        _change(self.synced, self.changes)
         self.changes.clear()
 
     def survive(self, chance: random.Random, keep: float) -> bytes:
         """One of the contents that a power cut may leave."""
         return self.content([_damage(change, chance) for change in self.changes if chance.random() < keep])
+
+
+def _change(content: bytearray, changes: list[tuple[int, bytes | None]]) -> None:
+    """Do the changes of a file."""
+    for position, data in changes:
+        end = position if data is None else position + len(data)
+        if data is None:
+            del content[end:]
+        if len(content) < end:
+            content += bytes(end - len(content))
+        if data is not None:
+            content[position:end] = data
 
 
 def _damage(change: tuple[int, bytes | None], chance: random.Random) -> tuple[int, bytes | None]:

@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
-from kafkapy import Cluster
-from kafkapy.virtual.cluster import VirtualCluster
+from kafkapy import Cluster, VirtualCluster
 
 TOPIC = "orders"
 
