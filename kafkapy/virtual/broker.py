@@ -298,7 +298,7 @@ class SimulatedBroker:
                 self.tree.end(store.session_id)
                 store.is_connected = False
                 loop.call_soon(store.lose_connection)
-                loop.call_later(self.world.chance.random(), store.connect_again)
+                loop.call_later(self.world.chance.random(), self._connect_again, store)
 
         self.world.later(seconds, expire)
 
@@ -309,7 +309,7 @@ class SimulatedBroker:
         assert self.loop is not None
         if seconds > self.session_seconds:
             self.world.later(self.session_seconds, self.tree.end, store.session_id)
-        self.loop.call_later(seconds, store.connect_again)
+        self.loop.call_later(seconds, self._connect_again, store)
 
     def cut_tree(self) -> None:
         """Have no connection to the metadata tree until `join_tree`.
@@ -317,14 +317,19 @@ class SimulatedBroker:
         The session expires if that lasts.
         """
         self._tree_is_cut = True
-        if (store := self._disconnected()) is not None:
-            self._let_expire(store)
+        self._disconnected()
+        if self._store is not None:
+            self._let_expire(self._store)
 
     def join_tree(self) -> None:
         """Connect to the metadata tree again."""
         self._tree_is_cut = False
         if self._store is not None and self.loop is not None:
             self.loop.call_soon(self._store.connect_again)
+
+    def _connect_again(self, store: MemoryStore) -> None:
+        if not self._tree_is_cut:
+            store.connect_again()
 
     def _disconnected(self) -> MemoryStore | None:
         """Lose the connection to the tree; return whose it was, None if there was none."""

@@ -130,7 +130,7 @@ class VirtualCluster:
         return self._world.fingerprint
 
     async def start(self, broker: int | None = None) -> None:
-        """Start a broker, or all that are not running; return when all that serve know each other.
+        """Start a broker, or all that are not running; return when they and the others know each other.
 
         Raises:
             ConfigError: a setting is wrong, or its name looks misspelt.
@@ -163,7 +163,7 @@ class VirtualCluster:
                 await asyncio.sleep(LOOK_SECONDS)
 
     async def create_topics(self, topics: Mapping[str, int]) -> None:
-        """Create topics of so many partitions each; return when all brokers that serve know them.
+        """Create topics of so many partitions each; return when all brokers know them.
 
         Raises:
             ValueError: the controller refuses some, and says why.
@@ -175,7 +175,7 @@ class VirtualCluster:
         await self[controller].create_topics(topics)
         async with asyncio.timeout(CREATION_SECONDS):
             while not all(  # noqa: ASYNC110 - no broker tells of what it learns
-                _knows(core, topic) for core in self._serving().values() for topic in topics
+                _knows(core, topic) for core in self._learning().values() for topic in topics
             ):
                 await asyncio.sleep(LOOK_SECONDS)
 
@@ -269,26 +269,31 @@ class VirtualCluster:
         node = self._tree.read(path)
         return None if node is None else znodes.decode_state(path, node.data)
 
-    def _serving(self) -> dict[int, BrokerCore]:
+    def _learning(self) -> dict[int, BrokerCore]:
+        """The brokers that serve, but for those that learn nothing: paused, or cut off from the metadata."""
         return {
             number: broker.core
             for number, broker in self._brokers.items()
-            if broker.is_serving and broker.core is not None
+            if broker.is_serving
+            and broker.core is not None
+            and broker.loop is not None
+            and not broker.loop.is_paused
+            and number not in self._cut_from_tree
         }
 
     def _is_up(self, broker: SimulatedBroker) -> bool:
-        """Whether a broker serves, and it and the others know each other."""
-        serving = self._serving()
-        if broker.node_id not in serving:
+        """Whether a broker serves, and it and the others that learn of it know each other."""
+        learning = self._learning()
+        if broker.node_id not in learning:
             return False
-        known = serving[broker.node_id].metadata.image.brokers
-        return serving.keys() <= known.keys() and all(
-            broker.node_id in core.metadata.image.brokers for core in serving.values()
+        known = learning[broker.node_id].metadata.image.brokers
+        return learning.keys() <= known.keys() and all(
+            broker.node_id in core.metadata.image.brokers for core in learning.values()
         )
 
     def _known(self, broker: int) -> SimulatedBroker:
         if broker not in self._brokers:
-            first, *_, last = [*self._brokers, *self._brokers]
+            first, last = min(self._brokers), max(self._brokers)
             raise ValueError(f"there is no broker {broker}: expected {first} to {last}")
         return self._brokers[broker]
 

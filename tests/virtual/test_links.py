@@ -140,6 +140,21 @@ def test_what_is_late_arrives_when_the_link_heals() -> None:
     assert again < 1
 
 
+def test_a_broker_without_its_metadata_holds_up_no_other() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        other, cut_off = sorted({1, 2, 3} - {cluster.controller})
+        cluster.links("metadata").reset()
+        cluster.link(cut_off, "metadata").cut()
+        await cluster.stop(other)
+        began = now()
+        await cluster.start(other)
+        await cluster.create_topics({TOPIC: 1})
+        assert now() - began < 30
+        assert sorted(cluster) == [1, 2, 3]
+
+    run(main)
+
+
 def test_brokers_reconnect_to_the_metadata_after_a_reset() -> None:
     async def main(cluster: VirtualCluster) -> None:
         controller = cluster.controller
