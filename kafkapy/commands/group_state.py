@@ -12,7 +12,7 @@ from kafkapy.commands import messages
 from kafkapy.commands.connection.admin import Admin, Coordinator
 from kafkapy.commands.connection.failures import check
 from kafkapy.commands.reading import ends
-from kafkapy.commands.share_offsets import share_offsets
+from kafkapy.commands.share_offsets import share_offsets, share_positions
 from kafkapy.errors import UserError
 
 CLASSIC: Final = "classic"
@@ -99,7 +99,9 @@ def committed(admin: Admin, types: Mapping[str, str]) -> dict[str, dict[Any, int
 
 def lag_rows(admin: Admin, types: Mapping[str, str]) -> list[dict[str, Any]]:
     """Rows by group and partition: committed offset, end, and the records between."""
-    offsets = committed(admin, types)
+    share = {name: share_positions(admin, name) for name, type_ in types.items() if type_ == "share"}
+    offsets = committed(admin, {name: type_ for name, type_ in types.items() if name not in share})
+    offsets |= {name: {each: own.start for each, own in found.items()} for name, found in share.items()}
     existing = {topic["name"] for topic in admin.topics()}
     partitions = {each for own in offsets.values() for each in own if each.topic in existing}
     last = ends(admin, partitions)
@@ -110,7 +112,11 @@ def lag_rows(admin: Admin, types: Mapping[str, str]) -> list[dict[str, Any]]:
             "partition": each.partition,
             "committed": offset,
             "end": last.get(each),
-            "lag": max(last[each] - offset, 0) if each in last else None,
+            "lag": share[name][each].lag
+            if name in share and share[name][each].lag is not None
+            else max(last[each] - offset, 0)
+            if each in last
+            else None,
         }
         for name in types
         for each, offset in sorted(offsets.get(name, {}).items())

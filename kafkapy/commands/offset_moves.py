@@ -12,6 +12,7 @@ from kafkapy.commands.connection.failures import failure_text
 from kafkapy.commands.group_state import committed
 from kafkapy.commands.reading import ends, since, starts
 from kafkapy.commands.share_offsets import set_share_offsets
+from kafkapy.commands.streams_topics import is_internal
 from kafkapy.errors import UserError
 
 
@@ -21,7 +22,8 @@ def offset_moves(
     """Rows with the offset of each partition before and after; nothing is moved.
 
     Args:
-        partitions: all for which the group has offsets, if it is None.
+        partitions: all for which the group has offsets, if it is None; but not those of topics that a streams
+            group has for itself: it would take in their records again beside those that it makes anew.
         how: to_earliest, to_latest, to_current, to_offset, to_time (in milliseconds since 1970) or shift_by.
         value: the offset, the time or the number of records.
 
@@ -29,7 +31,10 @@ def offset_moves(
         UserError: an offset is to be moved from where it is, and there is none.
     """
     before = committed(admin, {name: type_}).get(name, {})
-    partitions = sorted(before) if partitions is None else partitions
+    if partitions is None:
+        partitions = sorted(
+            each for each in before if type_ != "streams" or not is_internal(each.topic, name)
+        )
     first, last = starts(admin, partitions), ends(admin, partitions)
     if how == "to_time":
         wanted = since(admin, partitions, value)

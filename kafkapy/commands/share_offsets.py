@@ -6,7 +6,7 @@ Admin APIs of KIP-932, which the client library does not have.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka.structs import TopicPartition
 
@@ -15,15 +15,26 @@ from kafkapy.commands.connection.admin import Admin, Coordinator
 from kafkapy.commands.connection.failures import check, failure_text
 
 
-def share_offsets(admin: Admin, name: str) -> dict[Any, int]:
-    """Where the records of a share group begin, by partition."""
+class SharePosition(NamedTuple):
+    """Where a share group's records begin in a partition, and how many it has not done with.
+
+    Records behind the first one may be done with, so the lag may be less than all up to the end. Brokers
+    before Apache Kafka 4.2 do not tell it: then it is None.
+    """
+
+    start: int
+    lag: int | None
+
+
+def share_positions(admin: Admin, name: str) -> dict[Any, SharePosition]:
+    """The positions of a share group, by partition."""
     wanted = [
         messages.DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup(
             group_id=name, topics=None
         )
     ]
     request = messages.DescribeShareGroupOffsetsRequest(groups=wanted)
-    offsets = {}
+    found = {}
     for answer in admin.to_coordinators([name], Coordinator.GROUP, lambda _: request):
         for group in answer.groups:
             check(group.error_code, group.error_message, f"group {name}")
@@ -32,8 +43,14 @@ def share_offsets(admin: Admin, name: str) -> dict[Any, int]:
                     check(partition.error_code, partition.error_message, f"group {name}")
                     if partition.start_offset >= 0:
                         place = TopicPartition(topic.topic_name, partition.partition_index)
-                        offsets[place] = partition.start_offset
-    return offsets
+                        lag = None if partition.lag is None or partition.lag < 0 else partition.lag
+                        found[place] = SharePosition(partition.start_offset, lag)
+    return found
+
+
+def share_offsets(admin: Admin, name: str) -> dict[Any, int]:
+    """Where the records of a share group begin, by partition."""
+    return {place: position.start for place, position in share_positions(admin, name).items()}
 
 
 def set_share_offsets(admin: Admin, name: str, offsets: Mapping[Any, int]) -> None:

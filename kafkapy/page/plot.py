@@ -35,10 +35,14 @@ def line(points: Sequence[tuple[float, float]], name: str = "Lag") -> Plot | Non
         for at, value in points
     )
     label = (
-        f"{name} from {_moment(first)} to {_moment(last)}: {points[-1][1]:,.0f} at the end, "
-        f"at most {max(value for _, value in points):,.0f}"
+        f"{name} from {_moment(first)} to {_moment(last)}: {_number(points[-1][1])} at the end, "
+        f"at most {_number(max(value for _, value in points))}"
     )
-    return Plot(places, f"{top:,.0f}", _moment(first), _moment(last), label)
+    return Plot(places, _number(top), _moment(first), _moment(last), label)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:.2g}"
 
 
 def _moment(milliseconds: float) -> str:

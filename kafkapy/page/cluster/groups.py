@@ -10,7 +10,7 @@ from typing import Final
 
 from kafkapy.commands.connection.failures import check
 from kafkapy.commands.group_state import CLASSIC, Group, described
-from kafkapy.commands.share_offsets import share_offsets
+from kafkapy.commands.share_offsets import share_offsets, share_positions
 from kafkapy.errors import UserError
 from kafkapy.page.cluster.remembered import Remembered
 from kafkapy.page.cluster.topics import LATEST, Place, Topics
@@ -51,10 +51,19 @@ class Position:
     place: Place
     committed: int
     end: int | None
+    lag: int | None
 
-    @property
-    def lag(self) -> int | None:
-        return None if self.end is None else max(self.end - self.committed, 0)
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """What a group has read; `done` and the end are as far apart as its lag is large.
+
+    They are the same, but for a share group: its records begin at the first that it has not done with, and
+    it may have done with some of those after it.
+    """
+
+    committed: Mapping[Place, int]
+    done: Mapping[Place, int]
 
 
 Committed = Mapping[str, Mapping[Place, int]]
@@ -66,8 +75,8 @@ class Groups:
     def __init__(self, wire: Wire, topics: Topics, timeout: float) -> None:
         self._wire, self._topics, self._timeout = wire, topics, timeout
         self._listed: Final = Remembered(self._list)
-        self._committed: Final = Remembered(self._read_committed, _COMMITTED_SECONDS)
-        self._by_group: dict[str, Remembered[dict[Place, int]]] = {}
+        self._committed: Final[Remembered[Committed]] = Remembered(self._read_committed, _COMMITTED_SECONDS)
+        self._by_group: dict[str, Remembered[Offsets]] = {}
         self._lock: Final = threading.Lock()
 
     def listed(self) -> Mapping[str, Listed]:
@@ -95,17 +104,17 @@ class Groups:
             self._by_group.clear()
 
     def all_committed(self, wait: float) -> Committed | None:
-        """The offsets of all groups, some seconds old; None if they are not known that soon."""
+        """Up to where all groups are done, some seconds old; None if that is not known that soon."""
         return self._committed.get(wait)
 
-    def committed(self, group: Listed) -> Mapping[Place, int]:
-        """The committed offsets of a group, as new as they can be had soon; raises UserError."""
+    def offsets(self, group: Listed) -> Offsets:
+        """The offsets of a group, as new as they can be had soon; raises UserError."""
         with self._lock:
             known = self._by_group.get(group.name)
             if known is None:
                 if len(self._by_group) >= _MOST_REMEMBERED:
                     del self._by_group[next(iter(self._by_group))]
-                known = Remembered(partial(self.committed_now, group))
+                known = Remembered(partial(self._offsets_now, group))
                 self._by_group[group.name] = known
         found = known.get(self._timeout)
         if found is None:
@@ -121,11 +130,19 @@ class Groups:
             return self._fetch(coordinator, names).get(group.name, {})
         return {}
 
-    def positions(self, committed: Iterable[tuple[Place, int]]) -> list[Position]:
-        """Offsets with the ends of their partitions."""
-        pairs = list(committed)
-        ends = self._topics.offsets([place for place, _ in pairs], LATEST)
-        return [Position(place, offset, ends.get(place)) for place, offset in pairs]
+    def positions(self, offsets: Offsets, places: Iterable[Place]) -> list[Position]:
+        """Where a group is in some partitions."""
+        wanted = list(places)
+        ends = self._topics.offsets(wanted, LATEST)
+        return [
+            Position(
+                place,
+                offsets.committed[place],
+                ends.get(place),
+                max(ends[place] - offsets.done[place], 0) if place in ends else None,
+            )
+            for place in wanted
+        ]
 
     def described(self, group: Listed) -> Group | None:
         """A group with its members; None if it is gone."""
@@ -135,7 +152,26 @@ class Groups:
 
     def lag(self, group: Listed) -> int:
         """The sum of all lags of a group."""
-        return sum(position.lag or 0 for position in self.positions(self.committed(group).items()))
+        offsets = self.offsets(group)
+        return sum(position.lag or 0 for position in self.positions(offsets, offsets.committed))
+
+    def _offsets_now(self, group: Listed) -> Offsets:
+        if group.type == SHARE:
+            return self._share_offsets(group.name)
+        committed = self.committed_now(group)
+        return Offsets(committed, committed)
+
+    def _share_offsets(self, name: str) -> Offsets:
+        with self._wire.admin() as admin:
+            found = {Place(*place): position for place, position in share_positions(admin, name).items()}
+        ends = self._topics.offsets(found, LATEST)
+        done = {
+            place: position.start
+            if position.lag is None or place not in ends
+            else max(ends[place] - position.lag, position.start)
+            for place, position in found.items()
+        }
+        return Offsets({place: position.start for place, position in found.items()}, done)
 
     def _list(self) -> dict[str, Listed]:
         found = {}
@@ -147,14 +183,15 @@ class Groups:
                 found[each.group_id] = Listed(each.group_id, type_, each.group_state, each.protocol_type)
         return dict(sorted(found.items()))
 
-    def _read_committed(self) -> dict[str, dict[Place, int]]:
+    def _read_committed(self) -> Committed:
         groups = list(self.listed().values())[:_MOST_GROUPS]
-        found: dict[str, dict[Place, int]] = {}
+        found: dict[str, Mapping[Place, int]] = {}
         names = [group.name for group in groups if group.type != SHARE]
         for coordinator, own in self._wire.coordinators(names).items():
             for first in range(0, len(own), _GROUPS_AT_ONCE):
                 found |= self._fetch(coordinator, own[first : first + _GROUPS_AT_ONCE])
-        return found | {group.name: self.committed_now(group) for group in groups if group.type == SHARE}
+        share = [group.name for group in groups if group.type == SHARE]
+        return found | {name: self._share_offsets(name).done for name in share}
 
     def _fetch(self, coordinator: int, names: Sequence[str]) -> dict[str, dict[Place, int]]:
         groups = [OffsetFetchRequestGroup(group_id=name, topics=None) for name in names]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from kafkapy.commands.group_state import Member
 from kafkapy.page.call import Answer, Call
 from kafkapy.page.cluster.groups import SHARE
 from kafkapy.page.plot import line
@@ -18,18 +19,21 @@ def view(call: Call) -> Answer:
     groups = call.sources.groups
     group = groups.group(call.query.get("name", ""))
     points = call.sources.history.points(group.name)
-    committed = sorted(groups.committed(group).items())
+    offsets = groups.offsets(group)
+    places = sorted(offsets.committed)
     topic = call.text("topic")
-    offsets = [(place, offset) for place, offset in committed if topic in ("", place.topic)]
-    page = paged(offsets, call.number("page", 1), _SIZE)
-    positions = groups.positions(page.items)
+    page = paged([place for place in places if topic in ("", place.topic)], call.number("page", 1), _SIZE)
+    positions = groups.positions(offsets, page.items)
     described = groups.described(group)
     members = [] if described is None else described.members
-    owners = {(place.topic, place.partition): member for member in members for place in member.partitions}
-    if len(committed) <= _SIZE and len(positions) == len(committed):
+    owners: dict[tuple[str, int], list[Member]] = {}
+    for member in members:
+        for place in member.partitions:
+            owners.setdefault((place.topic, place.partition), []).append(member)
+    if len(places) <= _SIZE and len(positions) == len(places):
         total: int | None = sum(position.lag or 0 for position in positions)
-    elif len(committed) <= _MOST_SUMMED:
-        total = sum(position.lag or 0 for position in groups.positions(committed))
+    elif len(places) <= _MOST_SUMMED:
+        total = sum(position.lag or 0 for position in groups.positions(offsets, places))
     else:
         total = round(points[-1][1]) if points else None
     return Answer(
@@ -45,7 +49,7 @@ def view(call: Call) -> Answer:
             "positions": positions,
             "owners": owners,
             "total": total,
-            "topics": sorted({place.topic for place, _ in committed}),
+            "topics": sorted({place.topic for place in places}),
             "topic": topic,
             "plot": line(points),
         },

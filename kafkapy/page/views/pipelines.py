@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from typing import Any, Final
 
 from kafkapy.errors import UserError
@@ -41,7 +43,11 @@ def one(call: Call) -> Answer:
         else [
             (plot, about)
             for points, name, about in (
-                (recent.lag, "Lag", "Lag from batch to batch, by the records' timestamps"),
+                (
+                    _up_to_now(recent.lag, status.lag),
+                    "Lag",
+                    "Lag from batch to batch, by the records' timestamps",
+                ),
                 (recent.speed, "Offsets a second", "Offsets read a second, from batch to batch"),
             )
             if (plot := line(points, name)) is not None
@@ -64,6 +70,11 @@ def _topics(call: Call) -> frozenset[str]:
         return frozenset(call.sources.topics.metadata().topics)
     except UserError:
         return frozenset()
+
+
+def _up_to_now(points: Sequence[tuple[float, float]], value: float) -> Sequence[tuple[float, float]]:
+    """A line up to now."""
+    return [*points, (time.time() * 1000, float(value))] if points else points
 
 
 def _links(definition: Any, known: frozenset[str]) -> dict[str, bool]:

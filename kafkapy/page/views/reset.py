@@ -70,7 +70,7 @@ def do(call: Call) -> Answer:
 
 
 def _form(call: Call, group: Listed, fields: dict[str, str], problem: str = "") -> Answer:
-    topics = sorted({place.topic for place in call.sources.groups.committed(group)})
+    topics = sorted({place.topic for place in call.sources.groups.offsets(group).committed})
     values: dict[str, Any] = {
         "title": f"Set offsets of {group.name}",
         "group": group,
