@@ -12,7 +12,7 @@ from interop.support.kafka_jars import kafka_jars
 from interop.support.kafka_process import KafkaProcess
 from interop.support.known_topics import create_topics
 from kafkapy import Page
-from tests.page.browsing import Browser, eventually
+from tests.page.browsing import Browser, View, eventually
 
 VIEWS = (
     "/topics?internal=1",
@@ -101,3 +101,23 @@ def test_offsets_are_set_and_messages_written(browser: Browser) -> None:
     written = browser.send("/topics/orders/produce", {**record, "secret": browser.secret()})
     assert written.url.endswith("/topics/orders/1/0?written=1")
     assert written.rows == [["h", "null"]]
+
+
+def test_a_setting_is_changed_and_given_back(browser: Browser) -> None:
+    path = "/topics/orders/configs/change"
+
+    def planned(setting: str, **fields: str) -> View:
+        browser.get(f"{path}?setting={setting}")
+        sent = {"setting": setting, "how": "set", "value": "", **fields, "secret": browser.secret()}
+        return browser.send(path, sent)
+
+    refused = planned("cleanup.policy", value="shred")
+    assert (refused.status, "shred" in refused.problem) == (400, True)
+    plan = planned("max.message.bytes", value="1MiB")
+    assert plan.rows == [["max.message.bytes", "1048588 default", "1048576 topic"]]
+    sent = {field: plan.field(field) for field in ("setting", "secret", "after_is_set", "after_value")}
+    assert browser.send(f"{path}/do", sent).rows[0][:3] == ["max.message.bytes", "1048576", "topic"]
+    plan = planned("max.message.bytes", how="unset")
+    assert plan.rows == [["max.message.bytes", "1048576 topic", "1048588 default, as message.max.bytes"]]
+    sent = {field: plan.field(field) for field in ("setting", "secret", "before_is_set", "before_value")}
+    assert browser.send(f"{path}/do", sent).rows[0][:3] == ["max.message.bytes", "1048588", "default"]

@@ -70,10 +70,12 @@ def test_a_paused_broker_is_not_advanced(client: Client, kafka_broker: Broker) -
 
 SCRIPT = """
 kafkapy() { "$PYTHON" -m kafkapy "$@"; }
-echo "two apples" | kafkapy produce orders
+read_all() { kafkapy consume orders --from-beginning --exit --bootstrap-server "$KAFKA_BOOTSTRAP_SERVERS"; }
+echo "two-apples" | kafkapy produce orders --bootstrap-server "$KAFKA_BOOTSTRAP_SERVERS"
+read_all
 kafkapy clock now
 kafkapy clock advance 8d
-kafkapy consume orders --from-beginning --exit
+read_all
 kafkapy clock advance --members-stay soon
 test -z "$KAFKAPY_FAULTS_URL"
 """
@@ -88,7 +90,9 @@ def test_a_command_of_kafkapy_run_advances_the_clock() -> None:
         timeout=300,
         check=False,
     )
-    before, after = map(datetime.datetime.fromisoformat, result.stdout.split())
+    record, *times = result.stdout.split()
+    assert record == "two-apples"
+    before, after = map(datetime.datetime.fromisoformat, times)
     assert after - before >= datetime.timedelta(days=8)
     assert "advance=soon: expected a duration" in result.stderr
     assert result.returncode == 0
