@@ -41,13 +41,14 @@ class HttpServer:
         self._running: tuple[threading.Thread, asyncio.AbstractEventLoop, asyncio.Event] | None = None
 
     def serve(self, application: ASGIApp) -> None:
-        """Serve until `stop`."""
+        """Serve until `stop`; raises what a start failed with."""
         started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
         config = uvicorn.Config(
             application,
             http=_Connection,
             lifespan="off",
             log_config=None,
+            log_level="warning",  # that it starts and ends is no news in the log of a test
             access_log=False,
             server_header=False,
             date_header=False,
@@ -56,11 +57,20 @@ class HttpServer:
         )
 
         def run() -> None:
-            asyncio.run(_Server(config, started).serve(sockets=[self._socket]))
+            try:
+                asyncio.run(_Server(config, started).serve(sockets=[self._socket]))
+            except BaseException as error:
+                if started.done():
+                    raise
+                started.set_exception(error)
 
         thread = threading.Thread(target=run, name=self._name, daemon=True)
         thread.start()
-        self._running = (thread, *started.result())
+        try:
+            self._running = (thread, *started.result())
+        except BaseException:
+            self._socket.close()
+            raise
 
     def stop(self) -> None:
         """End what is under way, and close the socket."""

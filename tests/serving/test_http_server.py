@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import time
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from urllib.parse import urlsplit
 
 import psutil
 import pytest
+import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -80,3 +82,20 @@ def _clients() -> set[int]:
     """The ports of all that are connected to this process."""
     connections = psutil.Process().net_connections("tcp")
     return {each.raddr.port for each in connections if each.raddr and each.status == psutil.CONN_ESTABLISHED}
+
+
+def test_a_start_that_fails_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(self: uvicorn.Server, sockets: object = None) -> None:
+        raise RuntimeError("no room for a server")
+
+    monkeypatch.setattr(uvicorn.Server, "startup", broken)
+    with pytest.raises(RuntimeError, match="no room for a server"):
+        HttpServer("127.0.0.1", 0).serve(Starlette())
+
+
+def test_a_start_and_an_end_are_no_news(server: HttpServer, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        another = HttpServer("127.0.0.1", 0)
+        another.serve(Starlette())
+        another.stop()
+    assert [record.name for record in caplog.records if record.name.startswith("uvicorn")] == []
