@@ -9,6 +9,7 @@ import tarfile
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +18,7 @@ import pytest
 from interop.support.locked import locked
 from interop.support.maven import CACHE
 
+CHECKOUT: Final = Path(__file__).resolve().parents[2]
 _FOLDER: Final = CACHE / "public_suites"
 
 _ASSERTIONS: Final = '''\
@@ -89,6 +91,62 @@ PYTEST_KAFKA_BROKER: Final = Suite(
     ("-o", "kafka_stand_in=pytest_kafka_broker", "-k", "not test_kafka_enabled", "tests"),
     passed=5,
 )
+KTABLES: Final = Suite(
+    "ktables",
+    "ktables==2.0.0",
+    ("-o", "kafka_stand_in=testcontainers", "tests"),
+    passed=333,
+)
+TASKIQ_AIO_KAFKA: Final = Suite(
+    "taskiq-aio-kafka",
+    "taskiq-aio-kafka==1.0.0",
+    ("tests",),
+    passed=12,
+    # It calls a partitioner as kafka-python 2 has it.
+    packages=("taskiq-aio-kafka==1.0.0", "kafka-python<3", "anyio>=4.11", "pytest>=9"),
+    run=("--env", "TEST_KAFKA_URL"),
+)
+KASKADE: Final = Suite(
+    "kaskade",
+    "kaskade==5.1.0",
+    # Another registry, of which kafkapy has no stand-in.
+    (
+        "-c",
+        "pyproject.toml",  # which has nothing of pytest's, so that this project's would count
+        "-o",
+        "kafka_stand_in=testcontainers",
+        "-k",
+        "not apicurio",
+        "tests/e2e/tests_e2e.py",
+    ),
+    passed=4,
+    packages=("kaskade==5.1.0", "testcontainers==4.15.0", "faker>=30", "pytest>=9", "{checkout}[registry]"),
+)
+QUIX: Final = Suite(
+    "quixstreams",
+    "https://github.com/quixio/quix-streams@dfb63318a6e4169d2e16b7479901159b49ee0f34",
+    (
+        "-o",
+        "kafka_stand_in=testcontainers",
+        "-o",
+        "log_cli=false",
+        "tests/test_quixstreams/test_app.py",
+        "tests/test_quixstreams/test_internal_consumer",
+        "tests/test_quixstreams/test_internal_producer.py",
+        "tests/test_quixstreams/test_kafka",
+        "tests/test_quixstreams/test_models/test_serializers/test_schema_registry.py",
+        "tests/test_quixstreams/test_models/test_topics",
+    ),
+    passed=388,
+    packages=(
+        "-r",
+        "requirements.txt",
+        "-r",
+        "tests/requirements.txt",
+        "pytest-timeout",
+        "{checkout}[registry]",
+    ),
+)
 FASTSTREAM: Final = Suite(
     "faststream",
     "https://github.com/ag2ai/faststream@7c9a125dfdf20cc45b64aac26b53559057443da1",
@@ -115,18 +173,25 @@ FASTSTREAM: Final = Suite(
 )
 
 
-def run(suite: Suite, *arguments: str) -> Outcome:
-    """Run a suite; skips the test if its source or its packages cannot be had."""
+def run(suite: Suite, *arguments: str, servers: str | None = None) -> Outcome:
+    """Run a suite; skips the test if its source or its packages cannot be had.
+
+    Args:
+        arguments: more of pytest's.
+        servers: brokers of another kind, for a suite that is told an address.
+    """
     folder = _source(suite)
     python = _python(suite, folder)
     command = [python, "-m", "pytest", "-p", "no:cacheprovider", "-rA", "--show-capture=no", "-W", "ignore"]
     command += [*suite.arguments, *arguments]
-    if suite.run is not None:
+    named: dict[str, str] = {}
+    if suite.run is not None and servers is None:
         command = [sys.executable, "-m", "kafkapy", "run", *suite.run, "--", *command]
-    checkout = str(Path(__file__).resolve().parents[2])
+    elif suite.run is not None and servers is not None:
+        named = {name: servers for option, name in pairwise(suite.run) if option == "--env"}
     # The suite's own venv does not know this checkout, and need not.
-    own = os.pathsep.join([checkout, str(folder)])
-    environment = {**os.environ, "PYTHONPATH": own}
+    own = os.pathsep.join([str(CHECKOUT), str(folder)])
+    environment = {**os.environ, **named, "PYTHONPATH": own}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     lines = done.stdout.splitlines()
     passed = sum(line.startswith("PASSED ") for line in lines)
@@ -179,8 +244,9 @@ def _python(suite: Suite, folder: Path) -> str:
                 # A venv knows its own path, so it is made in its place, and named when it is complete.
                 _fetched([sys.executable, "-m", "venv", str(venv)], suite)
                 try:
-                    pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet", *suite.packages]
-                    _fetched(pip, suite, cwd=folder)
+                    pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet"]
+                    packages = [each.format(checkout=CHECKOUT) for each in suite.packages]
+                    _fetched([*pip, *packages], suite, cwd=folder)
                 except BaseException:
                     venv.rename(Path(name, "unfinished"))
                     raise

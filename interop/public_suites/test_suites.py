@@ -7,7 +7,17 @@ from typing import Final
 
 import pytest
 
-from interop.public_suites.suites import ARROYO, FASTSTREAM, PYTEST_KAFKA_BROKER, Suite, run
+from interop.public_suites.suites import (
+    ARROYO,
+    FASTSTREAM,
+    KASKADE,
+    KTABLES,
+    PYTEST_KAFKA_BROKER,
+    QUIX,
+    TASKIQ_AIO_KAFKA,
+    Suite,
+    run,
+)
 
 _QUICK: Final = "auto_offset_reset or lenient or working_offsets or producer or payload or shutdown"
 """The tests that take at most some seconds each."""
@@ -24,18 +34,21 @@ def test_the_quick_tests_of_arroyo_pass() -> None:
     assert (outcome.others, outcome.passed >= 20) == ([], True), outcome.output
 
 
-def test_pytest_kafka_brokers_own_tests_pass() -> None:
-    outcome = run(PYTEST_KAFKA_BROKER)
-    assert (outcome.others, outcome.passed) == ([], PYTEST_KAFKA_BROKER.passed), outcome.output
+@pytest.mark.parametrize(
+    "suite", [PYTEST_KAFKA_BROKER, KTABLES, TASKIQ_AIO_KAFKA], ids=lambda suite: suite.name
+)
+def test_all_of_short_suites_pass(suite: Suite) -> None:
+    outcome = run(suite)
+    assert (outcome.others, outcome.passed) == ([], suite.passed), outcome.output
 
 
 @pytest.mark.skipif(
     not os.environ.get("KAFKAPY_PUBLIC_SUITES"),
-    reason="takes ten minutes, and has limits of time of its own: set KAFKAPY_PUBLIC_SUITES to run it",
+    reason="takes minutes, and has limits of time of its own: set KAFKAPY_PUBLIC_SUITES to run it",
 )
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
-@pytest.mark.parametrize("suite", [ARROYO, FASTSTREAM], ids=lambda suite: suite.name)
-def test_all_of_their_tests_pass(suite: Suite) -> None:
+@pytest.mark.parametrize("suite", [ARROYO, FASTSTREAM, KASKADE, QUIX], ids=lambda suite: suite.name)
+def test_all_of_long_suites_pass(suite: Suite) -> None:
     outcome = run(suite)
     assert (outcome.others, outcome.passed) == ([], suite.passed), outcome.output
