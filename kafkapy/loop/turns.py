@@ -123,6 +123,15 @@ def at_once(steps: Steps[T]) -> T:
         return found
 
 
+async def in_the_background(steps: Steps[T]) -> T:
+    """Return the result of `steps`, which nobody waits for: they take turns with all else on the loop."""
+    while True:
+        end = take_turn(steps)
+        if end is not None:
+            return end[0]
+        await asyncio.sleep(0)
+
+
 def take_turn(steps: Steps[T], seconds: float = TURN_SECONDS) -> tuple[T] | None:
     """Continue `steps` for one turn.
 

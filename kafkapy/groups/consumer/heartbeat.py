@@ -20,6 +20,7 @@ from kafkapy.groups.consumer.progress import Progress
 from kafkapy.groups.consumer.regex_refresh import RegexRefresh
 from kafkapy.groups.modern.heartbeats import JOIN_EPOCH, STATIC_LEAVE_EPOCH, UNSET, Client
 from kafkapy.groups.modern.settings import HEARTBEAT_INTERVAL
+from kafkapy.groups.modern.topic_arrays import in_order
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_group_heartbeat import (
     Assignment,
@@ -123,8 +124,8 @@ class Heartbeats:
         if request.member_epoch == JOIN_EPOCH or _is_full(request) or not updated.has_same_partitions(before):
             response.assignment = Assignment(
                 topic_partitions=[
-                    TopicPartitions(topic_id=topic, partitions=sorted(partitions))
-                    for topic, partitions in updated.assigned.items()
+                    TopicPartitions(topic_id=topic, partitions=numbers)
+                    for topic, numbers in in_order(updated.assigned)
                 ]
             )
         return response

@@ -181,7 +181,7 @@ def encoded_current_assignment(group_id: str, member: ConsumerMember) -> KeyValu
     key = ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id)
     head = _CURRENT_ASSIGNMENT.pack(VALUE_VERSION, member.epoch, member.previous_epoch, member.state)
     arrays = [
-        topic_array([(topic, tuple(epochs.items())) for topic, epochs in partitions.items()], _after_id)
+        topic_array(partitions, _after_id, lambda epochs: tuple(epochs.items()))
         for partitions in (member.assigned, member.revoking)
     ]
     return encode_change(Change(key, None))[0], b"".join((head, *arrays, _NO_TAGS))

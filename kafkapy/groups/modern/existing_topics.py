@@ -90,20 +90,27 @@ class ExistingTopics:
             self._look_at(self._subscriptions.take_changed(), view)
 
     def _look_at(self, names: Set[str], view: TopicsView) -> None:
-        existing, subscribed = view.image.topics, self._subscriptions.topics
-        for name in {*filter(existing.__contains__, names), *filter(self._topics.__contains__, names)}:
-            before = self._topics.get(name)
-            topic = existing.get(name) if name in subscribed else None
+        existing, subscribed, topics = view.image.topics, self._subscriptions.topics, self._topics
+        known = [name for name in names if name in topics]
+        for name in known:
+            before, topic = topics[name], existing.get(name) if name in subscribed else None
             if topic is before:
                 continue
-            if before is not None:
-                del self._topics[name], self._hashes[name]
-                self._ids.discard(before.id)
-                self._num_partitions -= len(before.partitions)
-            if topic is not None:
-                self._topics[name] = topic
-                self._ids.add(topic.id)
-                self._hashes[name] = view.topic_hash(topic)
-                self._num_partitions += len(topic.partitions)
+            del topics[name], self._hashes[name]
+            self._ids.discard(before.id)
+            self._num_partitions -= len(before.partitions)
+            self._is_hash_known = False
+            self.version += 1
+        # Mostly thousands of names are new, which are added together.
+        new = {
+            name: existing[name]
+            for name in names
+            if name in existing and name in subscribed and name not in topics
+        }
+        if new:
+            topics.update(new)
+            self._hashes.update(zip(new, view.topic_hashes(new.values()), strict=True))
+            self._ids.update([topic.id for topic in new.values()])
+            self._num_partitions += sum([len(topic.partitions) for topic in new.values()])
             self._is_hash_known = False
             self.version += 1

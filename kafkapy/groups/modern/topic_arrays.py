@@ -13,29 +13,46 @@ Tests compare the records with those of the codec.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from typing import TypeVar
 
 from kafkapy.protocol.primitives import encode_uvarint
 from kafkapy.protocol.types import Uuid
 
 H = TypeVar("H", bound=Hashable)
+P = TypeVar("P")
 
 
-def topic_array(topics: Collection[tuple[Uuid, H]], rest: Callable[[H], bytes]) -> bytes:
+def topic_array(topics: Mapping[Uuid, P], rest: Callable[[H], bytes], key: Callable[[P], H]) -> bytes:
     """A compact array of topics, each with its partitions.
 
-    `rest` encodes what follows the id of a topic.
+    `key` makes the same of all equal partitions, and `rest` encodes from that what follows the id of a topic.
+    Most partitions are even the same object, for which neither is called again.
     """
     parts = [encode_uvarint(len(topics) + 1)]
-    known: dict[H, bytes] = {}
-    for topic, partitions in topics:
-        encoded = known.get(partitions)
+    by_object: dict[int, bytes] = {}
+    by_key: dict[H, bytes] = {}
+    for topic, partitions in topics.items():
+        encoded = by_object.get(id(partitions))
         if encoded is None:
-            encoded = known[partitions] = rest(partitions)
+            found = key(partitions)
+            encoded = by_key.get(found)
+            if encoded is None:
+                encoded = by_key[found] = rest(found)
+            by_object[id(partitions)] = encoded
         parts.append(topic)
         parts.append(encoded)
     return b"".join(parts)
+
+
+def in_order(topics: Mapping[Uuid, Collection[int]]) -> Iterator[tuple[Uuid, list[int]]]:
+    """Each topic with its partitions in order; topics that share their partitions share the list."""
+    known: dict[int, list[int]] = {}
+    for topic, partitions in topics.items():
+        numbers = known.get(id(partitions))
+        if numbers is None:
+            numbers = known[id(partitions)] = sorted(partitions)
+        yield topic, numbers
 
 
 def int32_array(numbers: Collection[int]) -> bytes:

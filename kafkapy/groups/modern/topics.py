@@ -91,6 +91,16 @@ class TopicsView:
         existing = sorted((name for name in names if name in topics), key=_utf16)
         return group_hash([self.topic_hash(topics[name]) for name in existing])
 
+    def topic_hashes(self, topics: Iterable[Topic]) -> list[int]:
+        """The hash of each topic; mostly they are known."""
+        hashes = self._hashes
+        return [
+            known[1]
+            if (known := hashes.get(topic.name)) is not None and known[0] is topic
+            else self.topic_hash(topic)
+            for topic in topics
+        ]
+
     def topic_hash(self, topic: Topic) -> int:
         """The hash of one topic."""
         name = topic.name

@@ -23,11 +23,11 @@ from kafkapy.groups.modern.settings import (
     GroupSettings,
 )
 from kafkapy.groups.modern.target_computations import ComputedTarget, TargetComputations
+from kafkapy.groups.modern.topic_arrays import in_order
 from kafkapy.groups.modern.topics import TopicsView
 from kafkapy.groups.share import records
 from kafkapy.groups.share.group import ShareGroup, Transition
 from kafkapy.groups.share.member import JOIN_EPOCH, LEAVE_EPOCH, Partitions, ShareMember
-from kafkapy.groups.share.state_partitions import StateTopic, StateTopics
 from kafkapy.groups.share.target import TargetRequest, target_request
 from kafkapy.logs.text import shortened
 from kafkapy.loop.clock import Clock
@@ -41,10 +41,6 @@ from kafkapy.protocol.messages.share_group_heartbeat import (
 
 METADATA_REFRESH_MS: Final = 2**31 - 1
 """When the topics are looked at again if nobody reports a change: as good as never."""
-INITIALIZE_AGAIN_MS: Final = 30_000
-"""After this time without an answer, a share partition is initialized once more."""
-INITIALIZED_AT_ONCE: Final = 500
-"""The share partitions that are initialized together, or one topic, however many it has."""
 MAX_MEMBER_ID: Final = 36
 
 logger = logging.getLogger(__name__)
@@ -123,8 +119,8 @@ class ShareHeartbeats:
         if request.member_epoch == JOIN_EPOCH or names is not None or updated.assigned != before.assigned:
             response.assignment = Assignment(
                 topic_partitions=[
-                    TopicPartitions(topic_id=topic, partitions=sorted(partitions))
-                    for topic, partitions in updated.assigned.items()
+                    TopicPartitions(topic_id=topic, partitions=numbers)
+                    for topic, numbers in in_order(updated.assigned)
                 ]
             )
         return response
@@ -227,45 +223,6 @@ class ShareHeartbeats:
                 transition, member_id, updated, records.current_assignment(group.group_id, updated)
             )
         return updated
-
-    def begin_initialization(self, transition: Transition) -> StateTopics:
-        """Note that share partitions are initialized which have no state yet; return them.
-
-        The rest of very many follows when these are initialized.
-        """
-        group, now = transition.group, self._clock.now_ms()
-        partitions = group.state_partitions
-        topics = group.existing.topics(self._topics())
-        missing: dict[bytes, StateTopic] = {}
-        count = 0
-        if group.is_complete:
-            return missing
-        nothing = StateTopic("", frozenset())
-        for name, topic in topics.items():
-            known = partitions.initialized.get(topic.id, nothing).partitions
-            if len(known) == len(topic.partitions):
-                continue
-            since = group.initializing_since.get(topic.id)
-            if (
-                topic.id in partitions.initializing
-                and since is not None
-                and now - since < INITIALIZE_AGAIN_MS
-            ):
-                known |= partitions.initializing[topic.id].partitions
-            wanted = frozenset(range(len(topic.partitions)))
-            if known:
-                wanted -= known
-            if wanted:
-                missing[topic.id] = StateTopic(name, wanted)
-                count += len(wanted)
-                if count >= INITIALIZED_AT_ONCE:
-                    break
-        if not missing and not partitions.initializing:
-            group.note_complete()
-        if missing:
-            group.change_states(transition, partitions.begin(missing))
-            transition.afterwards(lambda: group.initializing_since.update(dict.fromkeys(missing, now)))
-        return missing
 
 
 def _invalid(message: str) -> KafkaError:

@@ -125,7 +125,7 @@ def current_assignment(group_id: str, member: ShareMember) -> KeyValue:
     """
     key = ShareGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id)
     head = _CURRENT_ASSIGNMENT.pack(VALUE_VERSION, member.epoch, member.previous_epoch, STABLE)
-    topics = topic_array(member.assigned.items(), _after_id)
+    topics = topic_array(member.assigned, _after_id, frozenset)
     return encode_change(Change(key, None))[0], b"".join((head, topics, _NO_TAGS))
 
 
@@ -222,7 +222,10 @@ def group_gone(group_id: str, member_ids: Collection[str]) -> Sequence[ShareChan
 
 def read_partitions(topics: Sequence[TopicPartition] | Sequence[TopicPartitions]) -> Partitions:
     """The partitions of an assignment."""
-    return {each.topic_id: frozenset(each.partitions) for each in topics}
+    shared: dict[frozenset[int], frozenset[int]] = {}
+    return {
+        each.topic_id: shared.setdefault(numbers := frozenset(each.partitions), numbers) for each in topics
+    }
 
 
 def read_state_partitions(value: ShareGroupStatePartitionMetadataValue) -> StatePartitions:

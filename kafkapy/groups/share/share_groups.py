@@ -29,14 +29,15 @@ from kafkapy.groups.modern.topics import TopicsView
 from kafkapy.groups.share import simple_assignor
 from kafkapy.groups.share.group import ShareGroup, Transition
 from kafkapy.groups.share.heartbeat import ShareHeartbeats
+from kafkapy.groups.share.initialization import Initialization
 from kafkapy.groups.share.member import JOIN_EPOCH, Partitions
 from kafkapy.groups.share.persister import NO_OFFSET, SharePartitionErrors, StateKeeper
 from kafkapy.groups.share.records import ShareChange, ShareGroupKey
-from kafkapy.groups.share.state_partitions import StatePartitions, StateTopics
+from kafkapy.groups.share.state_partitions import StatePartitions
 from kafkapy.groups.share.target import TargetRequest
 from kafkapy.logs.text import shortened
 from kafkapy.loop.clock import Clock
-from kafkapy.loop.turns import Steps, take_turn
+from kafkapy.loop.turns import Steps, in_the_background
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.share_group_heartbeat import (
@@ -79,6 +80,8 @@ class ShareGroups(SubscribedGroups[ShareGroup, ShareGroupKey, ShareGroupHeartbea
         self._state = state
         self._topics = topics
         self._runtime = runtime
+        self._initializing: dict[ShareGroup, Initialization] = {}
+        """The groups whose share partitions are being initialized, one search for each."""
         self._deleted: set[Uuid] = set()
         """The topics that were deleted and that some groups may still know."""
         self._heartbeats = ShareHeartbeats(
@@ -145,12 +148,8 @@ class ShareGroups(SubscribedGroups[ShareGroup, ShareGroupKey, ShareGroupHeartbea
     async def _forget_deleted(self) -> None:
         """Have all groups forget the deleted topics, and then those that were deleted meanwhile."""
         while deleted := frozenset(self._deleted):
-            steps = self._forget_everywhere(deleted)
             try:
-                while True:
-                    if take_turn(steps) is not None:
-                        break
-                    await asyncio.sleep(0)
+                await in_the_background(self._forget_everywhere(deleted))
             finally:
                 self._deleted -= deleted
 
@@ -164,7 +163,7 @@ class ShareGroups(SubscribedGroups[ShareGroup, ShareGroupKey, ShareGroupHeartbea
 
     async def _forget(self, group: ShareGroup, topics: Collection[Uuid]) -> None:
         await asyncio.sleep(0)
-        if self._is_current(group) and self._runtime.is_active(group.group_id):
+        if self._is_served(group):
             self.change(group, group.state_partitions.forget(topics), ignore)
 
     # --- members --------------------------------------------------------------------------------------
@@ -196,8 +195,10 @@ class ShareGroups(SubscribedGroups[ShareGroup, ShareGroupKey, ShareGroupHeartbea
         return ShareGroupHeartbeatResponse(**fields)
 
     def _begin_initialization(self, state: StateKeeper, group: ShareGroup) -> None:
-        if not group.is_complete:
-            self._start(self._initialize(state, group))
+        running = self._initializing.get(group)
+        if not group.is_complete and (running is None or running.is_overdue):
+            search = self._initializing[group] = Initialization(group, self._topics, self._clock)
+            self._start(self._initialize(state, group, search))
 
     def _assign(
         self, transition: Transition, request: TargetRequest, target: ComputedTarget[Partitions]
@@ -259,29 +260,35 @@ class ShareGroups(SubscribedGroups[ShareGroup, ShareGroupKey, ShareGroupHeartbea
         if error:
             raise KafkaError(error)
 
-    async def _initialize(self, state: StateKeeper, group: ShareGroup) -> None:
+    async def _initialize(self, state: StateKeeper, group: ShareGroup, search: Initialization) -> None:
         """Have the missing states initialized, in pieces, and note what became of it.
 
         If that fails, a later heartbeat tries it again.
         """
-        errors: SharePartitionErrors = {}
-        with contextlib.suppress(KafkaError):
-            while not errors and self._is_current(group) and self._runtime.is_active(group.group_id):
-                transition, epoch = Transition(group), group.epoch
-                topics = self._heartbeats.begin_initialization(transition)
-                if not topics:
-                    return
-                await self._committed(transition)
-                errors = await self._initialize_some(state, group, epoch, topics)
-                if not self._is_current(group) or not self._runtime.is_active(group.group_id):
-                    return
-                now, image = group.state_partitions, self.topics.image
-                known = {topic: each for topic, each in topics.items() if topic in image.topics_by_id}
-                await self.changed(group, now.give_up(topics) if errors else now.complete(known))
+        try:
+            with contextlib.suppress(KafkaError):
+                while names := await in_the_background(search.find()):
+                    if not await self._initialize_some(state, group, search, names):
+                        return
+        finally:
+            if self._initializing.get(group) is search:
+                del self._initializing[group]
 
     async def _initialize_some(
-        self, state: StateKeeper, group: ShareGroup, epoch: int, topics: StateTopics
-    ) -> SharePartitionErrors:
+        self, state: StateKeeper, group: ShareGroup, search: Initialization, names: Collection[str]
+    ) -> bool:
+        """Have the missing states of these topics initialized; return whether others may follow.
+
+        Raises:
+            KafkaError: what became of it cannot be noted.
+        """
+        if not self._is_served(group):
+            return False
+        transition, epoch = Transition(group), group.epoch
+        topics = search.begin(transition, names)
+        if not topics:
+            return True
+        await self._committed(transition)
         offsets = {
             topic: dict.fromkeys(sorted(partitions), NO_OFFSET) for topic, (_, partitions) in topics.items()
         }
@@ -296,7 +303,16 @@ class ShareGroups(SubscribedGroups[ShareGroup, ShareGroupKey, ShareGroupHeartbea
                 shortened(group.group_id),
                 next(iter(errors.values())),
             )
-        return errors
+        if not self._is_served(group):
+            return False
+        now, image = group.state_partitions, self.topics.image
+        known = {topic: each for topic, each in topics.items() if topic in image.topics_by_id}
+        await self.changed(group, now.give_up(topics) if errors else now.complete(known))
+        return not errors
+
+    def _is_served(self, group: ShareGroup) -> bool:
+        """Whether the group is still one of this coordinator."""
+        return self._is_current(group) and self._runtime.is_active(group.group_id)
 
     def delete(self, group: ShareGroup, remove: Callable[[Done], object], done: Done) -> None:
         """Delete an empty group: the states of its share partitions, then itself by `remove`."""

@@ -52,8 +52,11 @@ def assign(
         for member_id, shares in _divide(part, partitions, members, before).items():
             for topic, each in shares:
                 found[member_id].setdefault(topic, set()).add(each)
+    shared: dict[frozenset[int], frozenset[int]] = {}  # most topics have the same partitions as others
     return {
-        member_id: {topic: frozenset(own) for topic, own in topics_of.items()}
+        member_id: {
+            topic: shared.setdefault(numbers := frozenset(own), numbers) for topic, own in topics_of.items()
+        }
         for member_id, topics_of in found.items()
     }
 

@@ -35,11 +35,14 @@ class MemoryStates:
         self.error: ErrorCode = ErrorCode.NONE
         self.held: asyncio.Event | None = None
         """What requests wait for."""
+        self.asked: list[int] = []
+        """The state epoch of each request to initialize."""
 
     async def initialize(
         self, group_id: str, state_epoch: int, offsets: Mapping[Uuid, Mapping[int, int]]
     ) -> dict[tuple[Uuid, int], KafkaError]:
         places = [(topic, each) for topic, found in offsets.items() for each in found]
+        self.asked.append(state_epoch)
         if self.held is not None:
             await self.held.wait()
         if self.error:

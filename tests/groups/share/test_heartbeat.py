@@ -14,6 +14,8 @@ from kafkapy.groups.coordinator import MAX_TOPIC_NAMES
 from kafkapy.groups.member_memory import MemberLimits
 from kafkapy.groups.member_total import NAME_BYTES
 from kafkapy.groups.share.group import ShareGroupState
+from kafkapy.groups.share.initialization import INITIALIZED_AT_ONCE, Initialization
+from kafkapy.loop.turns import at_once
 from kafkapy.protocol.errors import ErrorCode
 from tests.groups.share.share_world import Member, ShareWorld
 
@@ -79,6 +81,49 @@ async def test_an_initialization_without_an_answer_is_tried_again_after_a_while(
     await member.heartbeat()
     await member.heartbeat()
     assert len(member.assigned) == 1
+    await world.groups.stop()
+
+
+async def test_heartbeats_while_states_are_initialized_ask_for_no_others() -> None:
+    """A second request, with a newer epoch, could come first: then the other one is fenced."""
+    world = await started()
+    world.topic("t", 1)
+    world.topic("u", 1)
+    world.states.held = asyncio.Event()
+    one, two = Member(world, "one"), Member(world, "two", topics=("t", "u"))
+    await one.heartbeat()
+    await two.heartbeat()
+    await one.heartbeat()
+    assert len(world.states.asked) == 1
+    world.states.held.set()
+    await world.settle()
+    assert len(world.states.asked) == 2
+    for _ in range(2):
+        await one.heartbeat()
+        await two.heartbeat()
+    assert world.group().is_complete
+    assert len(one.assigned | two.assigned) == 2
+    world.check()
+
+
+async def test_the_search_for_states_is_made_in_turns_and_goes_through_the_topics_once() -> None:
+    world = await started()
+    names = tuple(f"t{number:04d}" for number in range(INITIALIZED_AT_ONCE * 3))
+    for name in names:
+        world.topic(name, 1)
+    world.states.held = asyncio.Event()
+    await Member(world, "m", topics=names).heartbeat()
+    group = world.group()
+    search = Initialization(group, lambda: world.groups.shares.topics, world.clock)
+    found = []
+    for turns in (2 * INITIALIZED_AT_ONCE, INITIALIZED_AT_ONCE):
+        steps = search.find()
+        for _ in range(turns):
+            next(steps)
+        found.append(at_once(steps))
+    asked = {topic.name for topic in group.state_partitions.initializing.values()}
+    assert [len(part) for part in (asked, *found)] == [INITIALIZED_AT_ONCE] * 3
+    assert asked.union(*found) == set(names)
     await world.groups.stop()
 
 
