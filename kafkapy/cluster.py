@@ -17,6 +17,7 @@ A broker that is started again has its data and its port. With `data_dir`, that 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import tempfile
@@ -25,11 +26,13 @@ import weakref
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
 from kafkapy.inprocess import REAL_CLOCK, Broker, ClockName, new_clock, setting_text
+from kafkapy.observe.awaited_broker import Data, Headers, producing
 
 if TYPE_CHECKING:
     from kafkapy.broker.core import BrokerCore
@@ -38,7 +41,11 @@ if TYPE_CHECKING:
     from kafkapy.inter_broker.peers import Peer, PeerAddress, Peers
     from kafkapy.loop.clock import Clock
     from kafkapy.loop.manual_clock import ManualClock
+    from kafkapy.observe.blocking import Group, Topic, Transaction
+    from kafkapy.observe.brokers import Ask, Brokers
     from kafkapy.observe.clock import TestClock
+    from kafkapy.observe.record import Record
+    from kafkapy.protocol.message import TopMessage
     from kafkapy.security.links import LinkSecurity
     from kafkapy.snapshot import Snapshot
     from kafkapy.virtual.cluster import VirtualCluster
@@ -59,12 +66,12 @@ _VIRTUAL: Final = (
 _NOT_VIRTUAL: Final = (
     'the cluster has the machine\'s time; make it with clock="virtual" to run code in its time'
 )
+_NOT_RUNNING: Final = "no broker of the cluster is running; use it in a with statement or call start()"
+
+T = TypeVar("T")
 
 _OWN_SETTINGS: Final = ("broker.id", "node.id", "listeners", "advertised.listeners", "log.dir", "log.dirs")
 """The settings that are another for each broker."""
-
-
-T = TypeVar("T")
 
 
 class Cluster:
@@ -156,6 +163,79 @@ class Cluster:
         for broker in self._brokers.values():
             return broker.core.metadata.image.controller_id
         return -1
+
+    def create_topics(self, topics: Mapping[str, int]) -> None:
+        """Create topics of so many partitions each, as `Broker.create_topics`; raises ValueError."""
+        self[self.controller].create_topics(topics)
+
+    def produce(
+        self,
+        topic: str,
+        *,
+        key: Data = None,
+        value: Data = None,
+        headers: Headers = (),
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> Record:
+        """Write a record without a client, as `Broker.produce`, when the partition can be written.
+
+        Raises:
+            NotSeenError: it has no leader, or too few replicas in sync, for ten seconds.
+            ValueError: its leader refuses the record, and says why.
+        """
+        from kafkapy.observe.waiting import PATIENCE, until
+
+        write = producing(topic, key, value, headers, partition, timestamp)
+        return self._call(
+            lambda brokers: until(lambda: write(brokers), f"{topic} to take a record", PATIENCE)
+        )
+
+    def records(self, topic: str) -> list[Record]:
+        """The records that a topic has now, by partition and offset, as `topic(…).records()`."""
+        return self.topic(topic).records()
+
+    def topic(self, name: str) -> Topic:
+        """A topic, for its records and to wait for them, whichever brokers lead it."""
+        from kafkapy.observe.blocking import Topic
+
+        return Topic(self._call, name)
+
+    def group(self, name: str) -> Group:
+        """A group of any type, whichever broker coordinates it."""
+        from kafkapy.observe.blocking import Group
+
+        return Group(self._call, name)
+
+    def transaction(self, transactional_id: str) -> Transaction:
+        """The last transaction of a transactional id, whichever broker coordinates it."""
+        from kafkapy.observe.blocking import Transaction
+
+        return Transaction(self._call, transactional_id)
+
+    def _call(self, function: Callable[[Brokers], Coroutine[Any, Any, T]]) -> T:
+        """Run `function` with all brokers, on the loop of one.
+
+        If that one goes meanwhile, it runs again on another's.
+
+        Raises:
+            RuntimeError: none is running.
+        """
+        from kafkapy.observe.brokers import Brokers
+
+        while True:
+            running = [each for each in dict(self._brokers).items() if not each[1].is_paused]
+            if not running:
+                raise RuntimeError(_NOT_RUNNING)
+            number, broker = running[0]
+            try:
+                return broker.call(lambda core: function(Brokers(core, self._asks)))
+            except RuntimeError:
+                if self._brokers.get(number) is broker and not broker.is_paused:
+                    raise
+
+    def _asks(self) -> Mapping[int, Ask]:
+        return {number: _asking(broker) for number, broker in dict(self._brokers).items()}
 
     @property
     def clock(self) -> TestClock:
@@ -426,6 +506,19 @@ def _require_common(config: Mapping[str, object]) -> None:
             "zookeeper.connect: a cluster in one process keeps its metadata itself; remove the setting, or"
             " run each broker with kafkapy serve"
         )
+
+
+def _asking(broker: Broker) -> Ask:
+    """How a broker is asked from the loop of another one."""
+
+    async def ask(request: TopMessage) -> Any:
+        from kafkapy.observe.asking import ANSWER_SECONDS
+        from kafkapy.observe.brokers import answered
+
+        submitted = broker.submit(partial(answered, request=request, seconds=ANSWER_SECONDS))
+        return await asyncio.wrap_future(submitted)
+
+    return ask
 
 
 class _ClusterBroker(Broker):

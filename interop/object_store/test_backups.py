@@ -64,7 +64,7 @@ class Bucket:
         return {path.rpartition("/")[2] for path in self._files.find(f"{self._path}/{folder}")}
 
     def killed(self, *arguments: object, when: Callable[[int], bool]) -> bool:
-        """Start a command and kill it at a number of files in the store; whether it did not end before."""
+        """Kill a command at a number of files in the store; whether it had not ended before."""
         with self.start(*arguments) as command:
             wait_until(
                 lambda: command.poll() is not None or when(len(self.objects("files"))), timeout=SECONDS

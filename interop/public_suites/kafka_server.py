@@ -1,4 +1,6 @@
-"""An Apache Kafka for a suite in another venv: it prints its address, and ends with its standard input.
+"""An Apache Kafka for a suite in another venv.
+
+It prints its address, and ends with its standard input.
 
 python -m interop.public_suites.kafka_server '{"num.partitions": "3", "listeners": "PLAINTEXT://127.0.0.1:9092"}'
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
     from kafkapy.broker.core import BrokerCore
+    from kafkapy.observe.asking import Observed
     from kafkapy.observe.awaitable import AsyncGroup, AsyncTopic, AsyncTransaction
     from kafkapy.observe.record import Record
 
@@ -95,8 +96,8 @@ async def create_topics(core: BrokerCore, topics: Mapping[str, int]) -> None:
 
 def producing(
     topic: str, key: Data, value: Data, headers: Headers, partition: int | None, timestamp: int | None
-) -> Callable[[BrokerCore], Coroutine[Any, Any, Record]]:
-    """A call that writes a record."""
+) -> Callable[[Observed], Coroutine[Any, Any, Record]]:
+    """A call that writes a record to a broker, or to all of a cluster."""
     from kafkapy.observe.topic import produce
 
     pairs = headers.items() if isinstance(headers, Mapping) else headers

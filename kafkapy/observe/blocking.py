@@ -1,30 +1,27 @@
-"""What a `Broker` gives tests to wait for, in calls that block."""
+"""What a `Broker` and a `Cluster` give tests to wait for, in calls that block."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from kafkapy.observe import group, topic, transaction
 from kafkapy.observe.group import Member
 from kafkapy.observe.record import Record
 from kafkapy.observe.waiting import PATIENCE, NotSeenError
 
-if TYPE_CHECKING:
-    from kafkapy.broker.core import BrokerCore
-
 T = TypeVar("T")
 
 
 class Call(Protocol):
-    """Runs a coroutine function on the broker's loop, and returns its result."""
+    """Runs a coroutine function on a broker's loop, and returns its result."""
 
-    def __call__(self, function: Callable[[BrokerCore], Coroutine[Any, Any, T]], /) -> T: ...
+    def __call__(self, function: Callable[[Any], Coroutine[Any, Any, T]], /) -> T: ...
 
 
 class Topic:
-    """A topic of a broker, which may not exist yet."""
+    """A topic of a broker or a cluster, which may not exist yet."""
 
     def __init__(self, call: Call, name: str) -> None:
         self._call, self._name = call, name
@@ -49,7 +46,7 @@ class Topic:
 
 
 class Group:
-    """A group of a broker, of any type, which may not exist yet."""
+    """A group of a broker or a cluster, of any type, which may not exist yet."""
 
     def __init__(self, call: Call, name: str) -> None:
         self._call, self._name = call, name

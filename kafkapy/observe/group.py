@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkapy.observe.asking import ask
+from kafkapy.observe.brokers import Brokers
 from kafkapy.observe.offsets import offsets
 from kafkapy.observe.topic import has_records
 from kafkapy.observe.waiting import NotYet, until
@@ -19,7 +20,7 @@ from kafkapy.protocol.messages.streams_group_describe import StreamsGroupDescrib
 from kafkapy.protocol.special_timestamps import EARLIEST, LATEST
 
 if TYPE_CHECKING:
-    from kafkapy.broker.core import BrokerCore
+    from kafkapy.observe.asking import Observed
 
 _STABLE: Final = "Stable"
 
@@ -40,7 +41,7 @@ class Member(NamedTuple):
     host: str
 
 
-async def wait_until_stable(core: BrokerCore, name: str, members: int | None, seconds: float) -> list[Member]:
+async def wait_until_stable(core: Observed, name: str, members: int | None, seconds: float) -> list[Member]:
     """The members of a group, when it is stable and has as many as wanted."""
     of = "" if members is None else f" with {members} members"
 
@@ -57,7 +58,7 @@ async def wait_until_stable(core: BrokerCore, name: str, members: int | None, se
     return await until(look, f"a stable group {name}{of}", seconds)
 
 
-async def _described(core: BrokerCore, name: str) -> tuple[str, list[Member]] | None:
+async def _described(core: Observed, name: str) -> tuple[str, list[Member]] | None:
     """The state and the members of a group; None if there is none."""
     listed = await ask(core, ListGroupsRequest())
     kind = next((each.group_type for each in listed.groups if each.group_id == name), None)
@@ -71,7 +72,7 @@ async def _described(core: BrokerCore, name: str) -> tuple[str, list[Member]] | 
     return group.group_state, sorted(members)
 
 
-async def wait_until_caught_up(core: BrokerCore, name: str, seconds: float) -> None:
+async def wait_until_caught_up(core: Observed, name: str, seconds: float) -> None:
     """Return when no record is left after what a group has committed, in all its topics.
 
     What ends a transaction takes an offset, and an aborted one takes more. A consumer that commits the
@@ -93,7 +94,7 @@ async def wait_until_caught_up(core: BrokerCore, name: str, seconds: float) -> N
 
 
 async def wait_for_commit(
-    core: BrokerCore, name: str, topic: str, partition: int, offset: int, seconds: float
+    core: Observed, name: str, topic: str, partition: int, offset: int, seconds: float
 ) -> int:
     """What a group has committed, when that is the offset or a later one."""
 
@@ -108,12 +109,12 @@ async def wait_for_commit(
     return await until(look, f"group {name} to commit offset {offset} of {topic}-{partition}", seconds)
 
 
-async def lags_of(core: BrokerCore, name: str) -> dict[tuple[str, int], int]:
+async def lags_of(core: Observed, name: str) -> dict[tuple[str, int], int]:
     """By topic and partition, how many offsets a group is behind."""
     return {key: max(0, end - at) for key, (at, end) in (await _positions(core, name)).items()}
 
 
-async def _positions(core: BrokerCore, name: str) -> dict[tuple[str, int], tuple[int, int]]:
+async def _positions(core: Observed, name: str) -> dict[tuple[str, int], tuple[int, int]]:
     """By topic and partition, where a group goes on, and the end.
 
     It begins with the first record of a partition without a committed offset, if it has committed one of
@@ -126,7 +127,7 @@ async def _positions(core: BrokerCore, name: str) -> dict[tuple[str, int], tuple
     return {key: (committed.get(key, start), ends[key]) for key, start in starts.items() if key in ends}
 
 
-async def _committed(core: BrokerCore, name: str) -> dict[tuple[str, int], int]:
+async def _committed(core: Observed, name: str) -> dict[tuple[str, int], int]:
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=name, topics=None)])
     answer = await ask(core, request)
     names = core.metadata.image.topic_name
@@ -138,6 +139,8 @@ async def _committed(core: BrokerCore, name: str) -> dict[tuple[str, int], int]:
     }
 
 
-def _elsewhere(core: BrokerCore) -> str:
-    """What to think of where there are other brokers."""
-    return " here; another broker may coordinate it" if len(core.metadata.image.brokers) > 1 else ""
+def _elsewhere(core: Observed) -> str:
+    """What to think of where there are other brokers, which were not asked."""
+    if isinstance(core, Brokers) or len(core.metadata.image.brokers) == 1:
+        return ""
+    return " here; another broker may coordinate it"

@@ -12,13 +12,13 @@ from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 if TYPE_CHECKING:
-    from kafkapy.broker.core import BrokerCore
+    from kafkapy.observe.asking import Observed
 
 _CLIENT: Final = -1
 """The replica id of those that are no replicas."""
 
 
-async def offsets(core: BrokerCore, topics: Iterable[str], timestamp: int) -> dict[tuple[str, int], int]:
+async def offsets(core: Observed, topics: Iterable[str], timestamp: int) -> dict[tuple[str, int], int]:
     """The first or last offsets of the partitions of these topics.
 
     Raises:

@@ -24,8 +24,8 @@ from kafkapy.protocol.special_timestamps import EARLIEST
 from kafkapy.storage.disk.files import FileSlice
 
 if TYPE_CHECKING:
-    from kafkapy.broker.core import BrokerCore
     from kafkapy.metadata.image import Topic
+    from kafkapy.observe.asking import Observed
 
 _FETCH_BYTES: Final = 1 << 20
 _LOOK_BYTES: Final = 1 << 14
@@ -39,7 +39,7 @@ _GONE: Final = (
 
 
 async def wait_for_records(
-    core: BrokerCore, name: str, count: int | None, at_least: int | None, seconds: float
+    core: Observed, name: str, count: int | None, at_least: int | None, seconds: float
 ) -> list[Record]:
     """The records of a topic, when there are as many as wanted; those of now without a number."""
     wanted = f"the records of {name}" if count is None else f"{count} records in {name}"
@@ -56,7 +56,7 @@ async def wait_for_records(
     return await until(look, wanted, seconds)
 
 
-async def wait_until_empty(core: BrokerCore, name: str, seconds: float) -> None:
+async def wait_until_empty(core: Observed, name: str, seconds: float) -> None:
     """Return when a topic has no records, or is not there."""
 
     async def look() -> NotYet | None:
@@ -66,7 +66,7 @@ async def wait_until_empty(core: BrokerCore, name: str, seconds: float) -> None:
     await until(look, f"no records in {name}", seconds)
 
 
-async def has_records(core: BrokerCore, name: str, index: int, at: int) -> bool:
+async def has_records(core: Observed, name: str, index: int, at: int) -> bool:
     """Whether a partition has records from the offset `at` on, which a consumer would be given."""
     topic = core.metadata.image.topics.get(name)
     while topic is not None:
@@ -83,7 +83,7 @@ async def has_records(core: BrokerCore, name: str, index: int, at: int) -> bool:
 class _Reader:
     """Reads a topic on and on, without records of open and aborted transactions."""
 
-    def __init__(self, core: BrokerCore, name: str) -> None:
+    def __init__(self, core: Observed, name: str) -> None:
         self._core, self._name = core, name
         self._topic: Topic | None = None
         self._at: dict[int, int] = {}
@@ -175,7 +175,7 @@ def _decoded(topic: str, index: int, batches: bytes, data: PartitionData, at: in
                     yield Record(topic, index, each.offset, each.timestamp, each.key, each.value, headers)
 
 
-async def _fetch(core: BrokerCore, topic: Topic, index: int, at: int, nbytes: int) -> PartitionData:
+async def _fetch(core: Observed, topic: Topic, index: int, at: int, nbytes: int) -> PartitionData:
     wanted = FetchPartition(partition=index, fetch_offset=at, partition_max_bytes=nbytes)
     asked = FetchTopic(topic=topic.name, topic_id=topic.id, partitions=[wanted])
     request = FetchRequest(isolation_level=READ_COMMITTED, topics=[asked], max_bytes=nbytes)
@@ -188,6 +188,8 @@ async def _fetch(core: BrokerCore, topic: Topic, index: int, at: int, nbytes: in
 
 def _bytes_of(data: PartitionData) -> bytes:
     """The bytes of complete batches."""
+    if isinstance(data.records, bytes):
+        return data.records
     if not isinstance(data.records, FileSlice):
         return b""
     try:
@@ -197,7 +199,7 @@ def _bytes_of(data: PartitionData) -> bytes:
 
 
 async def produce(
-    core: BrokerCore,
+    core: Observed,
     name: str,
     key: bytes | str | None,
     value: bytes | str | None,
@@ -232,7 +234,7 @@ async def produce(
     return Record(name, partition, written.base_offset, at_ms, sent_key, sent_value, sent_headers)
 
 
-async def _existing(core: BrokerCore, name: str) -> Topic:
+async def _existing(core: Observed, name: str) -> Topic:
     if (topic := core.metadata.image.topics.get(name)) is not None:
         return topic
     request = MetadataRequest(topics=[MetadataRequestTopic(name=name)])

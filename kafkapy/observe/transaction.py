@@ -10,7 +10,7 @@ from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.describe_transactions import DescribeTransactionsRequest, TransactionState
 
 if TYPE_CHECKING:
-    from kafkapy.broker.core import BrokerCore
+    from kafkapy.observe.asking import Observed
 
 COMMITTED: Final = "CompleteCommit"
 ABORTED: Final = "CompleteAbort"
@@ -28,7 +28,7 @@ _WORDS: Final = {
 """What a state means, in words."""
 
 
-async def wait_until_ended(core: BrokerCore, name: str, state: str, seconds: float) -> None:
+async def wait_until_ended(core: Observed, name: str, state: str, seconds: float) -> None:
     """Return when the last transaction of the id has ended so."""
 
     async def look() -> NotYet | None:
@@ -45,7 +45,7 @@ async def wait_until_ended(core: BrokerCore, name: str, state: str, seconds: flo
     await until(look, f"the transaction of {name} to be {how}", seconds)
 
 
-async def _state(core: BrokerCore, name: str) -> TransactionState | None:
+async def _state(core: Observed, name: str) -> TransactionState | None:
     request = DescribeTransactionsRequest(transactional_ids=[name])
     answer = await ask(core, request)
     state: TransactionState = answer.transaction_states[0]

@@ -21,11 +21,23 @@ class NotSeenError(AssertionError):
     """What a test waited for did not come; the message tells what was there instead."""
 
 
-class NotLedError(RuntimeError):
-    """Another broker of the cluster leads a partition, so this one cannot tell what is there."""
+class NotNowError(RuntimeError):
+    """A partition of a cluster cannot be read or written now, and may be soon."""
 
-    def __init__(self, topic: str, partition: int) -> None:
-        super().__init__(f"this broker does not lead {topic}-{partition}; ask the broker that does")
+
+class NotLedError(NotNowError):
+    """Another broker of the cluster leads a partition, so this one cannot tell what is there.
+
+    Args:
+        of_all: whether all brokers were asked: then none leads it.
+    """
+
+    def __init__(self, topic: str, partition: int, *, of_all: bool = False) -> None:
+        super().__init__(
+            f"no broker that runs leads {topic}-{partition}"
+            if of_all
+            else f"this broker does not lead {topic}-{partition}; ask the broker that does, or the cluster"
+        )
 
 
 class NotYet(NamedTuple):
@@ -59,8 +71,8 @@ async def until(look: Callable[[], Awaitable[T | NotYet]], wanted: str, seconds:
 
 
 async def _looked(look: Callable[[], Awaitable[T | NotYet]]) -> T | NotYet:
-    """What is found; a partition may have no leader for a while, and then get this one."""
+    """What is found; a partition may have no leader for a while, or too few replicas in sync."""
     try:
         return await look()
-    except NotLedError as error:
+    except NotNowError as error:
         return NotYet(str(error))

@@ -368,3 +368,131 @@ def test_a_broker_of_a_cluster_tells_what_others_know() -> None:
             told.append(str(failed.value).partition("; ")[2])
         assert any(re.match(r"this broker does not lead orders-\d", each) for each in told)
         assert "it has committed nothing here; another broker may coordinate it" in told
+
+
+@pytest.fixture
+def cluster() -> Iterator[kafkapy.Cluster]:
+    with kafkapy.Cluster(brokers=3) as cluster:
+        yield cluster
+
+
+def test_a_cluster_reads_and_writes_all_partitions_whoever_leads_them(cluster: kafkapy.Cluster) -> None:
+    cluster.create_topics({"orders": 6})
+    for number in range(12):
+        cluster.produce("orders", partition=number % 6, key=str(number), value=f"order {number}")
+    records = cluster.topic("orders").records(12)
+    assert [(each.partition, each.value) for each in records] == [
+        (partition, b"order %d" % number) for partition in range(6) for number in (partition, partition + 6)
+    ]
+    leaders = {each.leader for each in cluster[1].core.metadata.image.topics["orders"].partitions}
+    assert leaders == {1, 2, 3}
+    assert cluster.records("orders") == records
+    cluster.topic("nothing").empty(within=0)
+
+
+def test_a_cluster_creates_a_topic_when_it_is_written_to(cluster: kafkapy.Cluster) -> None:
+    written = cluster.produce("orders", key="17", value="two apples")
+    assert cluster.topic("orders").records(1) == [written]
+
+
+def test_a_cluster_waits_for_groups_whoever_coordinates_them(cluster: kafkapy.Cluster) -> None:
+    cluster.create_topics({"orders": 6})
+    for partition in range(6):
+        cluster.produce("orders", partition=partition, value="two apples")
+    for number in range(4):  # of several coordinators
+        settings = {"group.id": f"billing-{number}", "auto.offset.reset": "earliest"}
+        with Consumer({"bootstrap.servers": cluster.bootstrap_servers, **settings}) as reader:
+            reader.subscribe(["orders"])
+            found = 0
+            while found < 6:
+                found += len(reader.consume(6 - found, timeout=0.2))
+            (member,) = cluster.group(f"billing-{number}").stable(members=1)
+            assert member.client_id == "rdkafka"
+            with pytest.raises(NotSeenError, match=r"; it has committed nothing$"):
+                cluster.group(f"billing-{number}").caught_up(within=0)
+            reader.commit(asynchronous=False)
+        cluster.group(f"billing-{number}").caught_up()
+        assert cluster.group(f"billing-{number}").committed("orders", 0, 1) == 1
+        assert sum(cluster.group(f"billing-{number}").lags().values()) == 0
+    with pytest.raises(NotSeenError, match=r"; there is no such group$"):
+        cluster.group("shipping").stable(within=0)
+
+
+def test_a_cluster_waits_for_transactions_whoever_coordinates_them(cluster: kafkapy.Cluster) -> None:
+    cluster.create_topics({"bills": 3})
+    for number in range(4):
+        transactional_id = f"billing-{number}"
+        producer = Producer(
+            {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": transactional_id}
+        )
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        producer.produce("bills", value=f"bill {number}", partition=number % 3)
+        producer.flush(30)
+        with pytest.raises(NotSeenError, match="its transaction is open"):
+            cluster.transaction(transactional_id).committed(within=0)
+        if number % 2:
+            producer.abort_transaction(30)
+            cluster.transaction(transactional_id).aborted()
+        else:
+            producer.commit_transaction(30)
+            cluster.transaction(transactional_id).committed()
+    assert {*values(cluster.topic("bills").records(2))} == {b"bill 0", b"bill 2"}
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_waits_for_a_cluster_outlive_its_brokers(cluster: kafkapy.Cluster, end: str) -> None:
+    cluster.create_topics({"orders": 6})
+    for partition in range(6):
+        cluster.produce("orders", partition=partition, value="before")
+    for broker in (1, 2, 3):
+        getattr(cluster, end)(broker)
+        assert len(cluster.topic("orders").records(at_least=6, within=60)) >= 6
+        for partition in range(6):
+            cluster.produce("orders", partition=partition, value=f"without {broker}")
+        cluster.start(broker)
+    assert len(cluster.topic("orders").records(24, within=60)) == 24
+
+
+def test_a_wait_for_a_cluster_goes_on_when_the_broker_that_waits_ends(cluster: kafkapy.Cluster) -> None:
+    cluster.create_topics({"orders": 3})
+    found: list[Record] = []
+    waiting = threading.Thread(target=lambda: found.extend(cluster.topic("orders").records(3, within=60)))
+    waiting.start()
+    cluster.kill(next(iter(cluster)))
+    for partition in range(3):
+        cluster.produce("orders", partition=partition, value="two apples")
+    waiting.join(90)
+    assert values(found) == 3 * [b"two apples"]
+
+
+def test_a_paused_broker_is_not_asked_and_what_it_leads_is_named(cluster: kafkapy.Cluster) -> None:
+    cluster.create_topics({"orders": 6})
+    cluster.produce("orders", value="two apples")
+    cluster.pause(1)
+    with pytest.raises(NotSeenError, match=r"; no broker that runs leads orders-\d"):
+        cluster.topic("orders").records(within=0.05)
+    cluster.resume(1)
+    assert len(cluster.topic("orders").records(1)) == 1
+
+
+def test_a_cluster_that_does_not_run_says_so() -> None:
+    with pytest.raises(RuntimeError, match="no broker of the cluster is running"):
+        kafkapy.Cluster().topic("orders").records()
+
+
+def test_a_record_that_too_few_replicas_would_get_is_not_written(
+    cluster: kafkapy.Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkapy.observe.waiting.PATIENCE", 0.05)
+    cluster.create_topics({"orders": 1})
+    cluster.stop(2)
+    cluster.stop(3)
+    with pytest.raises(
+        NotSeenError, match=r"waited for 0.05 s for orders to take a record; 1 replicas of orders-0"
+    ):
+        cluster.produce("orders", value="two apples")
+    cluster.start(2)
+    monkeypatch.undo()
+    cluster.produce("orders", value="two apples")
+    assert len(cluster.records("orders")) == 1

@@ -90,12 +90,12 @@ def test_a_start_that_fails_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(uvicorn.Server, "startup", broken)
     with pytest.raises(RuntimeError, match="no room for a server"):
-        HttpServer("127.0.0.1", 0).serve(Starlette())
+        HttpServer("127.0.0.1", 0, name="test").serve(Starlette())
 
 
 def test_a_start_and_an_end_are_no_news(server: HttpServer, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
-        another = HttpServer("127.0.0.1", 0)
+        another = HttpServer("127.0.0.1", 0, name="test")
         another.serve(Starlette())
         another.stop()
     assert [record.name for record in caplog.records if record.name.startswith("uvicorn")] == []
