@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,3 +54,16 @@ def test_polars_takes_a_topic(directory: Path) -> None:
 def test_pandas_takes_a_topic(directory: Path) -> None:
     frame = scan(directory, "orders", partitions=[1]).read_pandas()
     assert list(frame["offset"]) == list(range(_RECORDS // 4))
+
+
+def test_the_query_of_the_readme_runs(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```", readme, re.DOTALL | re.MULTILINE)
+    (block,) = [each for each in blocks if "import duckdb" in each]
+    (tmp_path / "kafkapy-data").symlink_to(directory)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(block, "README.md", "exec"), {})
+    counts = re.findall(r"^│ +([0-3]) │ +(\d+) │ \d{4}-", capsys.readouterr().out, re.MULTILINE)
+    assert sorted(counts) == [(f"{partition}", f"{_RECORDS // 4}") for partition in range(4)]
