@@ -245,7 +245,9 @@ class Reassignments:
                 continue
 
             def build(changes: StateChanges, partition: TopicPartition = partition) -> None:
-                finish(changes, partition)
+                # The image may show a partition that the controller has not taken in yet.
+                if changes.status(partition) is not PartitionStatus.NON_EXISTENT:
+                    finish(changes, partition)
 
             await self._commits.make(build)
         self._forget_finished(moving)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
 
@@ -10,8 +11,10 @@ import pytest
 from kafkapy.controller.reassignments import Assignment, check_target, reassigned
 from kafkapy.metadata import znodes
 from kafkapy.metadata.image import PartitionState, read_image
+from kafkapy.metadata.store import Create, Operation
+from kafkapy.metadata.znodes import LeaderAndIsr, ReplicaAssignment
 from kafkapy.protocol.errors import ErrorCode, KafkaError
-from kafkapy.protocol.types import TopicPartition
+from kafkapy.protocol.types import TopicPartition, random_uuid
 from tests.controller.brokers_world import World
 from tests.controller.test_alter_partition import alter
 
@@ -177,3 +180,27 @@ async def test_a_move_that_somebody_writes_into_the_tree_is_made(world: World) -
     await alter(world, two, 2, 3, 4)
     await world.led_by(4)
     assert await three.store.exists(znodes.REASSIGN_PARTITIONS) is None
+
+
+async def test_a_move_may_be_complete_before_the_controller_has_taken_in_the_partition(world: World) -> None:
+    """The metadata may show both while the controller acts on something else, and then looks at moves."""
+    one, two = await world.start(1, 2)
+    nodes: list[Operation] = [
+        Create(
+            "/brokers/topics/t", znodes.encode_topic(random_uuid(), [ReplicaAssignment((2, 1), (2,), (1,))])
+        ),
+        Create("/brokers/topics/t/partitions"),
+        Create("/brokers/topics/t/partitions/0"),
+        Create("/brokers/topics/t/partitions/0/state", znodes.encode_state(LeaderAndIsr(1, 0, (1, 2), 1))),
+    ]
+    async with one.turn, asyncio.timeout(10):
+        await two.store.multi(nodes)
+        while T0 not in one.controller.moving():  # until the broker has heard of it
+            await asyncio.sleep(0.001)
+            await one.admin._writer.catch_up()
+        await one.controller.term.reassignments.advance_all()
+        assert list(one.controller.moving()) == [T0]
+    state = await world.led_by(2)
+    assert (state.replicas, state.adding, state.removing, state.isr) == ((2,), (), (), (2,))
+    await world.settled()
+    assert not one.controller.moving()
