@@ -78,20 +78,20 @@ class OffsetCheckpoint:
         """Use the partition objects in `names`, and add new ones there, to save memory."""
         self.written = {names.setdefault(tp, tp): offset for tp, offset in self.written.items()}
 
-    def write(self, offsets: dict[TopicPartition, int]) -> None:
-        """Replace the content.
+    def write(self, offsets: dict[TopicPartition, int], *, synced: bool = False) -> None:
+        """Replace the content; if `synced`, it is on disk afterwards, whatever the durability.
 
         Raises:
             StorageError: the disk is full, or failed.
         """
-        self.prepare(offsets)()
+        self.prepare(offsets, synced=synced)()
 
-    def prepare(self, offsets: dict[TopicPartition, int]) -> Callable[[], None]:
+    def prepare(self, offsets: dict[TopicPartition, int], *, synced: bool = False) -> Callable[[], None]:
         """A function that replaces the content.
 
         Any thread may call it.
 
-        It does nothing if newer content was written before. It raises as `write`.
+        It does nothing if newer content was written before. `synced` is as in `write`. It raises as `write`.
         """
         self._prepared += 1
         number, self.latest = self._prepared, offsets
@@ -100,7 +100,7 @@ class OffsetCheckpoint:
             with self._lock:
                 if number > self._written_as:
                     if offsets != self.written or self._unsure:
-                        self._replace(offsets)
+                        self._replace(offsets, durable=synced or self._directory.durable)
                     self.written = offsets  # even if equal, since its keys are the objects of the logs
                     self._written_as = number
 
@@ -110,12 +110,12 @@ class OffsetCheckpoint:
         """Prepare a write of the offsets that were prepared last, with these changes."""
         return self.prepare({**self.latest, **changes})
 
-    def _replace(self, offsets: dict[TopicPartition, int]) -> None:
+    def _replace(self, offsets: dict[TopicPartition, int], *, durable: bool) -> None:
         directory = self._directory
         self._unsure = True
         try:
             directory.space.with_reserve(
-                lambda: write_offsets(directory.files, self._path, offsets, durable=directory.durable)
+                lambda: write_offsets(directory.files, self._path, offsets, durable=durable)
             )
         except OSError as error:
             if is_disk_full(error):
@@ -193,9 +193,12 @@ class LogCheckpoints:
     def before_truncation(self, directory: LogDirectory) -> None:
         """Write the recovery points of a directory, before one of its logs is truncated.
 
-        The log is truncated below its own recovery point.
+        The log is truncated below its own recovery point. If a power cut took that back and not the
+        truncation, the next start would take what was truncated for lost. So it is synced with durability=os
+        too.
         """
-        self._files[directory][RECOVERY_POINTS].write(self._offsets(directory, RECOVERY_POINTS))
+        offsets = self._offsets(directory, RECOVERY_POINTS)
+        self._files[directory][RECOVERY_POINTS].write(offsets, synced=True)
 
     def prepare(self, name: str) -> Callable[[], None]:
         """Collect the offsets for the files of this name; return the function that writes them."""

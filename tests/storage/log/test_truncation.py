@@ -9,6 +9,7 @@ import pytest
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.storage.disk.checkpoints import RECOVERY_POINTS, read_offsets
 from kafkapy.storage.disk.errors import StorageError
+from kafkapy.storage.disk.log_directory import Durability
 from kafkapy.storage.log.log_config import LogConfig
 from tests.loop.turned_clock import START_MS
 from tests.storage.log_harness import IO_ERROR, TP, Fault, Logs, append, batch, fill, names, offsets, search
@@ -78,6 +79,22 @@ def test_the_recovery_point_moves_before_the_log_is_cut_below_it(tmp_path: Path)
     assert read_offsets(logs.files, str(tmp_path / "data" / RECOVERY_POINTS)).get(TP, 0) <= 4
     assert log.flushed_offset == 4
     assert offsets(logs.restart(clean=False)) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("durability", ["fsync", "os"])
+def test_the_recovery_point_is_synced_before_the_log_is_cut_below_it(
+    tmp_path: Path, durability: Durability
+) -> None:
+    """With durability=os too: after a power cut, what was cut would be taken for lost otherwise."""
+    logs = Logs(tmp_path, durability=durability)
+    fill(logs.log, 8)
+    logs.log.flush()
+    logs.save_recovery_points()
+    logs.files.synced.clear()
+    logs.files.faults = [Fault("truncate", IO_ERROR, ".log")]
+    with pytest.raises(StorageError):
+        logs.log.truncate_to(3)
+    assert any(Path(path).name.startswith(RECOVERY_POINTS) for path in logs.files.synced)
 
 
 def test_a_log_can_be_emptied_and_begin_elsewhere(tmp_path: Path) -> None:
