@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -45,8 +46,9 @@ class Suite:
 
     `source` is a release on PyPI whose archive has the tests, or the address of a repository with a commit.
     `packages` are installed into a venv of the suite's own; without any, this checkout's venv runs it, with
-    the source in its path. `left_out` are files of the tests that the release does not have. `run` are
-    options of `kafkapy run`, or None if the suite starts its broker itself.
+    the source in its path. `left_out` are files of the tests that the release does not have. `removed` are
+    folders of the source: then the installed package is tested. `run` are options of `kafkapy run`, or None
+    if the suite starts its broker itself.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Suite:
     passed: int
     packages: tuple[str, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
+    removed: tuple[str, ...] = ()
     run: tuple[str, ...] | None = None
 
     @property
@@ -171,6 +174,16 @@ FASTSTREAM: Final = Suite(
     ),
     run=("--set", "listeners=PLAINTEXT://127.0.0.1:9092"),
 )
+AIOKAFKA: Final = Suite(
+    "aiokafka",
+    "https://github.com/aio-libs/aiokafka@672947afe85c91b7d953f0259e69837a711d3246",
+    # The version in the image's name chooses the tests; no image is pulled.
+    ("-p", "interop.aiokafka.containers", "--no-pull", "--docker-image", "aiolibs/kafka:2.13_4.3.1"),
+    passed=0,
+    removed=("aiokafka",),
+)
+AIOKAFKA_VERSION: Final = "0.14.0"
+"""What that commit is."""
 
 
 def run(suite: Suite, *arguments: str, servers: str | None = None) -> Outcome:
@@ -180,8 +193,8 @@ def run(suite: Suite, *arguments: str, servers: str | None = None) -> Outcome:
         arguments: more of pytest's.
         servers: brokers of another kind, for a suite that is told an address.
     """
-    folder = _source(suite)
-    python = _python(suite, folder)
+    source = _source(suite)
+    python = _python(suite, source)
     command = [python, "-m", "pytest", "-p", "no:cacheprovider", "-rA", "--show-capture=no", "-W", "ignore"]
     command += [*suite.arguments, *arguments]
     named: dict[str, str] = {}
@@ -189,10 +202,15 @@ def run(suite: Suite, *arguments: str, servers: str | None = None) -> Outcome:
         command = [sys.executable, "-m", "kafkapy", "run", *suite.run, "--", *command]
     elif suite.run is not None and servers is not None:
         named = {name: servers for option, name in pairwise(suite.run) if option == "--env"}
-    # The suite's own venv does not know this checkout, and need not.
-    own = os.pathsep.join([str(CHECKOUT), str(folder)])
-    environment = {**os.environ, **named, "PYTHONPATH": own}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    with tempfile.TemporaryDirectory() as copies:
+        # Tests write beside themselves: certificates, keys.
+        folder = shutil.copytree(source, Path(copies, suite.name), symlinks=True)
+        # The suite's own venv does not know this checkout, and need not.
+        own = os.pathsep.join([str(CHECKOUT), str(folder)])
+        environment = {**os.environ, **named, "PYTHONPATH": own}
+        done = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+        )
     lines = done.stdout.splitlines()
     passed = sum(line.startswith("PASSED ") for line in lines)
     others = [line for line in lines if line.startswith(("FAILED ", "ERROR "))]
@@ -209,6 +227,8 @@ def _source(suite: Suite) -> Path:
                 source = Path(name) / "source"
                 for file, text in suite.left_out.items():
                     (source / file).write_text(text)
+                for removed in suite.removed:
+                    shutil.rmtree(source / removed)
                 source.rename(folder)
     return folder
 

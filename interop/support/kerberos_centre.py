@@ -38,32 +38,35 @@ def key_line(keytab: Path, principal: str) -> str:
 
 
 @contextmanager
-def own_centre(folder: Path) -> Iterator[KerberosCentre]:
+def own_centre(folder: Path, realm: str = REALM, port: int | None = None) -> Iterator[KerberosCentre]:
     """A running centre, to which this process and those that it starts belong."""
     skip_without_kerberos()
-    with KerberosCentre(folder) as started, pytest.MonkeyPatch.context() as patch:
+    with KerberosCentre(folder, realm, port) as started, pytest.MonkeyPatch.context() as patch:
         for name, value in started.environment.items():
             patch.setenv(name, value)
         yield started
 
 
 class KerberosCentre:
-    """A running centre; its programs and the library find it by `environment`."""
+    """A running centre; its programs and the library find it by `environment`.
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    Without a port, it listens on a free one.
+    """
+
+    def __init__(self, folder: Path, realm: str = REALM, port: int | None = None) -> None:
+        self._folder, self._realm = folder, realm
         self._process: subprocess.Popen[bytes] | None = None
-        (self._port,) = free_ports(1)
+        self._port = port or free_ports(1)[0]
         self.config = folder / "krb5.conf"
         self.config.write_text(
-            f"[libdefaults]\n default_realm = {REALM}\n dns_lookup_kdc = false\n dns_lookup_realm = false\n"
+            f"[libdefaults]\n default_realm = {realm}\n dns_lookup_kdc = false\n dns_lookup_realm = false\n"
             " dns_canonicalize_hostname = false\n rdns = false\n udp_preference_limit = 1\n"
-            f"[realms]\n {REALM} = {{\n  kdc = 127.0.0.1:{self._port}\n }}\n"
+            f"[realms]\n {realm} = {{\n  kdc = 127.0.0.1:{self._port}\n }}\n"
         )
         self._kdc_config = folder / "kdc.conf"
         self._kdc_config.write_text(
             f"[kdcdefaults]\n kdc_listen = 127.0.0.1:{self._port}\n kdc_tcp_listen = 127.0.0.1:{self._port}\n"
-            f"[realms]\n {REALM} = {{\n  database_name = {folder}/principal\n"
+            f"[realms]\n {realm} = {{\n  database_name = {folder}/principal\n"
             f"  key_stash_file = {folder}/stash\n  acl_file = {folder}/kadm5.acl\n }}\n"
             f"[logging]\n kdc = FILE:{folder}/kdc.log\n"
         )
@@ -79,7 +82,7 @@ class KerberosCentre:
         }
 
     def __enter__(self) -> KerberosCentre:
-        self._run("kdb5_util", "create", "-s", "-r", REALM, "-P", "master")
+        self._run("kdb5_util", "create", "-s", "-r", self._realm, "-P", "master")
         log = (self._folder / "kdc.out").open("wb")
         self._process = subprocess.Popen(
             ["krb5kdc", "-n"], env=os.environ | self.environment, stdout=log, stderr=log
@@ -110,6 +113,10 @@ class KerberosCentre:
         self._admin(f"ktadd -k {path} {name}")
         return path
 
+    def add_user(self, name: str, password: str) -> None:
+        """Make a principal with a password."""
+        self._admin(f"addprinc -pw {password} {name}")
+
     def change_key(self, name: str, keytab: Path) -> None:
         """Give a principal another key, and add it to the keytab."""
         self._admin(f"ktadd -k {keytab} {name}")
@@ -119,7 +126,7 @@ class KerberosCentre:
         self._admin(f"delprinc -force {name}")
 
     def _admin(self, query: str) -> None:
-        self._run("kadmin.local", "-r", REALM, "-q", query)
+        self._run("kadmin.local", "-r", self._realm, "-q", query)
 
     def _run(self, program: str, *arguments: str) -> None:
         subprocess.run(
