@@ -327,8 +327,8 @@ class Cluster:
 
     def resume(self, broker: int) -> None:
         """Let a paused broker go on; do nothing if it is not paused."""
-        for number in self._running(broker):
-            self._brokers[number].resume()
+        if (paused := self._brokers.get(self._known(broker))) is not None:
+            paused.resume()
 
     def heal(self, broker: int | None = None) -> None:
         """Let a broker and all others, or all brokers, reach each other again.

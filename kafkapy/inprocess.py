@@ -273,9 +273,9 @@ class Broker:
 
     def resume(self) -> None:
         """Let a paused broker go on; do nothing if it is not paused."""
-        if self._resumed is not None:
-            self._resumed.set()
-            self._resumed = None
+        resumed, self._resumed = self._resumed, None
+        if resumed is not None:
+            resumed.set()
             if self._switched_on is not None:
                 self._lead_to_faults()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 from kafkapy.cluster import Cluster
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 ACTIONS: Final = ("start", "stop", "kill", "pause", "resume", "cut_off", "heal")
 """Methods of `Cluster`; a broker alone has all but the last two."""
+_AT_ONCE: Final = ("resume", "cut_off", "heal")
+"""Those that wait for nothing; a start or a stop under way may wait for them."""
 
 
 class Brokers:
@@ -27,7 +30,7 @@ class Brokers:
     def __init__(self, brokers: Broker | Cluster) -> None:
         self._brokers = brokers
         self._turn = threading.Lock()
-        """Held while a broker begins or ends."""
+        """Held while a broker begins, ends or comes to a halt."""
         self.numbers: Final = (
             tuple(sorted(brokers)) if isinstance(brokers, Cluster) else (brokers.core.node_id,)
         )
@@ -71,7 +74,7 @@ class Brokers:
             raise ValueError(f"do={action}: expected {', '.join(ACTIONS)}")
         if action == "pause" and self.state(number) == "stopped":
             raise RuntimeError(f"broker {number} does not run: start it first")
-        with self._turn:
+        with nullcontext() if action in _AT_ONCE else self._turn:
             if isinstance(brokers, Cluster):
                 getattr(brokers, action)(number)
             elif not hasattr(brokers, action):
@@ -83,9 +86,10 @@ class Brokers:
         """Whether a broker is `running`, `paused` or `stopped`."""
         broker = self._brokers
         if isinstance(broker, Cluster):
-            if number not in broker:
+            try:
+                broker = broker[number]
+            except KeyError:
                 return "stopped"
-            broker = broker[number]
         if broker.is_paused:
             return "paused"
         return "running" if broker.is_running else "stopped"

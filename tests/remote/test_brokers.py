@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from confluent_kafka import Producer
@@ -137,6 +139,22 @@ def test_a_broker_starts_while_another_one_is_away(clients: Client, cluster: Clu
     assert clients.ask("POST", f"/brokers/{other}", {"do": "stop"})[0] == 200
     assert clients.ask("POST", f"/brokers/{away}", {"do": do})[0] == 200
     assert clients.ask("POST", f"/brokers/{other}", {"do": "start"})[1]["state"] == "running"
+
+
+def test_a_broker_is_resumed_while_another_one_waits_for_it(clients: Client, cluster: Cluster) -> None:
+    paused = cluster.controller
+    other = next(each for each in cluster if each != paused)
+    clients.ask("POST", f"/brokers/{paused}", {"do": "pause"})
+    with ThreadPoolExecutor(1) as threads:
+        stopping = threads.submit(clients.ask, "POST", f"/brokers/{other}", {"do": "stop"})
+        deadline = time.monotonic() + 20
+        while other in cluster:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        asked = time.monotonic()
+        assert clients.ask("POST", f"/brokers/{paused}", {"do": "resume"})[1]["state"] == "running"
+        assert time.monotonic() - asked < 2
+        assert stopping.result()[1]["state"] == "stopped"
 
 
 def test_each_broker_of_a_cluster_has_faults_of_its_own(clients: Client, cluster: Cluster) -> None:
