@@ -96,6 +96,7 @@ def run(
     from kafkapy.configs.config import given_settings
 
     wanted = dict(map(_topic, topics))
+    _require_names(variables)
     errors = setup_logging("warning", "text")
     try:
         with _brokers(count, given_settings(settings), clock) as broker, ExitStack() as stack:
@@ -166,6 +167,15 @@ def _topic(text: str) -> tuple[str, int]:
     if separator and not (partitions.isdecimal() and int(partitions)):
         raise click.UsageError(f"--topic {text}: expected NAME or NAME:PARTITIONS, such as orders:6.")
     return name, int(partitions or 1)
+
+
+def _require_names(variables: Sequence[str]) -> None:
+    for name in variables:
+        if not name or "=" in name:
+            raise click.UsageError(
+                f"--env {name}: expected the NAME of a variable, which gets the address of the broker. "
+                "Others are set before kafkapy, as in: NAME=VALUE kafkapy run …"
+            )
 
 
 def _status(command: Sequence[str], environment: Mapping[str, str]) -> int:

@@ -51,6 +51,7 @@ def test_the_command_finds_the_broker_and_its_topics() -> None:
         (("--", "sh", "-c", "kill -9 $$"), 137, ""),
         ((), 2, "missing argument 'COMMAND...'. See kafkapy run --help."),
         (("--topic", "a:0", "true"), 2, "--topic a:0: expected NAME or NAME:PARTITIONS"),
+        (("--env", "A=b", "true"), 2, "--env A=b: expected the NAME of a variable"),
         (("--topic", "a b", "true"), 1, "topic a b: Topic name is invalid"),
         (("--set", "x", "true"), 2, "--set x: expected KEY=VALUE"),
         (("--set", "listeners=PLAINTEXT://256.0.0.1:1", "true"), 1, "256.0.0.1"),
