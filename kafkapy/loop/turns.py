@@ -124,7 +124,7 @@ def at_once(steps: Steps[T]) -> T:
 
 
 async def in_the_background(steps: Steps[T]) -> T:
-    """Return the result of `steps`, which nobody waits for: they take turns with all else on the loop."""
+    """Return the result of `steps`, which take turns with all else on the loop."""
     while True:
         end = take_turn(steps)
         if end is not None:

@@ -183,7 +183,7 @@ async def test_a_move_that_somebody_writes_into_the_tree_is_made(world: World) -
 
 
 async def test_a_move_may_be_complete_before_the_controller_has_taken_in_the_partition(world: World) -> None:
-    """The metadata may show both while the controller acts on something else, and then looks at moves."""
+    """The metadata may show both while the controller acts on something else."""
     one, two = await world.start(1, 2)
     nodes: list[Operation] = [
         Create(

@@ -46,7 +46,10 @@ def topic_array(topics: Mapping[Uuid, P], rest: Callable[[H], bytes], key: Calla
 
 
 def in_order(topics: Mapping[Uuid, Collection[int]]) -> Iterator[tuple[Uuid, list[int]]]:
-    """Each topic with its partitions in order; topics that share their partitions share the list."""
+    """Each topic with its partitions in order.
+
+    Topics that share their partitions share the list.
+    """
     known: dict[int, list[int]] = {}
     for topic, partitions in topics.items():
         numbers = known.get(id(partitions))

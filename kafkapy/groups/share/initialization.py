@@ -85,7 +85,7 @@ class Initialization:
         return wanted - known if known else wanted
 
     def begin(self, transition: Transition, names: Collection[str]) -> StateTopics:
-        """Note that the partitions of these topics are initialized which have no state yet; return them."""
+        """Begin to initialize the partitions of these topics that have no state; return them."""
         group, now = self._group, self._clock.now_ms()
         existing = group.existing.topics(self._topics())
         topics = [existing[name] for name in names if name in existing]

@@ -85,7 +85,7 @@ def test_the_recovery_point_moves_before_the_log_is_cut_below_it(tmp_path: Path)
 def test_the_recovery_point_is_synced_before_the_log_is_cut_below_it(
     tmp_path: Path, durability: Durability
 ) -> None:
-    """With durability=os too: after a power cut, what was cut would be taken for lost otherwise."""
+    """After a power cut, what was cut would be taken for lost otherwise."""
     logs = Logs(tmp_path, durability=durability)
     fill(logs.log, 8)
     logs.log.flush()
