@@ -351,10 +351,18 @@ class LogManager:
         known_in, known_end = self.checkpoints.known_end(topic_partition)
         if known_in is None or replaced:
             return
-        gone = f"{topic_partition} is gone from {known_in.path}, where it had offsets up to {known_end - 1}"
         if not refilled:
-            raise StorageError(known_in.path, f"{gone}: put its directory back, or delete the topic.")
-        logger.warning("%s: it is fetched from its leader again.", gone)
+            raise StorageError(
+                known_in.path,
+                f"{topic_partition} is gone from {known_in.path}, where it had offsets up to"
+                f" {known_end - 1}: put its directory back, or delete the topic.",
+            )
+        logger.warning(
+            "%s is gone from %s, where it had offsets up to %d: it is fetched from its leader again.",
+            topic_partition,
+            known_in.path,
+            known_end - 1,
+        )
 
     def without_files(self, most: int) -> list[PartitionLog]:
         """At most `most` logs whose files have to be created."""
