@@ -120,6 +120,5 @@ class Machine:
         Raises:
             MetadataStoreError: it cannot be used.
         """
-        return await EmbeddedStore.open(
-            path, sync=None if not (sync or self._keeps_data) else sync, directory=directory
-        )
+        needs_syncs = sync or self._keeps_data
+        return await EmbeddedStore.open(path, sync=sync if needs_syncs else None, directory=directory)
