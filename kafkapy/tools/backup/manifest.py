@@ -8,6 +8,7 @@ that the content is the same, without a look into the file.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,6 +19,12 @@ from kafkapy.tools.backup.store import FILES, BackupError, Store
 BACKUPS: Final = "backups"
 _FORMAT: Final = 1
 SUFFIX: Final = ".json"
+_TEMPORARY: Final = r"\.tmp-[0-9a-f]+"
+"""The end of a file's name in a folder until all of it is there."""
+_MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
+_UNFINISHED: Final = re.compile(_MOMENT.pattern + re.escape(SUFFIX) + _TEMPORARY, re.ASCII)
+_SHA256: Final = re.compile("[0-9a-f]{64}")
+_CONTENT: Final = re.compile(rf"{FILES}/([0-9a-f]{{2}})/\1[0-9a-f]{{62}}(?:{_TEMPORARY})?")
 
 
 class SavedFile(NamedTuple):
@@ -64,6 +71,11 @@ def content_name(sha256: str) -> str:
     return f"{FILES}/{sha256[:2]}/{sha256}"
 
 
+def is_content(name: str) -> bool:
+    """Whether a name in the store is that of a content, or of one that was not brought in full."""
+    return _CONTENT.fullmatch(name) is not None
+
+
 def moment(at_ms: int) -> str:
     """A time as backups are named by it."""
     time = datetime.fromtimestamp(at_ms / 1000, UTC)
@@ -71,8 +83,14 @@ def moment(at_ms: int) -> str:
 
 
 def names_of(store: Store) -> list[str]:
-    """The moments of the backups in a store, oldest first."""
-    return [each.removesuffix(SUFFIX) for each in store.names(BACKUPS) if each.endswith(SUFFIX)]
+    """The moments of the backups in a store, oldest first; files of others do not count."""
+    found = (each.removesuffix(SUFFIX) for each in store.names(BACKUPS) if each.endswith(SUFFIX))
+    return [each for each in found if _MOMENT.fullmatch(each)]
+
+
+def unfinished(store: Store) -> list[str]:
+    """The names in the store of backups that were not written in full."""
+    return [f"{BACKUPS}/{each}" for each in store.names(BACKUPS) if _UNFINISHED.fullmatch(each)]
 
 
 def read_manifest(store: Store, name: str) -> Manifest:
@@ -95,6 +113,11 @@ def read_manifest(store: Store, name: str) -> Manifest:
         for each in (*found["directories"], *files):
             if not is_within(each):
                 raise ValueError(f"{each} is outside of the data directory")
+        for each in files.values():
+            if not _SHA256.fullmatch(each.sha256):
+                raise ValueError(f"{each.sha256} is no hash")
+        if moment(found["at_ms"]) != name:
+            raise ValueError(f"its moment is {found['at_ms']}")
         return Manifest(found["at_ms"], tuple(found["directories"]), files, found.get("cluster_id"))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise BackupError(f"{path} is damaged: {error!r}. Use another backup.") from None

@@ -30,8 +30,8 @@ def prune(destination: str, keep: int, dry_run: bool) -> None:
     try:
         if not names_of(store):
             raise BackupError(f"{destination} has no backups: name what kafkapy backup wrote to")
-        with turn(store, "kafkapy prune"):
-            pruned = remove_all_but(store, keep, dry_run=dry_run)
+        with turn(store, "kafkapy prune") as own:
+            pruned = remove_all_but(store, keep, own.require, dry_run=dry_run)
     except OSError as error:
         raise BackupError(f"{destination} cannot be pruned: {error}") from error
     _report(pruned, dry_run)

@@ -2,7 +2,9 @@
 
     1. the backups that stay are read: if one is damaged, nothing is removed
     2. the others are removed, the oldest first; from then on nobody needs what only they had
-    3. the content that no backup names is removed
+    3. the content that no backup names is removed, and what interrupted commands have left
+
+Other files than those of backups are nobody's to remove.
 
 Crash story: each step leaves the backups that stay whole. After an interruption, the next run removes the
 content that is left.
@@ -10,9 +12,18 @@ content that is left.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from kafkapy.tools.backup.manifest import BACKUPS, SUFFIX, content_name, names_of, read_manifest
+from kafkapy.tools.backup.manifest import (
+    BACKUPS,
+    SUFFIX,
+    content_name,
+    is_content,
+    names_of,
+    read_manifest,
+    unfinished,
+)
 from kafkapy.tools.backup.store import Store
 
 
@@ -27,8 +38,11 @@ class Pruned:
     nbytes: int
 
 
-def remove_all_but(store: Store, keep: int, *, dry_run: bool) -> Pruned:
+def remove_all_but(store: Store, keep: int, require: Callable[[], None], *, dry_run: bool) -> Pruned:
     """Remove all backups but the last `keep`; the store is this command's alone.
+
+    Args:
+        require: raises if the store is another's now, whose backups may need what these did not.
 
     Raises:
         BackupError: one of those that stay is damaged.
@@ -40,13 +54,15 @@ def remove_all_but(store: Store, keep: int, *, dry_run: bool) -> Pruned:
         content_name(saved.sha256) for name in left for saved in read_manifest(store, name).files.values()
     }
     if not dry_run:
-        for name in removed:
-            store.remove(f"{BACKUPS}/{name}{SUFFIX}")
+        for name in (*(f"{BACKUPS}/{each}{SUFFIX}" for each in removed), *unfinished(store)):
+            require()
+            store.remove(name)
         store.sync()
     contents = nbytes = 0
     for content, size in store.contents():
-        if content not in needed:
+        if content not in needed and is_content(content):
             contents, nbytes = contents + 1, nbytes + size
             if not dry_run:
+                require()
                 store.remove(content)
     return Pruned(removed, left, contents, nbytes)

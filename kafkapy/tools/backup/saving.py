@@ -76,8 +76,8 @@ def save(store: Store, parts: Sequence[Path], at_ms: int, require: Callable[[], 
             else:
                 files[part.name] = saved.bring(store, directory, part, before.get(part.name))
     saved.manifest = Manifest(at_ms, tuple(directories), files, cluster_id)
-    require()
     store.sync()
+    require()
     store.write(saved.manifest.name, saved.manifest.encoded())
     store.sync()
     return saved

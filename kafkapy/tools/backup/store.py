@@ -93,7 +93,8 @@ class _Folder:
 
     def contents(self) -> Iterator[tuple[str, int]]:
         for path in sorted((self._path / FILES).glob("*/*")):
-            yield str(path.relative_to(self._path)), path.stat().st_size
+            if path.is_file():
+                yield str(path.relative_to(self._path)), path.stat().st_size
 
     def sync(self) -> None:
         self._path.mkdir(parents=True, exist_ok=True)

@@ -29,6 +29,8 @@ LASTS_SECONDS: Final = 600
 """How long a command that cannot be asked is taken to be at work."""
 
 _AGAIN_SECONDS: Final = 30.0
+_SEEN_SECONDS: Final = 1.0
+"""How long a look at the store tells that the turn is still this command's."""
 
 
 class Turn:
@@ -37,16 +39,21 @@ class Turn:
     def __init__(self, store: Store, command: str) -> None:
         self._store, self._command = store, command
         self._name = f"{os.urandom(16).hex()}.json"
+        self._seen = 0.0
+        """When it was last seen in the store, by the clock that counts a suspended machine's time too."""
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._go_on, name="kafkapy-turn", daemon=True)
 
     def require(self) -> None:
         """Raise BackupError if another command has taken this one for dead."""
+        if abs(time.time() - self._seen) < _SEEN_SECONDS:
+            return
         if self._name not in self._store.names(TURNS):
             raise BackupError(
                 f"{self._command} was held up for so long that another command has taken its turn: run it"
                 " again"
             )
+        self._seen = time.time()
 
     def announce(self) -> None:
         """Tell others that this command is at work."""
@@ -61,7 +68,8 @@ class Turn:
 
     def require_alone(self) -> None:
         """Raise BackupError if another command is at work; forget those that have ended."""
-        for name in self._store.names(TURNS):
+        names = self._store.names(TURNS)
+        for name in names:
             if name == self._name or not name.endswith(".json"):
                 continue
             try:
@@ -70,11 +78,16 @@ class Turn:
                 who = f"{other['command']} on {other['host']}, process {other['pid']},"
             except FileNotFoundError:
                 continue
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
                 raise BackupError(f"{TURNS}/{name} is damaged: remove it if no command is at work") from None
             if not is_over:
-                raise BackupError(f"{who} is at work there: run this again when it has ended")
-            self._store.remove(f"{TURNS}/{name}")
+                raise BackupError(
+                    f"{who} is at work there: run this again when it has ended, and if its machine is gone,"
+                    f" remove {TURNS}/{name}"
+                )
+            for each in names:
+                if each.startswith(name):  # with what it was writing when it ended
+                    self._store.remove(f"{TURNS}/{each}")
 
     def begin(self) -> None:
         """Go on telling others."""

@@ -121,11 +121,67 @@ def test_nothing_is_removed_while_one_that_stays_is_damaged(tmp_path: Path) -> N
 def test_what_an_interrupted_backup_has_left_goes(tmp_path: Path) -> None:
     place = tmp_path / "store"
     _backed_up(tmp_path, place, 1)
-    left = place / "files" / "ab" / f"{64 * 'a'}.tmp-0123"
+    left = place / "files" / "aa" / f"{64 * 'a'}.tmp-0123"
     left.parent.mkdir(exist_ok=True)
     left.write_bytes(b"half")
     assert done("prune", place, "--keep", 1).startswith("1 files of 0.0 MB have gone")
     assert not left.exists()
+
+
+def test_files_of_others_stay(tmp_path: Path, place: str) -> None:
+    moments = _backed_up(tmp_path, place, 2)
+    store = open_store(place)
+    others = ("files/photos/apple.jpg", "files/ab/notes.txt", "backups/a-note.json", "backups/2026.json")
+    for other in others:
+        store.write(other, b"an apple")
+    done("prune", place, "--keep", 1)
+    assert names_of(store) == moments[1:]
+    assert [store.read(other) for other in others] == [b"an apple"] * 4
+    done("backup", "--data", tmp_path / "data", place)
+    done("restore", place, tmp_path / "again")
+    assert values(tmp_path / "again") == [b"order 0", b"order 1"]
+
+
+def test_half_written_files_of_killed_commands_go(tmp_path: Path) -> None:
+    place = tmp_path / "store"
+    (moment,) = _backed_up(tmp_path, place, 1)
+    with turn(open_store(str(place)), "kafkapy backup"):
+        (own,) = (place / "turns").iterdir()
+        told = json.loads(own.read_bytes())
+    (place / "turns" / "left.json").write_text(json.dumps({**told, "pid": 2**22 + 1}))
+    (place / "turns" / "left.json.tmp-01ef").write_text("{")
+    (place / "backups" / f"{moment}.json.tmp-01ef").write_text("{")
+    done("prune", place, "--keep", 1)
+    assert list((place / "turns").iterdir()) == []
+    assert [each.name for each in (place / "backups").iterdir()] == [f"{moment}.json"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"at_ms": "now"}, {"at_ms": 10**30}, {"at_ms": 1}, {"files": []}, {"files": {"a": {"size": 1}}}],
+)
+def test_a_backup_that_says_what_it_cannot_say_is_damaged(tmp_path: Path, wrong: dict[str, object]) -> None:
+    place = tmp_path / "store"
+    (moment,) = _backed_up(tmp_path, place, 1)
+    path = place / "backups" / f"{moment}.json"
+    path.write_text(json.dumps({**json.loads(path.read_bytes()), **wrong}))
+    for command in (("prune", place, "--keep", 1), ("restore", place, tmp_path / "again")):
+        refused = run(*command)
+        assert refused.stderr.startswith(f"kafkapy: backups/{moment}.json is damaged: "), refused
+        assert refused.exit_code == 1
+
+
+def test_nothing_is_removed_because_a_hash_in_a_backup_is_damaged(tmp_path: Path) -> None:
+    place = tmp_path / "store"
+    (moment,) = _backed_up(tmp_path, place, 1)
+    before = dict(open_store(str(place)).contents())
+    path = place / "backups" / f"{moment}.json"
+    told = json.loads(path.read_bytes())
+    next(iter(told["files"].values()))["sha256"] = "../../secret"
+    path.write_text(json.dumps(told))
+    refused = run("prune", place, "--keep", 1)
+    assert refused.stderr.startswith(f"kafkapy: backups/{moment}.json is damaged: ")
+    assert dict(open_store(str(place)).contents()) == before
 
 
 def test_a_place_without_backups_is_not_pruned(tmp_path: Path) -> None:
@@ -141,7 +197,8 @@ def test_one_command_at_a_time_writes_to_a_place(tmp_path: Path, place: str, com
     with turn(open_store(place), "kafkapy backup"):
         refused = run(command, place, *arguments)
         assert re.fullmatch(
-            r"kafkapy: kafkapy backup on \S+, process \d+, is at work there: run this again when .+",
+            r"kafkapy: kafkapy backup on \S+, process \d+, is at work there: run this again when it has"
+            r" ended, and if its machine is gone, remove turns/[0-9a-f]{32}\.json",
             refused.stderr.strip(),
         )
         assert names_of(open_store(place)) == moments
@@ -198,6 +255,13 @@ def test_a_turn_that_nobody_can_read_is_named(tmp_path: Path) -> None:
     (place / "turns" / "left.json").write_text("{")
     refused = run("prune", place, "--keep", 1)
     assert refused.stderr == "kafkapy: turns/left.json is damaged: remove it if no command is at work\n"
+    with turn(open_store(str(tmp_path / "other")), "kafkapy backup"):
+        (own,) = (tmp_path / "other" / "turns").iterdir()
+        told = json.loads(own.read_bytes())
+    for nonsense in ("[" * 100_000, json.dumps({**told, "pid": 2**70}), json.dumps({**told, "at_ms": "now"})):
+        (place / "turns" / "left.json").write_text(nonsense)
+        refused = run("prune", place, "--keep", 1)
+        assert refused.stderr == "kafkapy: turns/left.json is damaged: remove it if no command is at work\n"
 
 
 def test_a_backup_whose_turn_was_taken_is_not_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,3 +278,25 @@ def test_a_backup_whose_turn_was_taken_is_not_named(tmp_path: Path, monkeypatch:
     refused = run("backup", "--data", tmp_path / "data", place)
     assert "another command has taken its turn: run it again" in refused.stderr
     assert names_of(open_store(str(place))) == moments
+
+
+def test_a_prune_whose_turn_was_taken_removes_nothing_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was suspended; meanwhile another backup may need what the others did not."""
+    place = tmp_path / "store"
+    _backed_up(tmp_path, place, 1)
+    store = open_store(str(place))
+    needed_later = f"files/ab/ab{62 * '0'}"
+    store.write(needed_later, b"an apple")
+    contents = type(store).contents
+
+    def suspended(self: object) -> Iterator[tuple[str, int]]:
+        for each in (place / "turns").iterdir():
+            each.unlink()
+        yield from contents(store)
+
+    monkeypatch.setattr(type(store), "contents", suspended)
+    refused = run("prune", place, "--keep", 1)
+    assert "another command has taken its turn: run it again" in refused.stderr
+    assert store.read(needed_later) == b"an apple"
