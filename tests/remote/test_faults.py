@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import Producer
 
+from kafkapy.cli import main
 from kafkapy.inprocess import Broker
 from tests.remote.conftest import JSON, Client
 
@@ -193,3 +197,44 @@ def test_the_command_says_where_it_looks() -> None:
     )
     assert (away.returncode, away.stderr.count("\n")) == (1, 1)
     assert "http://127.0.0.1:1 does not answer" in away.stderr
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + b"[" * 100_000,
+    ],
+)
+def test_what_is_no_process_of_kafkapy_run_is_named(answer: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor(1) as threads:
+
+        def serve() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(answer)
+
+        serving = threads.submit(serve)
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        result = CliRunner().invoke(main, ["faults", "--url", url, "list"])
+        serving.result()
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"kafkapy: {url} ")
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:abc", "http://[", "http://127.0.0.1:86 42"])
+def test_an_address_that_is_none_is_named(url: str) -> None:
+    result = CliRunner().invoke(main, ["faults", "--url", url, "list"])
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert result.stderr.startswith(f"kafkapy: {url} ")
+
+
+def test_the_proxy_of_the_environment_is_not_asked(client: Client) -> None:
+    environment = {**os.environ, "http_proxy": "http://127.0.0.1:1", "no_proxy": ""}
+    command = (sys.executable, "-m", "kafkapy", "faults", "--url", client.url, "list")
+    result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert (result.returncode, result.stderr) == (0, "")

@@ -45,7 +45,7 @@ class Faults:
         """All brokers with their faults; raises UserError."""
         try:
             return [self._broker(told) for told in self._get(BROKERS)["brokers"]]
-        except (KeyError, TypeError):
+        except (TypeError, ValueError):
             raise UserError(f"{self._url} serves no brokers of kafkapy run") from None
 
     def add(self, broker: int, of: str, do: str, arguments: Iterable[str]) -> None:
