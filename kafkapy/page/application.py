@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl
 
 from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -42,6 +43,21 @@ _MOST_FIELDS: Final = 100
 _MOST_VIEWS: Final = 16
 """So many are made at once; others wait."""
 
+
+class _Number(Convertor[int]):
+    """A part of a path that is a whole number, with no more digits than Python reads."""
+
+    regex = "[0-9]{1,100}"
+
+    def convert(self, value: str) -> int:
+        return int(value)
+
+    def to_string(self, value: int) -> str:
+        return str(value)
+
+
+register_url_convertor("number", _Number())
+
 View = Callable[[Call], Answer]
 
 _VIEWS: Final[Mapping[str, View]] = {
@@ -49,13 +65,13 @@ _VIEWS: Final[Mapping[str, View]] = {
     "/topics/{topic}": topic.view,
     "/topics/{topic}/messages": messages.view,
     "/topics/{topic}/messages/new": messages.new,
-    "/topics/{topic}/{partition:int}/{offset:int}": messages.one,
+    "/topics/{topic}/{partition:number}/{offset:number}": messages.one,
     "/topics/{topic}/configs": configs.topic,
     "/groups": groups.view,
     "/group": group.view,
     "/transactions": transactions.view,
     "/cluster": cluster.view,
-    "/brokers/{broker:int}/configs": configs.broker,
+    "/brokers/{broker:number}/configs": configs.broker,
 }
 _FORMS: Final[Mapping[str, View]] = {
     "/topics/{topic}/produce": produce.form,
@@ -77,7 +93,7 @@ _FAULTS: Final[Mapping[str, View]] = {
 _REQUESTS: Final[Mapping[str, View]] = {
     requests.PATH: requests.view,
     "/requests/new": requests.new,
-    "/requests/{position:int}": requests.one,
+    "/requests/{position:number}": requests.one,
 }
 _STATIC: Final[Mapping[str, str]] = {
     "page.css": "text/css",

@@ -9,7 +9,7 @@ one exchange each, in the order in which answers came. Times are seconds since 1
 the wire without their size, with secrets hidden and the addresses that the broker told. "answered" and
 "response" are missing if there was no answer, "request" if the line is an event: its "note" tells it.
 
-A crash may tear the last line. Readers leave out what is no JSON; a writer begins a new line after it. A
+A crash may tear the last line. Readers leave out what is no such line; a writer begins a new line after it. A
 format that readers of version 1 do not understand has a higher number; they ignore fields they do not know.
 """
 
@@ -28,6 +28,8 @@ from kafkapy.errors import UserError
 from kafkapy.trace.exchange import Exchange
 
 VERSION: Final = 1
+_MOST_SECONDS: Final = 253_402_214_400
+"""Later times, of the last day of the year 9999 and after it, cannot be shown everywhere."""
 
 
 class TraceWriter:
@@ -88,11 +90,8 @@ def read_trace(path: Path) -> Iterator[Exchange]:
     begun = False
     with path.open("rb") as file:
         for text in file:
-            try:
-                line = json.loads(text)
-            except ValueError:
-                line = None
-            if isinstance(line, dict) and "kafkapy_trace" in line:
+            line = _loaded(text)
+            if line is not None and "kafkapy_trace" in line:
                 if line["kafkapy_trace"] != VERSION:
                     raise UserError(
                         f"{path}: version {line['kafkapy_trace']} of traces; this release reads {VERSION}"
@@ -100,8 +99,7 @@ def read_trace(path: Path) -> Iterator[Exchange]:
                 begun, before = True, last
             elif not begun:
                 raise UserError(f"{path}: is no trace that `kafkapy trace --write` wrote")
-            elif line is not None:
-                exchange = _exchange(line, before)
+            elif line is not None and (exchange := _exchange(line, before)) is not None:
                 last = max(last, exchange.connection)
                 yield exchange
 
@@ -111,22 +109,39 @@ def exchange_in(text: bytes) -> Exchange | None:
 
     Its connection is counted in its run.
     """
+    line = _loaded(text)
+    return None if line is None else _exchange(line, 0)
+
+
+def _loaded(text: bytes) -> dict[str, Any] | None:
     try:
         line = json.loads(text)
-        return _exchange(line, 0) if "connection" in line else None
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, RecursionError):
         return None
+    return line if isinstance(line, dict) else None
 
 
-def _exchange(line: dict[str, Any], before: int) -> Exchange:
-    response = line.get("response")
-    return Exchange(
-        line["connection"] + before,
-        line["client"],
-        line["broker"],
-        line["sent"],
-        base64.b64decode(line.get("request", "")),
-        line.get("answered"),
-        None if response is None else base64.b64decode(response),
-        line.get("note", ""),
-    )
+def _exchange(line: dict[str, Any], before: int) -> Exchange | None:
+    """The exchange that a line tells; None if it tells none."""
+    texts = [line.get("client"), line.get("broker"), line.get("note", ""), line.get("request", "")]
+    response, connection = line.get("response"), line.get("connection")
+    if response is not None:
+        texts.append(response)
+    times = [line.get("sent"), *([] if response is None else [line.get("answered")])]
+    if not all(isinstance(each, str) for each in texts) or type(connection) is not int:
+        return None
+    if not all(type(each) in (int, float) and 0 <= each < _MOST_SECONDS for each in times):
+        return None
+    try:
+        return Exchange(
+            connection + before,
+            line["client"],
+            line["broker"],
+            line["sent"],
+            base64.b64decode(line.get("request", "")),
+            None if response is None else line["answered"],
+            None if response is None else base64.b64decode(response),
+            line.get("note", ""),
+        )
+    except ValueError:
+        return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
+import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from kafkapy import Broker
@@ -131,3 +132,12 @@ def test_the_cluster_shows_its_brokers_and_log_directories(broker: Broker, brows
     row = browser.get("/cluster").rows[0]
     assert row[1] == broker.bootstrap_servers
     assert "free" in row[5]
+
+
+def test_a_path_with_a_number_that_nobody_has_is_no_page(
+    browser: Browser, caplog: pytest.LogCaptureFixture
+) -> None:
+    digits = 5000 * "9"
+    for path in (f"/topics/orders/{digits}/0", f"/topics/orders/0/{digits}", f"/brokers/{digits}/configs"):
+        assert browser.get(path).status == 404
+    assert caplog.records == []

@@ -11,7 +11,7 @@ from kafkapy.errors import UserError
 from kafkapy.protocol.frames import encode_request
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest
 from kafkapy.trace.exchange import Exchange
-from kafkapy.trace.trace_file import TraceWriter, read_trace
+from kafkapy.trace.trace_file import TraceWriter, exchange_in, read_trace
 
 REQUEST = encode_request(HeartbeatRequest(group_id="g"), 0, 7, "app")[4:]
 ANSWERED = Exchange(1, "client:1", "broker:2", 10.5, REQUEST, 10.75, b"\0\0\0\7\0\x1b")
@@ -65,3 +65,29 @@ def test_a_later_version_is_refused(tmp_path: Path) -> None:
     path.write_text(json.dumps({"kafkapy_trace": 2}) + "\n")
     with pytest.raises(UserError, match="version 2 of traces; this release reads 1"):
         list(read_trace(path))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "[" * 100_000,
+        '"connection"',
+        {"connection": {}},
+        {"client": 5},
+        {"sent": "now"},
+        {"sent": float("nan")},
+        {"sent": 1e300},
+        {"request": 5},
+        {"request": "A"},
+        {"answered": None},
+        {"note": 7},
+    ],
+)
+def test_a_damaged_line_is_left_out(tmp_path: Path, damage: str | dict[str, object]) -> None:
+    path = written(tmp_path / "trace", ANSWERED, EVENT)
+    line = path.read_text().splitlines()[1]
+    with path.open("a") as file:
+        file.write((damage if isinstance(damage, str) else json.dumps(json.loads(line) | damage)) + "\n")
+    assert list(map(fields, read_trace(path))) == [fields(ANSWERED), fields(EVENT)]
+    found = [exchange_in(each) for each in path.read_bytes().splitlines()]
+    assert [each is None for each in found] == [True, False, False, True]
