@@ -125,48 +125,55 @@ class _Objects:
             raise BackupError(
                 f"{url}: fsspec is not installed: pip install '.[backup]' in a checkout"
             ) from None
-        try:
+        self._url = url
+        with self._asked():
             self._files, root = fsspec.core.url_to_fs(url)
-        except (ImportError, ValueError) as error:
-            raise BackupError(f"{url} cannot be used: {error}") from None
         self._root = root.rstrip("/")
 
     def has(self, name: str, size: int) -> bool:
         try:
-            return bool(self._files.size(self._of(name)) == size)
+            with self._asked():
+                return bool(self._files.size(self._of(name)) == size)
         except FileNotFoundError:
             return False
 
     def put(self, name: str, source: Path) -> None:
-        self._files.makedirs(self._of(name).rpartition("/")[0], exist_ok=True)
-        self._files.put_file(str(source), self._of(name))
+        with self._asked():
+            self._files.makedirs(self._of(name).rpartition("/")[0], exist_ok=True)
+            self._files.put_file(str(source), self._of(name))
 
     def get(self, name: str, target: Path) -> None:
-        self._files.get_file(self._of(name), str(target))
+        with self._asked():
+            self._files.get_file(self._of(name), str(target))
 
     def write(self, name: str, data: bytes) -> None:
-        self._files.makedirs(self._of(name).rpartition("/")[0], exist_ok=True)
-        self._files.pipe_file(self._of(name), data)
+        with self._asked():
+            self._files.makedirs(self._of(name).rpartition("/")[0], exist_ok=True)
+            self._files.pipe_file(self._of(name), data)
 
     def read(self, name: str) -> bytes:
-        data: bytes = self._files.cat_file(self._of(name))
+        with self._asked():
+            data: bytes = self._files.cat_file(self._of(name))
         return data
 
     def names(self, folder: str) -> list[str]:
-        self._files.invalidate_cache()  # others write to it too
         try:
-            found = self._files.ls(self._of(folder), detail=False)
+            with self._asked():
+                self._files.invalidate_cache()  # others write to it too
+                found = self._files.ls(self._of(folder), detail=False)
         except FileNotFoundError:
             return []
         return sorted(each.rstrip("/").rpartition("/")[2] for each in found)
 
     def remove(self, name: str) -> None:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError), self._asked():
             self._files.rm_file(self._of(name))
 
     def contents(self) -> Iterator[tuple[str, int]]:
-        self._files.invalidate_cache()
-        for path, found in self._files.find(self._of(FILES), detail=True).items():
+        with self._asked():
+            self._files.invalidate_cache()
+            contents = self._files.find(self._of(FILES), detail=True)
+        for path, found in contents.items():
             yield f"{FILES}/{path.rpartition(f'/{FILES}/')[2]}", int(found["size"])
 
     def sync(self) -> None:
@@ -174,3 +181,14 @@ class _Objects:
 
     def _of(self, name: str) -> str:
         return f"{self._root}/{name}"
+
+    @contextlib.contextmanager
+    def _asked(self) -> Iterator[None]:
+        """Failures of stores' libraries are of any type: missing credentials of S3 are no OSError."""
+        try:
+            yield
+        except OSError:
+            raise
+        except Exception as error:
+            why = " ".join(str(error).split()) or repr(error)
+            raise BackupError(f"{self._url} cannot be used: {why}") from error

@@ -577,3 +577,24 @@ def test_a_crowd_at_the_socket_is_refused_and_the_broker_serves_others(server: K
         except SnapshotError:
             assert time.monotonic() < deadline
             time.sleep(0.01)
+
+
+def test_a_store_that_cannot_be_used_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The libraries of stores raise errors of their own."""
+
+    def ls(self: object, path: str, **_: object) -> None:
+        raise LookupError("Unable to\nlocate credentials")
+
+    with kafkapy.Broker(data_dir=tmp_path / "data") as broker:
+        broker.produce("orders", value="two apples")
+    store = f"memory:/{tmp_path}/store"
+    done("backup", "--data", tmp_path / "data", store)
+    monkeypatch.setattr("fsspec.implementations.memory.MemoryFileSystem.ls", ls)
+    for command in (
+        ("backup", "--data", tmp_path / "data", store),
+        ("prune", store, "--keep", 1),
+        ("restore", store, tmp_path / "again"),
+    ):
+        refused = run(*command)
+        assert refused.stderr == f"kafkapy: {store} cannot be used: Unable to locate credentials\n"
+        assert refused.exit_code == 1
