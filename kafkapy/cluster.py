@@ -254,6 +254,9 @@ class Cluster:
     def _advance(self, seconds: float, *, members_stay: bool) -> None:
         """Advance all brokers at a time: each may need the others for what is due."""
         running = dict(self._brokers)
+        for number, broker in running.items():
+            if broker.is_paused:
+                raise RuntimeError(f"broker {number} is paused; resume it first")
         for number, clock in self._clocks.items():
             if number not in running and clock is not None:
                 clock.turn(seconds)

@@ -51,13 +51,9 @@ class TestClock:
 
         Raises:
             ValueError: that is no time, or the clock would go back.
-            RuntimeError: the broker is stopped meanwhile.
+            RuntimeError: the broker is paused, or stopped meanwhile.
         """
-        wanted = seconds_of(days=days, hours=hours, minutes=minutes, seconds=seconds)
-        try:
-            _ = self.now() + datetime.timedelta(seconds=wanted) + _MARGIN
-        except OverflowError:
-            raise ValueError(_TOO_FAR) from None
+        wanted = seconds_of(self.now(), days=days, hours=hours, minutes=minutes, seconds=seconds)
         with self._clock.turn_of_tests:
             self._advance(wanted, members_stay=members_stay)
 
@@ -92,16 +88,18 @@ class AsyncTestClock:
         )
 
 
-def seconds_of(*, days: float, hours: float, minutes: float, seconds: float) -> float:
-    """The seconds of all of it together.
+def seconds_of(now: datetime.datetime, *, days: float, hours: float, minutes: float, seconds: float) -> float:
+    """The seconds of all of it together, by which a clock is to be advanced that shows `now`.
 
     Raises:
-        ValueError: that is no time, or a clock would go back.
+        ValueError: that is no time, or a clock would go back, or further than it can show.
     """
     try:
-        wanted = datetime.timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds).total_seconds()
+        passed = datetime.timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        _ = now + passed + _MARGIN
     except OverflowError:
         raise ValueError(_TOO_FAR) from None
+    wanted = passed.total_seconds()
     if wanted <= 0:
         raise ValueError(f"a clock cannot be advanced by {wanted:g} s: expected more than 0")
     return wanted

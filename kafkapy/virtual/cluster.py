@@ -374,14 +374,25 @@ class VirtualClock:
         members_stay: bool = False,
     ) -> None:
         """Let so much time pass for the brokers, as `kafkapy.observe.clock.TestClock.advance`."""
-        wanted = seconds_of(days=days, hours=hours, minutes=minutes, seconds=seconds)
-        async with asyncio.TaskGroup() as group:
-            for number, clock in self._clocks.items():
-                if self._brokers[number].is_serving:
-                    moved = partial(advance, clock=clock, seconds=wanted, members_stay=members_stay)
-                    group.create_task(self._observed[number].call(moved))
-                else:
-                    clock.turn(wanted)
+        wanted = seconds_of(self.now(), days=days, hours=hours, minutes=minutes, seconds=seconds)
+        serving = [number for number in self._clocks if self._brokers[number].is_serving]
+        for number in serving:
+            self._observed[number].require_unpaused()
+        for number, clock in self._clocks.items():
+            if number not in serving:
+                clock.turn(wanted)
+        ends = await asyncio.gather(
+            *(
+                self._observed[number].call(
+                    partial(advance, clock=self._clocks[number], seconds=wanted, members_stay=members_stay)
+                )
+                for number in serving
+            ),
+            return_exceptions=True,
+        )
+        for error in ends:
+            if error is not None:
+                raise error
 
 
 def _knows(core: BrokerCore, name: str) -> bool:

@@ -40,6 +40,11 @@ class VirtualBroker(AwaitedBroker):
         """
         return awaitable(self._switched_on)
 
+    def require_unpaused(self) -> None:
+        """Raise RuntimeError if it is paused."""
+        if self._broker.loop is not None and self._broker.loop.is_paused:
+            raise RuntimeError(f"broker {self._broker.node_id} is paused; resume it first")
+
     async def call(self, function: Callable[[BrokerCore], Coroutine[Any, Any, T]]) -> T:
         """Run `function(core)` on the broker's loop and return its result.
 
@@ -49,8 +54,7 @@ class VirtualBroker(AwaitedBroker):
         core, loop = self._broker.core, self._broker.loop
         if core is None or loop is None or not self._broker.is_serving:
             raise RuntimeError(_NOT_RUNNING.format(self._broker.node_id))
-        if loop.is_paused:
-            raise RuntimeError(f"broker {self._broker.node_id} is paused; resume it first")
+        self.require_unpaused()
         here = asyncio.get_running_loop()
         answer: asyncio.Future[T] = here.create_future()
         self._asked[answer] = None

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from kafkapy.cluster import Cluster
 from kafkapy.inprocess import Broker
-from tests.remote.conftest import Client
+from tests.remote.conftest import Client, Serve
 
 manual = pytest.mark.kafka(clock="manual")
 
@@ -103,3 +104,15 @@ def test_the_command_says_where_it_looks() -> None:
     result = subprocess.run(command, capture_output=True, text=True, check=False, env={"PATH": "/usr/bin"})
     assert result.returncode == 2
     assert "Give --url, or set KAFKAPY_CLOCK_URL" in result.stderr
+
+
+def test_no_broker_of_a_cluster_is_advanced_while_one_is_paused(serve: Serve) -> None:
+    with Cluster(2, clock="manual") as cluster:
+        client = serve(cluster)
+        cluster.pause(2)
+        assert client.ask("POST", "/clock", {"advance": "1d"}) == (
+            400,
+            {"error": "broker 2 is paused; resume it first"},
+        )
+        assert [cluster[number].manual_clock().ahead for number in cluster] == [0, 0]
+        cluster.resume(2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 
 import pytest
 from aiokafka import AIOKafkaProducer
@@ -125,3 +126,20 @@ def test_faults_of_requests_are_met_by_clients() -> None:
         assert len(await cluster[1].records(TOPIC)) == 2
 
     run(main, brokers=1)
+
+
+def test_the_clock_stays_while_a_broker_is_paused_or_when_that_is_too_far() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        async def refused(error: type[Exception], why: str, days: float) -> None:
+            before = cluster.clock.now()
+            with pytest.raises(error, match=why):
+                await cluster.clock.advance(days=days)
+            assert cluster.clock.now() - before < datetime.timedelta(minutes=1)
+
+        await refused(ValueError, "cannot be advanced beyond the year 9999", 1e7)
+        cluster.pause(2)
+        await refused(RuntimeError, "broker 2 is paused; resume it first", 1)
+        cluster.resume(2)
+        await cluster.clock.advance(days=1)
+
+    run(main)
