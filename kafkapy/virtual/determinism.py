@@ -106,6 +106,31 @@ def _passed_ns(running: _Running) -> int:
     return int(running.world.now * 1e9)
 
 
+def _at(real: Callable[[float], Any]) -> Callable[..., Any]:
+    """A function of `time` that is given seconds, or none for now."""
+    return _here(lambda running, seconds=None: real(_wall(running) if seconds is None else seconds), real)
+
+
+def _as_text(running: _Running, *told: Any) -> str:
+    return _asctime(told[0] if told else _localtime(_wall(running)))
+
+
+def _formatted(running: _Running, form: str, *told: Any) -> str:
+    return _strftime(form, told[0] if told else _localtime(_wall(running)))
+
+
+def _of_clock(running: _Running, clock: int) -> float:
+    return _wall(running) if clock in _WALL_CLOCKS else _passed(running)
+
+
+def _of_clock_ns(running: _Running, clock: int) -> int:
+    return _wall_ns(running) if clock in _WALL_CLOCKS else _passed_ns(running)
+
+
+_asctime, _localtime, _strftime = time.asctime, time.localtime, time.strftime
+_WALL_CLOCKS: Final = {time.CLOCK_REALTIME, getattr(time, "CLOCK_TAI", time.CLOCK_REALTIME)}
+
+
 def _some_bytes(running: _Running, count: int) -> bytes:
     return running.chance.randbytes(count)
 
@@ -146,7 +171,17 @@ _REPLACED: Final[tuple[tuple[Any, str, Any], ...]] = (
     (time, "monotonic_ns", _here(_passed_ns, time.monotonic_ns)),
     (time, "perf_counter", _here(_passed, time.perf_counter)),
     (time, "perf_counter_ns", _here(_passed_ns, time.perf_counter_ns)),
+    (time, "process_time", _here(_passed, time.process_time)),
+    (time, "process_time_ns", _here(_passed_ns, time.process_time_ns)),
     (time, "thread_time", _here(_passed, time.thread_time)),
+    (time, "thread_time_ns", _here(_passed_ns, time.thread_time_ns)),
+    (time, "clock_gettime", _here(_of_clock, time.clock_gettime)),
+    (time, "clock_gettime_ns", _here(_of_clock_ns, time.clock_gettime_ns)),
+    (time, "localtime", _at(time.localtime)),
+    (time, "gmtime", _at(time.gmtime)),
+    (time, "ctime", _at(time.ctime)),
+    (time, "asctime", _here(_as_text, time.asctime)),
+    (time, "strftime", _here(_formatted, time.strftime)),
     (time, "sleep", _here(_no_sleep, time.sleep)),
     (os, "urandom", _here(_some_bytes, os.urandom)),
     (random, "_urandom", _here(_some_bytes, os.urandom)),

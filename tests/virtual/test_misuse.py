@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
+import signal
+import socket
 import ssl
+import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -157,7 +161,10 @@ def test_a_run_that_waits_for_ever_tells_where() -> None:
     async def main(cluster: VirtualCluster) -> None:
         await wait_for_ever()
 
-    with pytest.raises(TimeIsOverError, match=r"not ended after 100 s of virtual time; it waits in .*:\d"):
+    places = r"\S+test_misuse\.py:\d+, in \S+test_misuse\.py:\d+\n"
+    with pytest.raises(
+        TimeIsOverError, match=rf"not ended after 100 s of virtual time; it waits in {places}"
+    ):
         Cluster(1, clock="virtual").run(main, within=100)
 
 
@@ -206,3 +213,21 @@ def test_what_ends_a_test_from_outside_ends_the_run() -> None:
 
     with pytest.raises(_TestIsOver):
         run(main, brokers=1)
+
+
+def test_what_time_has_shows_the_virtual_time() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        cpu = time.process_time()
+        await asyncio.sleep(1800)
+        now = time.time()
+        assert time.localtime() == time.localtime(now)
+        assert time.gmtime() == time.gmtime(now)
+        assert time.ctime() == time.ctime(now) == time.asctime() == time.asctime(time.localtime(now))
+        assert time.strftime("%F %T") == time.strftime("%F %T", time.localtime(now))
+        assert time.gmtime().tm_year == 2023
+        assert time.clock_gettime(time.CLOCK_REALTIME) == now
+        assert time.clock_gettime_ns(time.CLOCK_REALTIME) == time.time_ns()
+        assert time.clock_gettime(time.CLOCK_MONOTONIC) == time.monotonic()
+        assert time.process_time() - cpu == pytest.approx(1800, rel=0.01)
+
+    run(main, brokers=1)
