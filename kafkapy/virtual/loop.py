@@ -13,9 +13,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import sys
+import weakref
 from collections import deque
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar, TypeVarTuple
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from typing import TYPE_CHECKING, Any, Final, NoReturn, ParamSpec, TypeVar, TypeVarTuple
 
 from kafkapy.virtual.threads import SimulatedPool
 
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 Ts = TypeVarTuple("Ts")
 P = ParamSpec("P")
 T = TypeVar("T")
+
+_A_SOCKET: Final = "a connection by a socket of one's own"
 
 
 class _Task(asyncio.Task[T]):
@@ -47,13 +51,34 @@ class _Future(asyncio.Future[T]):
         return self.number
 
 
+class _Generators(weakref.WeakSet[AsyncGenerator[Any, Any]]):
+    """Asynchronous generators, in the order in which they began."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._numbers: weakref.WeakKeyDictionary[AsyncGenerator[Any, Any], int] = weakref.WeakKeyDictionary()
+        self._begun = 0
+
+    def add(self, item: AsyncGenerator[Any, Any]) -> None:
+        self._begun += 1
+        self._numbers[item] = self._begun
+        super().add(item)
+
+    def __iter__(self) -> Iterator[AsyncGenerator[Any, Any]]:
+        return iter(sorted(super().__iter__(), key=self._numbers.__getitem__))
+
+
 class VirtualLoop(asyncio.BaseEventLoop):
     """The event loop of one actor."""
 
     _ready: deque[asyncio.Handle]
+    _asyncgens: weakref.WeakSet[AsyncGenerator[Any, Any]]
+    _asyncgen_firstiter_hook: Callable[[AsyncGenerator[Any, Any]], None]
+    _asyncgen_finalizer_hook: Callable[[AsyncGenerator[Any, Any]], None]
 
     def __init__(self, world: World, name: str) -> None:
         super().__init__()
+        self._asyncgens = _Generators()
         self.world = world
         self.name = name
         self.is_dead = False
@@ -163,7 +188,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self, protocol_factory: Any, host: str | None = None, port: int | None = None, **options: Any
     ) -> Any:
         if host is None or port is None or options.get("sock") is not None:
-            self._refuse("a connection by a socket of one's own")
+            self._refuse(_A_SOCKET)
         if options.get("ssl"):
             self._refuse("TLS")
         assert self.connector is not None
@@ -186,6 +211,35 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     async def subprocess_shell(self, *args: Any, **options: Any) -> NoReturn:
         self._refuse("a process")
+
+    async def connect_read_pipe(self, *args: Any, **options: Any) -> NoReturn:
+        self._refuse("a pipe")
+
+    async def connect_write_pipe(self, *args: Any, **options: Any) -> NoReturn:
+        self._refuse("a pipe")
+
+    async def connect_accepted_socket(self, *args: Any, **options: Any) -> NoReturn:
+        self._refuse(_A_SOCKET)
+
+    async def start_tls(self, *args: Any, **options: Any) -> NoReturn:
+        self._refuse("TLS")
+
+    async def _no_socket(self, *args: Any, **options: Any) -> NoReturn:
+        self._refuse(_A_SOCKET)
+
+    sock_accept = sock_connect = sock_recv = sock_recv_into = _no_socket
+    sock_recvfrom = sock_recvfrom_into = sock_sendall = sock_sendto = sock_sendfile = _no_socket
+
+    def add_signal_handler(self, sig: int, callback: Callable[[*Ts], Any], *args: *Ts) -> NoReturn:
+        """Refuse, as loops on Windows do: programs that run there are ready for it."""
+        raise NotImplementedError(
+            "virtual time does not have signals: have the program take a NotImplementedError, as on Windows,"
+            " or leave signals to what calls it"
+        )
+
+    def remove_signal_handler(self, sig: int) -> bool:
+        """Nothing: there is none."""
+        return False
 
     def _refuse(self, what: str) -> NoReturn:
         raise RuntimeError(
@@ -240,4 +294,5 @@ class VirtualLoop(asyncio.BaseEventLoop):
         handle = self._ready.popleft()
         if not handle._cancelled:
             asyncio._set_running_loop(self)
+            sys.set_asyncgen_hooks(self._asyncgen_firstiter_hook, self._asyncgen_finalizer_hook)
             handle._run()

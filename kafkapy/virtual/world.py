@@ -16,6 +16,7 @@ import asyncio
 import hashlib
 import heapq
 import random
+import sys
 from collections import Counter, deque
 from collections.abc import Callable
 from typing import Final
@@ -139,6 +140,7 @@ class World:
         Raises:
             SimulationError: a promise was broken.
         """
+        hooks = sys.get_asyncgen_hooks()
         try:
             while not done():
                 if self.failure is not None:
@@ -148,6 +150,7 @@ class World:
                 if self.now > limit or not self._step(limit):
                     return False
         finally:
+            sys.set_asyncgen_hooks(*hooks)
             asyncio._set_running_loop(None)
         if self.failure is not None:
             raise self.failure

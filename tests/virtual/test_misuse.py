@@ -215,6 +215,45 @@ def test_what_ends_a_test_from_outside_ends_the_run() -> None:
         run(main, brokers=1)
 
 
+def test_generators_that_are_left_are_closed() -> None:
+    closed = []
+
+    async def orders(name: str) -> AsyncIterator[int]:
+        try:
+            for number in range(10):
+                yield number
+        finally:
+            await asyncio.sleep(1)
+            closed.append(name)
+
+    async def main(cluster: VirtualCluster) -> list[AsyncIterator[int]]:
+        async for _ in orders("by break"):
+            break
+        await asyncio.sleep(2)
+        assert closed == ["by break"]
+        held = [orders(f"by the end {number}") for number in range(5)]
+        for generator in held:
+            await anext(generator)
+        return held
+
+    run(main, brokers=1)
+    assert closed == ["by break", *(f"by the end {number}" for number in range(5))]
+
+
+def test_signals_are_refused_as_on_windows() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        loop = asyncio.get_running_loop()
+        with pytest.raises(NotImplementedError, match="virtual time does not have signals"):
+            loop.add_signal_handler(signal.SIGTERM, lambda: None)
+        assert not loop.remove_signal_handler(signal.SIGTERM)
+        with pytest.raises(RuntimeError, match="does not have a pipe"):
+            await loop.connect_read_pipe(asyncio.Protocol, sys.stdin)
+        with socket.socket() as own, pytest.raises(RuntimeError, match="by a socket of one's own"):
+            await loop.sock_connect(own, ("127.0.0.1", 1))
+
+    run(main, brokers=1)
+
+
 def test_what_time_has_shows_the_virtual_time() -> None:
     async def main(cluster: VirtualCluster) -> None:
         cpu = time.process_time()
