@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -206,16 +207,22 @@ class VirtualCluster:
         self._known(broker).resume()
 
     def fill_disk(self, broker: int, free: int | None = 0) -> None:
-        """Leave so many bytes free on the disk of a broker's machine; None for enough."""
+        """Leave so many bytes free on the disk of a broker's machine; None for enough.
+
+        Raises:
+            ValueError: `free` is negative.
+        """
+        if free is not None and free < 0:
+            raise ValueError(f"fill_disk({broker}, {free}): expected 0 or more bytes")
         self._known(broker).fill_disk(free)
 
     def slow_disk(self, broker: int, seconds: float) -> None:
         """Let each sync of a broker's disk take up to so many seconds longer; 0 for none.
 
         Raises:
-            ValueError: `seconds` is negative.
+            ValueError: `seconds` is negative, or no number that has an end.
         """
-        if seconds < 0:
+        if not 0 <= seconds < math.inf:
             raise ValueError(f"slow_disk({broker}, {seconds:g}): expected 0 or more seconds")
         self._known(broker).sync_seconds = seconds
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
@@ -43,10 +44,13 @@ class Link:
             bandwidth: bytes a second on each way, of all connections together; None for any number.
 
         Raises:
-            ValueError: one of them is negative, or the bandwidth is 0.
+            ValueError: one of them is negative or no number, the latency has no end, or the bandwidth is 0.
         """
-        if latency < 0 or (bandwidth is not None and bandwidth <= 0):
-            raise ValueError(f"latency={latency:g}, bandwidth={bandwidth}: expected more than 0")
+        if not 0 <= latency < math.inf or not (bandwidth is None or bandwidth > 0):
+            raise ValueError(
+                f"latency={latency:g}, bandwidth={bandwidth}: expected seconds, and bytes a second;"
+                " cut() holds everything back"
+            )
         return self._change(f"slow {latency:g} {bandwidth}", latency=latency, bandwidth=bandwidth)
 
     def lose(self, share: float) -> Self:

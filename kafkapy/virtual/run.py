@@ -25,6 +25,8 @@ _DEFAULTS: Final[Mapping[str, str]] = {**TEST_DEFAULTS, "durability": "fsync"}
 ENDING_SECONDS: Final = 60.0
 """How long the tasks that a test leaves may take to end when they are cancelled, in virtual time."""
 
+_ASYNCIO: Final = Path(asyncio.__file__).parent
+
 T = TypeVar("T")
 
 
@@ -51,6 +53,7 @@ def run(
 
     Raises:
         TypeError: `main` is no function.
+        ValueError: `within` is no time.
         RuntimeError: an event loop is running, or another world in this process.
         TimeIsOverError: it takes longer than `within`.
         ConfigError, StartError: as `VirtualCluster.start`.
@@ -59,6 +62,8 @@ def run(
         if asyncio.iscoroutine(main):
             main.close()
         raise TypeError(f"run(main) takes a coroutine function, not {main!r}")
+    if not within > 0:
+        raise ValueError(f"within={within:g}: expected more than 0 seconds")
     if asyncio._get_running_loop() is not None:
         raise RuntimeError("run() has event loops of its own: call it from a function that is not async")
     world = World(seed)
@@ -110,9 +115,10 @@ def _play(
                 f"main has not ended after {within:g} s of virtual time; it waits in {_place(task)}"
             )
         result: T = task.result()
-    except Exception as error:
+    except BaseException as error:  # those of test runners are none of Exception
         error.add_note(_shown(world))
-        _end_tasks(world, cluster)
+        if world.interrupted is None:
+            _end_tasks(world, cluster)
         raise
     _end_tasks(world, cluster)
     return result
@@ -125,15 +131,20 @@ def _end_tasks(world: World, cluster: VirtualCluster) -> None:
         task.cancel()
     with contextlib.suppress(SimulationError):
         world.run_until(lambda: all(task.done() for task in left), world.now + ENDING_SECONDS)
+        closing = cluster.loop.create_task(cluster.loop.shutdown_asyncgens())
+        world.run_until(closing.done, world.now + ENDING_SECONDS)
 
 
 def _place(task: asyncio.Task[Any]) -> str:
-    """Where a task waits, at the innermost of its own coroutines."""
+    """Where a task waits: from its own coroutine to the innermost one, without those of asyncio."""
+    places = []
     at: Any = task.get_coro()
-    while getattr(at, "cr_await", None) is not None and hasattr(at.cr_await, "cr_frame"):
+    while (frame := getattr(at, "cr_frame", None)) is not None:
+        file = frame.f_code.co_filename
+        if Path(file).parent != _ASYNCIO and file != __file__:
+            places.append(f"{file}:{frame.f_lineno}")
         at = at.cr_await
-    frame = at.cr_frame
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "no place"
+    return ", in ".join(places) or "its start"
 
 
 def _shown(world: World) -> str:

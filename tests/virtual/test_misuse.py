@@ -215,6 +215,28 @@ def test_what_ends_a_test_from_outside_ends_the_run() -> None:
         run(main, brokers=1)
 
 
+def test_a_failure_of_a_test_runner_names_its_seed_and_lets_tasks_end() -> None:
+    ended = []
+
+    async def left() -> None:
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            await asyncio.sleep(1)
+            ended.append(True)
+
+    async def main(cluster: VirtualCluster) -> None:
+        task = asyncio.create_task(left())
+        await asyncio.sleep(1)
+        assert not task.done()
+        pytest.fail("no order has come")
+
+    with pytest.raises(pytest.fail.Exception, match="no order has come") as failure:
+        run(main, brokers=1, seed=17)
+    assert failure.value.__notes__[0].startswith("seed 17 (")
+    assert ended == [True]
+
+
 def test_generators_that_are_left_are_closed() -> None:
     closed = []
 
@@ -252,6 +274,27 @@ def test_signals_are_refused_as_on_windows() -> None:
             await loop.sock_connect(own, ("127.0.0.1", 1))
 
     run(main, brokers=1)
+
+
+def test_what_is_no_time_or_size_is_refused() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        for refused in (
+            lambda: cluster.links(1).slow(latency=math.nan),
+            lambda: cluster.links(1).slow(latency=math.inf),
+            lambda: cluster.links(1).slow(latency=-1),
+            lambda: cluster.links(1).slow(bandwidth=math.nan),
+            lambda: cluster.links(1).slow(bandwidth=0),
+            lambda: cluster.slow_disk(1, math.nan),
+            lambda: cluster.slow_disk(1, math.inf),
+            lambda: cluster.fill_disk(1, -1),
+        ):
+            with pytest.raises(ValueError, match="expected"):
+                refused()
+
+    run(main, brokers=1)
+    for within in (0, -1, math.nan):
+        with pytest.raises(ValueError, match="expected more than 0 seconds"):
+            Cluster(1, clock="virtual").run(_nothing, within=within)
 
 
 def test_what_time_has_shows_the_virtual_time() -> None:
