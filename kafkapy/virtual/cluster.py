@@ -131,7 +131,9 @@ class VirtualCluster:
         return self._world.fingerprint
 
     async def start(self, broker: int | None = None) -> None:
-        """Start a broker, or all that are not running; return when they and the others know each other.
+        """Start a broker, or all that are not running, and wait until all know each other.
+
+        A broker that is paused or cut off from the metadata is not waited for, unless it starts.
 
         Raises:
             ConfigError: a setting is wrong, or its name looks misspelt.
@@ -277,7 +279,7 @@ class VirtualCluster:
         return None if node is None else znodes.decode_state(path, node.data)
 
     def _learning(self) -> dict[int, BrokerCore]:
-        """The brokers that serve, but for those that learn nothing: paused, or cut off from the metadata."""
+        """The brokers that serve, and are neither paused nor cut off from the metadata."""
         return {
             number: broker.core
             for number, broker in self._brokers.items()
