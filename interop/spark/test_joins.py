@@ -56,7 +56,8 @@ def order(number: int, customer: object, n: int = 1) -> dict[str, Any]:
 def test_a_record_gets_the_row_that_it_matches_and_is_never_two(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
-    table = f"{kind}:{tmp_path / 'cust omers'}"
+    # A pattern in the path of files would match nothing here.
+    table = f"{kind}:{tmp_path / ('cust omers' if kind in ('delta', 'iceberg') else 'c{u}[s]t*o?mers')}"
     write_customers(spark, table)
     match = "CAST(customer AS STRING)" if kind == "csv" else "customer"
     reader = parser(

@@ -47,6 +47,7 @@ class Lookup:
         """The table as it is now."""
         from pyspark.errors import PySparkException
 
+        from kafkapy.pipeline.tables.reader import reader
         from kafkapy.pipeline.tables.sql import dotted, first_line
 
         joined = self.joined
@@ -56,7 +57,9 @@ class Lookup:
                 spark.sql(f"REFRESH TABLE {name}")  # which a catalog may keep in memory
                 rows = spark.table(name)
             elif joined.format == "csv":
-                rows = spark.read.csv(joined.location, header=True, mode="FAILFAST")
+                rows = reader(spark).csv(joined.location, header=True, mode="FAILFAST")
+            elif joined.format == "parquet":
+                rows = reader(spark).parquet(joined.location)
             else:
                 rows = spark.read.format(joined.format).load(joined.location)
             present = {name.lower() for name in rows.columns}
