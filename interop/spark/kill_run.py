@@ -1,6 +1,7 @@
 """Kills drivers and the broker of five pipelines, again and again, at moments that matter.
 
-A driver process runs three appends and two upserts at once (`kill_driver.py`). Several drivers start their
+A driver process runs three appends and two upserts at once (`kill_driver.py`). One append joins a table, and
+both upserts mark the rows that they replace, in large batches and in small ones. Several drivers start their
 Spark first, which takes longer than what they do later. Then one works at a time, and the next one takes over
 when it is killed. What is killed is the driver with its JVM, Python alone (its JVM ends by itself, and must
 not write beside the next driver), or the JVM alone (Python must end by itself). The moment is chosen by
@@ -32,6 +33,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
+import pyarrow
+import pyarrow.parquet
 import yaml
 
 from interop.support.waiting import wait_until
@@ -45,6 +48,9 @@ PIPELINES = {
     "delta-upsert": "accounts",
     "iceberg-upsert": "accounts",
 }
+JOINING = "iceberg"
+JOINED = {digit: f"digit {digit}" for digit in range(9)}
+"""The joined table: the last digits of ids, but no 9."""
 MOMENTS = {
     "planned": "{}/_kafkapy/checkpoint/*/offsets/[0-9]*",
     "staged": "{}/*.parquet {}/data/*.parquet {}/_kafkapy/staging/batch=*/_temporary",
@@ -162,8 +168,16 @@ class KillRun:
         self.files = [self._write(name, topic) for name, topic in PIPELINES.items()]
 
     def _write(self, name: str, topic: str) -> Path:
-        servers = self.broker.bootstrap_servers
-        return write_definition(self.folder, name, topic, servers, place="tables", most=1_500)
+        servers, most = self.broker.bootstrap_servers, 1_500
+        more: dict[str, object] = {}
+        if name == JOINING:
+            table = pyarrow.table({"digit": list(JOINED), "name": list(JOINED.values())})
+            pyarrow.parquet.write_table(table, self.folder / "digits.parquet")
+            more["join"] = {"digits": {"table": "parquet:digits.parquet", "match": {"digit": "id % 10"}}}
+            more["select"] = ["id", "text", "digits.name AS name"]
+        elif name == "delta-upsert":
+            most, more["merge_mode"] = 900, "merge-on-read"  # small batches, which get no MERGE
+        return write_definition(self.folder, name, topic, servers, place="tables", most=most, **more)
 
     def _driver(self, how: str) -> Driver:
         """A driver that is ready to go."""

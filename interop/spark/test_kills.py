@@ -25,7 +25,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from interop.conftest import MakeTopic
 from interop.spark.kill_load import Expected, Load, records
-from interop.spark.kill_run import BEFORE, BETWEEN, CHECKOUT, PIPELINES, KillRun
+from interop.spark.kill_run import BEFORE, BETWEEN, CHECKOUT, JOINED, JOINING, PIPELINES, KillRun
 from interop.support.waiting import wait_until
 from kafkapy.pipeline import PipelineDefinition, checkpoint
 from kafkapy.pipeline.audit.audit import audit
@@ -112,6 +112,13 @@ def test_each_good_record_is_one_row_and_each_bad_one_a_dead_letter(
         for message in records(killed.broker.bootstrap_servers, f"{name}.dlq")
     }
     assert letters == {f"events-{partition}-{offset}" for partition, offset in expected.bad}
+
+
+def test_each_row_has_what_it_was_joined_with(killed: KillRun, spark: SparkSession) -> None:
+    rows = spark.read.format(JOINING).load(str(killed.tables / JOINING)).select("id", "name").collect()
+    wanted = {row: None if row.id is None else JOINED.get(row.id % 10) for row in rows}
+    assert {row for row, name in wanted.items() if row.name != name} == set()
+    assert None in wanted.values()
 
 
 @pytest.mark.parametrize("name", ["delta", "iceberg"])
