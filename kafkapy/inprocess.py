@@ -111,6 +111,8 @@ class Broker:
         self._keep_data = True
         self._switched_on: SwitchedOn | None = None
         """Its faults; None as long as nobody has asked for them."""
+        self._calls: set[asyncio.Task[Any]] = set()
+        """What runs on its loop for calls from outside."""
 
     @property
     def bootstrap_servers(self) -> str:
@@ -400,12 +402,17 @@ class Broker:
     async def _call_on_loop(
         self, function: Callable[[BrokerCore], Coroutine[Any, Any, T]], core: BrokerCore
     ) -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        self._calls.add(task)
         try:
             return await function(core)
         except (Exception, asyncio.CancelledError) as error:
             if self._core is core:
                 raise
             raise RuntimeError("the broker was stopped meanwhile") from error
+        finally:
+            self._calls.discard(task)
 
     def __enter__(self) -> Self:
         self.start()
@@ -457,6 +464,9 @@ class Broker:
             self._core = self._loop = self._stopping = None
             keep_data = self._keep_data or self._folder not in config.log_dirs
             await (core.kill() if self._is_killed else core.stop(keep_data=keep_data))
+            for call in (calls := tuple(self._calls)):
+                call.cancel()
+            await asyncio.gather(*calls, return_exceptions=True)  # what calls a broker gets the errors
 
     def _new_core(self, config: BrokerConfig) -> BrokerCore:
         from kafkapy.broker.core import BrokerCore

@@ -6,6 +6,7 @@ import asyncio
 import re
 import threading
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -147,6 +148,25 @@ def test_a_stopped_broker_is_named(broker: kafkapy.Broker) -> None:
         broker.produce("orders", value="1")
     with pytest.raises(RuntimeError, match=r"the broker is not running"):
         broker.records("orders")
+
+
+def test_a_broker_that_stops_ends_a_call(broker: kafkapy.Broker, caplog: pytest.LogCaptureFixture) -> None:
+    begun = threading.Event()
+
+    async def wait(core: object) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    for end in (broker.stop, broker.kill):
+        begun.clear()
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(broker.call, wait)
+            assert begun.wait(60)
+            end()
+            with pytest.raises(RuntimeError, match=r"^the broker was stopped meanwhile$"):
+                waiting.result(60)
+        broker.start()
+    assert [record.message for record in caplog.records if record.name == "asyncio"] == []
 
 
 def test_a_broker_that_stops_ends_a_wait(broker: kafkapy.Broker) -> None:
