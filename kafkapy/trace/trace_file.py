@@ -127,7 +127,7 @@ def _exchange(line: dict[str, Any], before: int) -> Exchange | None:
     response, connection = line.get("response"), line.get("connection")
     if response is not None:
         texts.append(response)
-    times = [line.get("sent"), *([] if response is None else [line.get("answered")])]
+    times: list[Any] = [line.get("sent"), *([] if response is None else [line.get("answered")])]
     if not all(isinstance(each, str) for each in texts) or type(connection) is not int:
         return None
     if not all(type(each) in (int, float) and 0 <= each < _MOST_SECONDS for each in times):

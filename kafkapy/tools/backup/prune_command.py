@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+from typing import Final
+
 import click
 
 from kafkapy.tools.backup.manifest import names_of
-from kafkapy.tools.backup.pruning import Pruned, remove_all_but
-from kafkapy.tools.backup.store import BackupError, open_store
+from kafkapy.tools.backup.pruning import Pruned, remove_all_but, remove_oldest
+from kafkapy.tools.backup.store import BackupError, Store, open_store
 from kafkapy.tools.backup.turn import turn
+
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 @click.command()
@@ -30,11 +35,21 @@ def prune(destination: str, keep: int, dry_run: bool) -> None:
     try:
         if not names_of(store):
             raise BackupError(f"{destination} has no backups: name what kafkapy backup wrote to")
-        with turn(store, "kafkapy prune") as own:
-            pruned = remove_all_but(store, keep, own.require, dry_run=dry_run)
+        try:
+            pruned = _pruned(store, keep, dry_run=dry_run)
+        except OSError as error:
+            if error.errno not in _FULL or dry_run or (oldest := remove_oldest(store, keep)) is None:
+                raise
+            click.echo(f"removed the backup of {oldest}")
+            pruned = _pruned(store, keep, dry_run=False)
     except OSError as error:
         raise BackupError(f"{destination} cannot be pruned: {error}") from error
     _report(pruned, dry_run)
+
+
+def _pruned(store: Store, keep: int, *, dry_run: bool) -> Pruned:
+    with turn(store, "kafkapy prune") as own:
+        return remove_all_but(store, keep, own.require, dry_run=dry_run)
 
 
 def _report(pruned: Pruned, dry_run: bool) -> None:

@@ -48,11 +48,7 @@ def remove_all_but(store: Store, keep: int, require: Callable[[], None], *, dry_
         BackupError: one of those that stay is damaged.
         OSError: the store cannot be used.
     """
-    names = names_of(store)
-    removed, left = names[:-keep], names[-keep:]
-    needed = {
-        content_name(saved.sha256) for name in left for saved in read_manifest(store, name).files.values()
-    }
+    removed, left, needed = _planned(store, keep)
     if not dry_run:
         for name in (*(f"{BACKUPS}/{each}{SUFFIX}" for each in removed), *unfinished(store)):
             require()
@@ -66,3 +62,29 @@ def remove_all_but(store: Store, keep: int, require: Callable[[], None], *, dry_
                 require()
                 store.remove(content)
     return Pruned(removed, left, contents, nbytes)
+
+
+def remove_oldest(store: Store, keep: int) -> str | None:
+    """Remove the oldest backup unless it is one of the last `keep`, and return its moment.
+
+    No other command needs it, so it takes no turn: on a full disk, none can be announced.
+
+    Raises:
+        BackupError: one of those that stay is damaged.
+        OSError: the store cannot be used.
+    """
+    removed, _, _ = _planned(store, keep)
+    if not removed:
+        return None
+    store.remove(f"{BACKUPS}/{removed[0]}{SUFFIX}")
+    return removed[0]
+
+
+def _planned(store: Store, keep: int) -> tuple[list[str], list[str], set[str]]:
+    """The moments of the backups that go and of those that stay, and the content that these need."""
+    names = names_of(store)
+    removed, left = names[:-keep], names[-keep:]
+    needed = {
+        content_name(saved.sha256) for name in left for saved in read_manifest(store, name).files.values()
+    }
+    return removed, left, needed

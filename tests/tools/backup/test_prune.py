@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import shutil
@@ -300,3 +301,26 @@ def test_a_prune_whose_turn_was_taken_removes_nothing_more(
     refused = run("prune", place, "--keep", 1)
     assert "another command has taken its turn: run it again" in refused.stderr
     assert store.read(needed_later) == b"an apple"
+
+
+def test_a_full_disk_is_pruned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing can be written to it until something has gone."""
+    place = tmp_path / "store"
+    moments = _backed_up(tmp_path, place, 3)
+    store = open_store(str(place))
+    write = type(store).write
+
+    def on_full_disk(self: object, name: str, data: bytes) -> None:
+        if names_of(store) == moments:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(store, name, data)
+
+    monkeypatch.setattr(type(store), "write", on_full_disk)
+    for arguments in (("--keep", 3), ("--keep", 1, "--dry-run")):
+        assert "No space left on device" in run("prune", place, *arguments).stderr
+        assert names_of(store) == moments
+    told = done("prune", place, "--keep", 1)
+    assert told.splitlines()[:-1] == [f"removed the backup of {each}" for each in moments[:2]]
+    assert names_of(store) == moments[2:]
+    done("restore", place, tmp_path / "again")
+    assert values(tmp_path / "again") == [b"order 0", b"order 1", b"order 2"]
