@@ -1,4 +1,4 @@
-"""A program: Apache Kafka in place of kafkapy, with a server.properties of aiokafka's own tests."""
+"""A program: Apache Kafka with a server.properties of aiokafka's own tests."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def remove_oldest(store: Store, keep: int) -> str | None:
 
 
 def _planned(store: Store, keep: int) -> tuple[list[str], list[str], set[str]]:
-    """The moments of the backups that go and of those that stay, and the content that these need."""
+    """The moments that go, those that stay, and the content that these need."""
     names = names_of(store)
     removed, left = names[:-keep], names[-keep:]
     needed = {
