@@ -569,7 +569,7 @@ def _cut_machine(cuts: set[frozenset[int]], clock: Clock | None) -> Machine:
         def peers(self, node_id: int, security: LinkSecurity | None) -> Peers:
             return _CutPeers(super().peers(node_id, security), node_id, cuts)
 
-    return CutMachine(clock, has_threads_ready=False)
+    return CutMachine(clock)
 
 
 class _CutPeers:

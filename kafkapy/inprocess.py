@@ -473,7 +473,7 @@ class Broker:
         from kafkapy.broker.machine import Machine
 
         keeps_data = self._temporary is None or self._folder not in config.log_dirs
-        machine = Machine(self._clock, has_threads_ready=False, keeps_data=keeps_data)
+        machine = Machine(self._clock, keeps_data=keeps_data)
         return BrokerCore(config, machine)
 
     def _directory(self) -> Path:

@@ -29,39 +29,16 @@ if TYPE_CHECKING:
     from kafkapy.security.links import LinkSecurity
 
 
-class _GrowingPool(ThreadPoolExecutor):
-    """A pool with one thread, which starts others for work, as long as they can be had.
-
-    A plain pool raises then, and does the work nevertheless.
-    """
-
-    def __init__(self, threads: int, name: str) -> None:
-        super().__init__(threads, name)
-        self.submit(int)
-
-    def _adjust_thread_count(self) -> None:
-        try:
-            super()._adjust_thread_count()
-        except RuntimeError:
-            if not self._threads:
-                raise
-
-
 class Machine:
     """This machine.
 
     Args:
         clock: its time; by default the system's.
-        has_threads_ready: whether a `running_pool` has all of its threads from the start, which takes about
-            as long as all else that a start does. A broker for tests has one, and starts others for work.
         keeps_data: whether the data are still there when the process has ended.
     """
 
-    def __init__(
-        self, clock: Clock | None = None, *, has_threads_ready: bool = True, keeps_data: bool = True
-    ) -> None:
+    def __init__(self, clock: Clock | None = None, *, keeps_data: bool = True) -> None:
         self.clock = clock or Clock()
-        self._has_threads_ready = has_threads_ready
         self._keeps_data = keeps_data
         self.files = FileSystem()
         """The file system of the log directories."""
@@ -73,15 +50,11 @@ class Machine:
         return ThreadPoolExecutor(threads, name)
 
     def running_pool(self, threads: int, name: str) -> Executor:
-        """A pool that needs no new thread later.
-
-        All of its threads are started, or at least one, which does the work of all if it has to.
+        """A pool whose threads are all started: it needs no new thread later.
 
         Raises:
             RuntimeError: the threads cannot be started.
         """
-        if not self._has_threads_ready:
-            return _GrowingPool(threads, name)
         pool = ThreadPoolExecutor(threads, name)
         together = threading.Barrier(threads + 1)
         try:

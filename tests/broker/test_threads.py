@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import socket
-import threading
 from pathlib import Path
 
 import pytest
 
 import kafkapy
-from kafkapy.broker.core import BrokerCore, StartError
-from kafkapy.configs.config import BrokerConfig
-from kafkapy.inprocess import TEST_DEFAULTS
+from kafkapy.broker.core import StartError
 from kafkapy.protocol.errors import ErrorCode
-from tests.broker.test_settings import work_side_by_side
 from tests.handlers.produce_client import batch, create_topic, fetch, produce, values
 from tests.loop.thread_starts import no_thread_starts
 from tests.network.raw_client import RawClient, eventually
@@ -21,7 +17,7 @@ from tests.network.raw_client import RawClient, eventually
 DURABLE = {"durability": "fsync", "log.segment.delete.delay.ms": "0"}
 
 
-@pytest.mark.parametrize("started", ["kafkapy_0", "kafkapy-costly_0", "kafkapy-metadata"])
+@pytest.mark.parametrize("started", ["kafkapy_0", "kafkapy_9", "kafkapy-metadata"])
 def test_a_start_without_threads_is_one_clear_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: str
 ) -> None:
@@ -32,23 +28,6 @@ def test_a_start_without_threads_is_one_clear_line(
             broker.start()
     with broker:
         assert broker.bootstrap_servers
-
-
-async def test_a_broker_of_a_process_has_all_of_its_threads_from_the_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = BrokerConfig({**TEST_DEFAULTS, "log.dirs": str(tmp_path)})
-    no_thread_starts(monkeypatch, lambda name: name != "kafkapy_9")
-    with pytest.raises(StartError, match="ulimit -u"):
-        await BrokerCore(config).start()
-
-
-def test_a_broker_in_a_test_starts_its_threads_for_work() -> None:
-    before = threading.active_count()
-    with kafkapy.Broker() as broker:
-        at_rest = threading.active_count() - before
-        broker.call(lambda core: work_side_by_side(core, 8))
-        assert (at_rest <= 8, threading.active_count() - before > at_rest) == (True, True)
 
 
 def test_recovery_without_threads_is_one_clear_line_and_loses_nothing(
