@@ -36,6 +36,8 @@ from kafkapy.remote.address import BROKERS, CLOCK, FAULTS, HOST
 from kafkapy.remote.brokers import Brokers
 
 MOST_BYTES: Final = 64 << 10
+_MOST_OF_REST: Final = 64 << 20
+"""The bytes that are read of a body that is refused."""
 _SECONDS: Final = 30.0
 """How long a client may take with its request, or keep a connection that says nothing."""
 _MOST_MS: Final = 2**63 - 1
@@ -133,6 +135,8 @@ class _Handler(BaseHTTPRequestHandler):
         except (ValueError, RuntimeError, UserError, StartError) as error:
             status, body = 400, {"error": str(error)}
         self._send(status, body, headers)
+        if status == 413:
+            self._read_rest()
 
     def _send(self, status: int, body: object, headers: Mapping[str, str]) -> None:
         data = json.dumps(body).encode() + b"\n"
@@ -153,13 +157,20 @@ class _Handler(BaseHTTPRequestHandler):
             length = -1
         if not 0 <= length <= MOST_BYTES or self.headers.get("Transfer-Encoding"):
             self.close_connection = True
-            raise _RefusedError(413, f"expected a Content-Length of {MOST_BYTES} at most")
+            why = f"expected a Content-Length of {MOST_BYTES} at most"
+            raise _RefusedError(413, why, {"Connection": "close"})
         told = self.rfile.read(length)
         if self.headers.get("Host") not in self.server.hosts:
             raise _RefusedError(403, f"expected the Host {' or '.join(sorted(self.server.hosts))}")
         if self.headers.get("Origin") is not None:
             raise _RefusedError(403, "pages of a browser are refused")
         return told
+
+    def _read_rest(self) -> None:
+        """Read what a client still sends: it may read its answer after that, and none once it is cut off."""
+        left = _MOST_OF_REST
+        while left > 0 and (read := len(self.rfile.read1(MOST_BYTES))):
+            left -= read
 
     def _calls(self, told: bytes) -> Mapping[str, _Call]:
         """What the methods of the path do; raises _RefusedError."""

@@ -123,6 +123,7 @@ def test_nothing_is_said_of_clients_that_go(client: Client, capfd: pytest.Captur
 
 def test_a_long_body_is_not_read(client: Client) -> None:
     assert client.ask("POST", "/faults", b"", {**JSON, "Content-Length": "1000000"})[0] == 413
+    assert client.ask("POST", "/faults", bytes(10_000_000))[0] == 413
 
 
 @pytest.mark.parametrize(
