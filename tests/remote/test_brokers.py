@@ -114,6 +114,17 @@ def test_a_stopped_broker_is_not_paused(client: Client, kafka_broker: Broker) ->
 # --- a cluster ----------------------------------------------------------------------------------------------
 
 
+def test_a_broker_that_ends_while_it_is_described_is_stopped(
+    clients: Client, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = cluster[2]
+    assert clients.ask("GET", "/brokers/2")[1]["state"] == "running"
+    monkeypatch.delitem(cluster._brokers, 2)
+    monkeypatch.setattr(Cluster, "__contains__", lambda self, number: True, raising=False)
+    assert gone.is_running
+    assert clients.ask("GET", "/brokers/2")[1]["state"] == "stopped"
+
+
 def test_others_take_over_what_a_killed_broker_led(clients: Client, cluster: Cluster) -> None:
     assert written(cluster.bootstrap_servers) == 0
     state = cluster[1].core.metadata.image.partition("orders", 0)
