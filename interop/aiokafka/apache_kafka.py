@@ -1,4 +1,4 @@
-"""A program: Apache Kafka with a server.properties of aiokafka's own tests."""
+"""A program: Apache Kafka with the server.properties of a container of kafkapy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def serve(path: Path) -> None:
         "listeners": f"{lines['listeners']},CONTROLLER://{controller}",
         "listener.security.protocol.map": ",".join(f"{each}:{each}" for each in names)
         + ",CONTROLLER:PLAINTEXT",
-        "controller.quorum.voters": f"1@{controller}",
+        "controller.quorum.voters": f"{lines['node.id']}@{controller}",
     }
     flags = [f"-Djava.security.krb5.conf={found}" for found in [os.environ.get("KRB5_CONFIG")] if found]
     with tempfile.TemporaryDirectory() as folder:

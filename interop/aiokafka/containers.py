@@ -25,6 +25,7 @@ from click.testing import CliRunner
 
 from kafkapy.cli import main
 
+_CHECKOUT: Final = Path(__file__).resolve().parents[2]
 _JAAS: Final = Path("docker/scripts")
 """Where the files are that their image has in /etc/kafka, from the folder that the tests run in."""
 _LOGIN: Final = re.compile(r"(\S+LoginModule) (required.*?;)", re.DOTALL)
@@ -40,6 +41,9 @@ _SETTINGS: Final = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
     "auto.create.topics.enable": "true",
+    # Those of Apache Kafka's config/server.properties, which the image has.
+    "node.id": "0",
+    "group.initial.rebalance.delay.ms": "0",
     # Their kafka-acls and kafka-configs write to ZooKeeper. Here such commands are requests without a login.
     "super.users": "User:admin;User:ANONYMOUS",
 }
@@ -83,7 +87,9 @@ class Container:
         file = folder / "server.properties"
         file.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
         with (folder / "output").open("wb") as output:
-            self._process = subprocess.Popen([*command, str(file)], stdout=output, stderr=subprocess.STDOUT)
+            self._process = subprocess.Popen(
+                [*command, str(file)], cwd=_CHECKOUT, stdout=output, stderr=subprocess.STDOUT
+            )
 
     def _stores(self, folder: Path) -> dict[str, str]:
         """The settings of the certificates that their script has made."""

@@ -29,7 +29,6 @@ def serve(request: pytest.FixtureRequest) -> list[str]:
     """The option that starts the server under test."""
     if version("aiokafka") != AIOKAFKA_VERSION:
         pytest.skip(f"these are the tests of aiokafka {AIOKAFKA_VERSION}, not of {version('aiokafka')}")
-    pytest.importorskip("pytest_mock", reason="their tests need pytest-mock: pip install '.[interop]'")
     against = request.config.getoption("--against")
     if against == "cluster":
         pytest.skip("the tests start a broker alone")
