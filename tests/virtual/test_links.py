@@ -238,9 +238,11 @@ def test_values_without_a_meaning_are_refused() -> None:
         link = cluster.link("clients", 1)
         with pytest.raises(ValueError, match=r"lose\(1\): expected a share from 0 to below 1; cut\(\)"):
             link.lose(1)
-        with pytest.raises(ValueError, match="latency=-1, bandwidth=None: expected more than 0"):
+        with pytest.raises(
+            ValueError, match="latency=-1, bandwidth=None: expected seconds, and bytes a second"
+        ):
             link.slow(latency=-1)
-        with pytest.raises(ValueError, match="latency=0, bandwidth=0: expected more than 0"):
+        with pytest.raises(ValueError, match="latency=0, bandwidth=0: expected seconds, and bytes a second"):
             link.slow(bandwidth=0)
 
     run(main, brokers=1)
