@@ -38,7 +38,7 @@ def ask(url: str, method: str, path: str, told: object = None, *, seconds: float
         raise UserError(_why(error)) from None
     except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
         why = getattr(error, "reason", None) or repr(error)
-        raise UserError(f"{url} does not answer as expected: {why}") from None
+        raise UserError(f"{url} does not answer: {why}") from None
     if not isinstance(found, _Told):
         raise UserError(f"{url} {_NO_BROKERS}")
     return found
