@@ -65,7 +65,7 @@ def remove_all_but(store: Store, keep: int, require: Callable[[], None], *, dry_
 
 
 def remove_oldest(store: Store, keep: int) -> str | None:
-    """Remove the oldest backup but for the last `keep`, and return its moment.
+    """Remove the oldest backup of those that go, and return its moment; None if all stay.
 
     No other command needs it, so it takes no turn: on a full disk, none can be announced.
 
