@@ -81,7 +81,7 @@ def remove_oldest(store: Store, keep: int) -> str | None:
 
 
 def _planned(store: Store, keep: int) -> tuple[list[str], list[str], set[str]]:
-    """The moments that go, those that stay, and the content that these need."""
+    """The moments of the backups that go, of those that stay, and what these need."""
     names = names_of(store)
     removed, left = names[:-keep], names[-keep:]
     needed = {
