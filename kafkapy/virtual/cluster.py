@@ -137,7 +137,7 @@ class VirtualCluster:
 
         Raises:
             ConfigError: a setting is wrong, or its name looks misspelt.
-            StartError: a broker does not serve within START_SECONDS.
+            StartError: a broker does not serve within START_SECONDS, or is ended meanwhile.
         """
         starting = [self._known(broker)] if broker is not None else list(self._brokers.values())
         for each in starting:
@@ -145,6 +145,9 @@ class VirtualCluster:
             each.start()
         deadline = self._world.now + START_SECONDS
         while waiting := [each for each in starting if not self._is_up(each)]:
+            for each in waiting:
+                if not each.should_run:
+                    raise StartError(f"broker {each.node_id} was ended while it started")
             if self._world.now > deadline:
                 late = waiting[0]
                 raise StartError(

@@ -169,3 +169,17 @@ def test_a_broker_that_cannot_start_says_why() -> None:
         Cluster(1, clock="virtual", config={"num.partitions": "many"}).run(nothing)
     with pytest.raises(StartError, match=r"does not serve within 60 s of virtual time: .*no_such"):
         Cluster(1, clock="virtual", config={"authorizer.class.name": "no_such:Class"}).run(nothing)
+
+
+def test_a_start_says_that_its_broker_was_killed() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        await cluster.stop(1)
+        starting, began = asyncio.create_task(cluster.start(1)), now()
+        await asyncio.sleep(0.001)
+        cluster.kill(1)
+        with pytest.raises(StartError, match="broker 1 was ended while it started"):
+            await starting
+        assert now() - began < 1
+        await cluster.start(1)
+
+    run(main)
