@@ -167,7 +167,7 @@ class _Handler(BaseHTTPRequestHandler):
         return told
 
     def _read_rest(self) -> None:
-        """Read what a client still sends, since one that is cut off reads no answer."""
+        """Read what a client still sends, which may read its answer only after that."""
         left = _MOST_OF_REST
         while left > 0 and (read := len(self.rfile.read1(MOST_BYTES))):
             left -= read

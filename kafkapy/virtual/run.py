@@ -136,7 +136,7 @@ def _end_tasks(world: World, cluster: VirtualCluster) -> None:
 
 
 def _place(task: asyncio.Task[Any]) -> str:
-    """Where a task waits, from its own coroutine to the innermost, without asyncio's."""
+    """Where a task waits, from the outermost to the innermost, without places in asyncio."""
     places = []
     at: Any = task.get_coro()
     while (frame := getattr(at, "cr_frame", None)) is not None:
