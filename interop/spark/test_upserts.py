@@ -173,6 +173,31 @@ def test_a_small_merge_of_iceberg_names_its_keys(
     assert found == {f"k{n}": f"{n}" for n in range(2_000) if n != 6} | {"k5": "new"}
 
 
+@pytest.mark.parametrize(("kind", "key"), [("STRING", "a"), ("TIMESTAMP", NOON)], ids=["noted", "not noted"])
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+def test_a_merge_that_may_shuffle_the_whole_table_has_the_settings_of_the_session(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, key: Any, mode: str
+) -> None:
+    table = open_table(spark, TableTarget(format="delta", location=str(tmp_path / "orders")))
+    table.set_merge_mode(mode)
+    seen: list[str] = []
+    sql = type(spark).sql
+
+    def noted(session: SparkSession, text: str) -> Any:
+        if text.startswith("MERGE"):
+            seen.append(str(session.conf.get("spark.sql.shuffle.partitions")))
+        return sql(session, text)
+
+    monkeypatch.setattr(type(spark), "sql", noted)
+    columns = f"id {kind}, {RECORD}, _deleted BOOLEAN"
+    batch = [(key, *record(0, 0, "a"), False), (None, *record(0, 1, "b"), True)]
+    with settings(spark, {"spark.sql.shuffle.partitions": "3"}):
+        table.upsert(data_frame(spark, columns, batch), ("id",), len(batch))
+    without_merge = (kind, mode) == ("STRING", "merge-on-read")
+    assert seen == ([] if without_merge else ["3", "3"])
+    assert table.read().count() == 1
+
+
 def test_a_small_upsert_of_a_marked_delta_table_takes_four_jobs(spark: SparkSession, tmp_path: Path) -> None:
     """To read, to look at the keys, to find the rows, to write: none is for Delta's log."""
     table = marked_delta(spark, tmp_path)

@@ -94,8 +94,8 @@ class Upsert:
             self._run(rows)
             return
         session = rows.sparkSession
-        with settings(session, ONE_TASK), contextlib.ExitStack() as stack:
-            with settings(session, INTERPRETED):
+        with contextlib.ExitStack() as stack:
+            with settings(session, ONE_TASK | INTERPRETED):
                 batch = stack.enter_context(stored(rows))
                 found = self._collected(batch)
             if found is None:
@@ -254,7 +254,8 @@ class Upsert:
         alive = [one for one in last.values() if not one.deleted and one not in dead]
         if self._open_rows is not None:
             rows = self._open_rows(batch.sparkSession)
-            self._replace(rows, batch, notes, last, tombstones, alive)
+            with settings(batch.sparkSession, ONE_TASK):
+                self._replace(rows, batch, notes, last, tombstones, alive)
             return
         if last:
             gone = f.col(DELETED) | ~f.expr(at_places(alive, self._partition))
@@ -334,7 +335,7 @@ class Upsert:
         same = " AND ".join(f"t.{quoted(key)} = s.{quoted(key)}" for key in self._keys)
         if among is not None:
             same = f"{same} AND {among}"
-        with view(source) as merged:
+        with view(source) as merged, _merging(source.sparkSession, among):
             source.sparkSession.sql(
                 f"MERGE INTO {self._table} t USING {merged} s ON {same} "
                 f"WHEN MATCHED AND ({self._later('s', 't')}) AND s.{DELETED} THEN DELETE "
@@ -348,7 +349,7 @@ class Upsert:
         same = f"t.{RECORD_KEY} = s.{RECORD_KEY}"
         if among is not None:
             same = f"{same} AND {among}"
-        with view(tombstones) as merged:
+        with view(tombstones) as merged, _merging(tombstones.sparkSession, among):
             tombstones.sparkSession.sql(
                 f"MERGE INTO {self._table} t USING {merged} s ON {same} "
                 f"WHEN MATCHED AND ({self._later('s', 't')}) THEN DELETE"
@@ -402,6 +403,11 @@ def stored(rows: DataFrame) -> Iterator[DataFrame]:
         yield kept
     finally:
         kept._jdf.queryExecution().logical().rdd().unpersist(False)
+
+
+def _merging(session: SparkSession, among: str | None) -> contextlib.AbstractContextManager[None]:
+    """The settings of a MERGE: one that does not name its keys may shuffle all rows of the table."""
+    return settings(session, {} if among is None else ONE_TASK)
 
 
 @contextlib.contextmanager
