@@ -255,6 +255,32 @@ def test_a_small_upsert_gives_way_to_a_commit_of_somebody_else(spark: SparkSessi
     assert {row.text for row in table.read().collect()} == {"a", "b"}
 
 
+def test_rows_that_somebody_else_has_written_without_a_place_are_never_outdated(
+    spark: SparkSession, opened: Callable[..., Table]
+) -> None:
+    """Only where they can be compared: by the timestamp, if no partition is known."""
+    columns = f"id BIGINT, text STRING, {RECORD}, _deleted BOOLEAN"
+    table = opened()
+    table.upsert(data_frame(spark, columns, [(0, "old", *record(0, 0, "k0"), False)]), ("id",), 1)
+    earlier = NOON - datetime.timedelta(seconds=1)
+    places = [(None, None, None), (0, None, None), (None, None, earlier), (None, None, NOON), (1, None, NOON)]
+    strange = [
+        (number, "old", "orders", *place, f"k{number}".encode(), None)
+        for number, place in enumerate(places, 1)
+    ]
+    stored = data_frame(spark, f"id BIGINT, text STRING, {RECORD}", strange)
+    if table.format == "delta":
+        stored.write.format("delta").mode("append").save(table.location)
+    else:
+        renamed = stored.withColumnRenamed("_partition", "_kafka_partition")
+        renamed.write.format("iceberg").mode("append").save(table.location)
+    new = [(number, "new", *record(0, 10 + number, f"k{number}"), False) for number in range(6)]
+    for records in (6, None):
+        table.upsert(data_frame(spark, columns, new), ("id",), records)
+        found = sorted((row.id, row.text) for row in table.read().collect())
+        assert found == [(number, "new" if number in (0, 3) else "old") for number in range(6)]
+
+
 def test_an_older_record_changes_nothing(spark: SparkSession, opened: Callable[..., Table]) -> None:
     table = opened()
     columns = f"text STRING, {RECORD}, _deleted BOOLEAN"

@@ -56,6 +56,9 @@ ONE_TASK: Final = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.par
 INTERPRETED: Final = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """Settings for what reads few rows: Spark writes and compiles code for longer than it would run."""
 
+_LAST: Final = 2**63 - 1
+"""Stands for null in a row that no pipeline has written: no record is later, as in a MERGE."""
+
 DELETED: Final = "_deleted"
 RECORD_KEY: Final = "_key"
 _COLUMNS: Final = "kafkapy: columns"
@@ -308,12 +311,14 @@ class Upsert:
         if not among:
             return
         own = [*notes.columns(), f.expr(RECORD_KEY_NOTE)]
-        place = [self._partition, "_offset", f.unix_micros("_timestamp"), FILE, POSITION]
+        place = [
+            f.coalesce(one, f.lit(_LAST)) for one in (self._partition, "_offset", f.unix_micros("_timestamp"))
+        ]
         wanted = " OR ".join(f"({one})" for one in among)
         marked: dict[str, list[int]] = {}
         outdated = set()
         for *noted, number, offset, timestamp, file, position in (
-            rows.read().where(wanted).select(*own, *place).collect()
+            rows.read().where(wanted).select(*own, *place, FILE, POSITION).collect()
         ):
             key, record_key = tuple(noted[:-1]), noted[-1]
             row = Record(key, record_key, number, offset, timestamp)
