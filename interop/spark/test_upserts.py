@@ -24,7 +24,7 @@ from kafkapy.pipeline.table_target import TableTarget
 
 pytest.importorskip("pyspark", reason="pyspark is not installed (pip install pyspark==4.0.0)")
 
-from kafkapy.pipeline.tables import open_table, tombstones
+from kafkapy.pipeline.tables import open_table, tombstones, upserts
 from kafkapy.pipeline.tables.delta_version import FILE, POSITION, DeltaVersion
 from kafkapy.pipeline.tables.few_records import KeyNotes, Record
 from kafkapy.pipeline.tables.sql import settings
@@ -239,6 +239,28 @@ def test_marks_of_several_small_upserts_are_in_one_delta_table(
     listed = DeltaVersion(spark, table.location).files()
     assert isinstance(listed, list) == (in_checksum == "true")
     assert len(listed if isinstance(listed, list) else listed.collect()) == 3
+
+
+@pytest.mark.parametrize("known", ["true", "false"])
+def test_what_is_too_much_for_the_driver_or_not_counted_is_merged(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: str
+) -> None:
+    """One tombstone may delete any number of rows, and the columns of a key have many combinations."""
+    monkeypatch.setattr(upserts, "_MOST_ROWS", 20 if known == "true" else 1_000)
+    table = marked_delta(spark, tmp_path)
+    columns = f"x INT, y INT, text STRING, {RECORD}, _deleted BOOLEAN"
+    model = {(x, y): "old" for x in range(6) for y in range(6)}
+    many = [(*key, "old", *record(0, number, f"k{key[0]}"), False) for number, key in enumerate(model)]
+    with settings(spark, {"spark.databricks.delta.stats.collect": known}):
+        table.upsert(data_frame(spark, columns, many), ("x", "y"))
+    new = {(number, number): "new" for number in range(6)}
+    batch = [(*key, "new", *record(0, 100 + key[0], f"k{key[0]}"), False) for key in new]
+    batch.append((None, None, None, *record(0, 200, "k5"), True))
+    for _ in range(2):
+        table.upsert(data_frame(spark, columns, batch), ("x", "y"), len(batch))
+        found = {(row.x, row.y): row.text for row in table.read().collect()}
+        assert found == {key: text for key, text in (model | new).items() if key[0] != 5}
+    assert spark.sql(f"DESCRIBE HISTORY delta.`{table.location}` LIMIT 1").head().operation == "MERGE"
 
 
 def test_a_small_upsert_gives_way_to_a_commit_of_somebody_else(spark: SparkSession, tmp_path: Path) -> None:

@@ -62,26 +62,30 @@ class DeltaVersion:
             partition = f.to_json(f.array_sort(f.map_entries("partitionValues"))).alias("partition")
             return DataFrame(self._snapshot.allFiles().toDF(), self._session).select("size", partition)
 
-    def replace(self, marked: Mapping[str, Sequence[int]], rows: DataFrame | None) -> None:
+    def replace(self, marked: Mapping[str, Sequence[int]], rows: DataFrame | None) -> bool:
         """Marks rows as deleted, and inserts others, in one commit.
 
-        `marked` has the positions of the rows by the path of their file, as `read` tells them.
+        `marked` has the positions of the rows by the path of their file, as `read` tells them. False, and
+        nothing is changed, if a file has no statistics with its number of rows, which its marks need.
         """
         with self._active():
+            present = self._by_name({path.rpartition("/")[2] for path in marked}) if marked else {}
+            if any(one.numPhysicalRecords().isEmpty() for one in present.values()):
+                return False
             transaction = self._log.startTransaction(self._none(), self._some(self._snapshot))
             transaction.readWholeTable()  # so that it fails if anybody else has committed
-            actions = self._marks(marked) if marked else []
+            actions = self._marks(marked, present) if marked else []
             if rows is not None:
                 actions += self._each(transaction.writeFiles(rows._jdf))
             if actions:
                 transaction.commit(self._sequence(actions), self._operation())
+            return True
 
-    def _marks(self, marked: Mapping[str, Sequence[int]]) -> list[Any]:
+    def _marks(self, marked: Mapping[str, Sequence[int]], present: Mapping[str, Any]) -> list[Any]:
         """The actions that mark these rows.
 
-        The deletion vectors of all files are in one new file.
+        `present` are their files by name. The deletion vectors of all files are in one new file.
         """
-        present = self._by_name({path.rpartition("/")[2] for path in marked})
         vectors = []
         for path, positions in marked.items():
             bitmap = self._class("deletionvectors.RoaringBitmapArray")()

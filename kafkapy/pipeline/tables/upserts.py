@@ -16,7 +16,8 @@ key. A deletion that has the columns, as those of change streams have, goes into
 **Few records** are in one partition, so none of them are shuffled, and are compared on the driver
 (`few_records.py`). They are changed without a MERGE if the format has a way that reads less
 (`delta_version.py`), or by a MERGE that names their keys, so that the rows of other keys are not shuffled.
-The rows that change are the same.
+The rows that change are the same. A tombstone may delete any number of rows, and of several key columns every
+combination is looked at: if that is too much for the driver, it is a MERGE too.
 
 A key is never null here: such records are dead letters (`batches.py`).
 """
@@ -56,6 +57,8 @@ ONE_TASK: Final = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.par
 INTERPRETED: Final = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """Settings for what reads few rows: Spark writes and compiles code for longer than it would run."""
 
+_MOST_ROWS: Final = 50_000
+"""The most rows of a table that are compared on the driver."""
 _LAST: Final = 2**63 - 1
 """Stands for null in a row that no pipeline has written: no record is later, as in a MERGE."""
 
@@ -258,8 +261,8 @@ class Upsert:
         if self._open_rows is not None:
             rows = self._open_rows(batch.sparkSession)
             with settings(batch.sparkSession, ONE_TASK):
-                self._replace(rows, batch, notes, last, tombstones, alive)
-            return
+                if self._replace(rows, batch, notes, last, tombstones, alive):
+                    return
         if last:
             gone = f.col(DELETED) | ~f.expr(at_places(alive, self._partition))
             source = batch.where(at_places(last.values(), self._partition)).withColumn(DELETED, gone)
@@ -304,12 +307,16 @@ class Upsert:
         last: Mapping[Key, Record],
         tombstones: Mapping[str | None, Record],
         alive: Collection[Record],
-    ) -> None:
-        """Deletes the rows that `last` and `tombstones` replace, and inserts those `alive`."""
+    ) -> bool:
+        """Deletes the rows that `last` and `tombstones` replace, and inserts those `alive`.
+
+        False, and nothing is changed, if more than _MOST_ROWS may have one of the keys, or if the table does
+        not know how many rows one of the files has. That is left to a MERGE.
+        """
         among = [notes.among(last.values())] if last else []
         among += [among_record_keys(tombstones)] if tombstones else []
         if not among:
-            return
+            return True
         own = [*notes.columns(), f.expr(RECORD_KEY_NOTE)]
         place = [
             f.coalesce(one, f.lit(_LAST)) for one in (self._partition, "_offset", f.unix_micros("_timestamp"))
@@ -317,9 +324,11 @@ class Upsert:
         wanted = " OR ".join(f"({one})" for one in among)
         marked: dict[str, list[int]] = {}
         outdated = set()
-        for *noted, number, offset, timestamp, file, position in (
-            rows.read().where(wanted).select(*own, *place, FILE, POSITION).collect()
-        ):
+        compared = rows.read().where(wanted).select(*own, *place, FILE, POSITION).limit(_MOST_ROWS + 1)
+        found = compared.coalesce(1).collect()  # in one job: a limit by itself is looked for step by step
+        if len(found) > _MOST_ROWS:
+            return False
+        for *noted, number, offset, timestamp, file, position in found:
             key, record_key = tuple(noted[:-1]), noted[-1]
             row = Record(key, record_key, number, offset, timestamp)
             follower, tombstone = (
@@ -333,7 +342,7 @@ class Upsert:
         new = [one for one in alive if one not in outdated]
         inserted = batch.where(at_places(new, self._partition)).drop(DELETED) if new else None
         with settings(batch.sparkSession, INTERPRETED):
-            rows.replace(marked, inserted)
+            return rows.replace(marked, inserted)
 
     def _merge(self, source: DataFrame, among: str | None = None) -> None:
         names = [quoted(name) for name in source.columns if name != DELETED]
