@@ -198,6 +198,28 @@ def test_a_merge_that_may_shuffle_the_whole_table_has_the_settings_of_the_sessio
     assert table.read().count() == 1
 
 
+@pytest.mark.parametrize("joined", [False, True], ids=["plain", "joined"])
+def test_a_small_batch_is_joined_with_the_settings_of_the_session(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, joined: bool
+) -> None:
+    """The table that it is joined with may have many rows."""
+    seen: list[str] = []
+    stored = upserts.stored
+
+    def noted(rows: DataFrame) -> Any:
+        seen.append(str(rows.sparkSession.conf.get("spark.sql.shuffle.partitions")))
+        return stored(rows)
+
+    monkeypatch.setattr(upserts, "stored", noted)
+    batch = data_frame(spark, f"id INT, {RECORD}, _deleted BOOLEAN", [(1, *record(0, 0, "a"), False)])
+    if joined:
+        customers = data_frame(spark, "id INT, name STRING", [(1, "Ann"), (2, "Bob")])
+        batch = batch.join(customers, "id", "left").select("name", *batch.columns)
+    with settings(spark, {"spark.sql.shuffle.partitions": "3"}):
+        marked_delta(spark, tmp_path).upsert(batch, ("id",), 1)
+    assert seen == ["3" if joined else "1"]
+
+
 def test_a_small_upsert_of_a_marked_delta_table_takes_four_jobs(spark: SparkSession, tmp_path: Path) -> None:
     """To read, to look at the keys, to find the rows, to write: none is for Delta's log."""
     table = marked_delta(spark, tmp_path)

@@ -101,7 +101,9 @@ class Upsert:
             return
         session = rows.sparkSession
         with contextlib.ExitStack() as stack:
-            with settings(session, ONE_TASK | INTERPRETED):
+            # Others are joined with a table, whose rows may be many.
+            of_one_source = rows._jdf.queryExecution().analyzed().collectLeaves().size() == 1
+            with settings(session, ONE_TASK | INTERPRETED if of_one_source else {}):
                 batch = stack.enter_context(stored(rows))
                 found = self._collected(batch)
             if found is None:
