@@ -267,7 +267,7 @@ def test_marks_of_several_small_upserts_are_in_one_delta_table(
 def test_what_is_too_much_for_the_driver_or_not_counted_is_merged(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: str
 ) -> None:
-    """One tombstone may delete any number of rows, and the columns of a key have many combinations."""
+    """One tombstone deletes any number of rows; several key columns have many combinations."""
     monkeypatch.setattr(upserts, "_MOST_ROWS", 20 if known == "true" else 1_000)
     table = marked_delta(spark, tmp_path)
     columns = f"x INT, y INT, text STRING, {RECORD}, _deleted BOOLEAN"

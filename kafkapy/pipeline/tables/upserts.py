@@ -422,7 +422,7 @@ def stored(rows: DataFrame) -> Iterator[DataFrame]:
 
 
 def _merging(session: SparkSession, among: str | None) -> contextlib.AbstractContextManager[None]:
-    """The settings of a MERGE: one that does not name its keys may shuffle all rows of the table."""
+    """The settings of a MERGE: without the names of its keys, it may shuffle the whole table."""
     return settings(session, {} if among is None else ONE_TASK)
 
 
