@@ -366,6 +366,7 @@ def test_a_request_about_many_things_is_handled_in_turns(
 ) -> None:
     kafka_broker.core.turns.seconds = 0
     monkeypatch.setattr("kafkapy.groups.offsets.commit.CHECKED_AT_ONCE", 1)
+    monkeypatch.setattr("kafkapy.groups.offsets.plain_commit.CHECKED_AT_ONCE", 1)
     turns = calls_of(monkeypatch, Turns, "_give")
     client.ask(request_, version)
     assert len(turns) >= MANY - 1  # the first one is taken at once
