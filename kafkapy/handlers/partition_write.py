@@ -136,7 +136,8 @@ class PartitionWrite:
                 else:
                     self.is_heavy, self.slow_bytes = effort(records, self.partition.log.config)
                 # Files are created in a thread too: a request may be the first for many partitions.
-                self.is_heavy |= self.partition.log.new_files is not None
+                files = self.partition.log.new_files
+                self.is_heavy |= files is not None and not files.is_settled
                 if request.transactional_id is None and is_transactional(records):
                     raise KafkaError(
                         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,

@@ -23,6 +23,8 @@ from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import encode_request
 from kafkapy.protocol.record_walker import PureWalker
 from kafkapy.protocol.records import Compression
+from kafkapy.protocol.types import ZERO_UUID
+from kafkapy.storage.log.new_log import NewLogFiles
 from kafkapy.storage.log.validate import prepare_batches
 from tests.handlers.produce_client import PRODUCE_VERSION, batch, create_topic, produce, produce_request
 from tests.network.raw_client import RawClient, eventually
@@ -104,6 +106,25 @@ def test_a_small_batch_that_decompresses_to_much_is_validated_in_a_thread(
         gate.threads.clear()
         honest = batch(b"honest" * 100, compression=Compression.GZIP)
         assert [answer.error_code for answer in produce(client, "orders", honest, honest)] == [0, 0]
+        assert gate.threads == {loop_thread}
+
+
+def test_a_log_whose_files_were_just_made_needs_no_thread(gate: Gate, kafka_broker: kafkapy.Broker) -> None:
+    """Upkeep may not have noticed it yet, and all threads may be busy."""
+    loop_thread = loop_thread_of(kafka_broker)
+
+    async def just_made(core: BrokerCore) -> None:
+        log = core.replicas.partition("orders", 0).log
+        log.new_files = NewLogFiles(log.log_directory.files, log.path, ZERO_UUID, 0)
+        log.new_files.give_up()
+
+    with RawClient(kafka_broker.bootstrap_servers) as client:
+        create_topic(client, "orders")
+        produce(client, "orders", batch(b"first"))
+        gate.threads.clear()
+        kafka_broker.call(just_made)
+        (answer,) = produce(client, "orders", batch(b"second"))
+        assert answer.error_code == ErrorCode.NONE
         assert gate.threads == {loop_thread}
 
 
