@@ -43,9 +43,12 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
     return (unpacked(_AXE, tmp_path_factory.mktemp("axe")) / "axe.min.js").read_text()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """Debian's Chromium without a screen."""
+    """Debian's Chromium without a screen.
+
+    Playwright's event loop runs until it ends, so that tests with asyncio could not follow in this process.
+    """
     if missing := installed("chromium", "chromium"):
         pytest.skip(missing)
     path = shutil.which("chromium")
