@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import http.client
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -16,6 +18,18 @@ from kafkapy.remote.brokers import Brokers
 from kafkapy.remote.server import RemoteServer
 
 JSON = {"Content-Type": "application/json"}
+
+
+def run_beside(*options: str, script: str, seconds: float = 300) -> subprocess.CompletedProcess[str]:
+    """The end of a script of bash beside a broker of `kafkapy run`."""
+    command = [sys.executable, "-m", "kafkapy", "run", *options]
+    return subprocess.run(
+        [*command, "--", "env", f"PYTHON={sys.executable}", "bash", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
 
 
 class Client:

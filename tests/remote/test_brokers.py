@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +11,7 @@ from confluent_kafka import Producer
 
 from kafkapy.cluster import Cluster
 from kafkapy.inprocess import Broker
-from tests.remote.conftest import Client, Serve
+from tests.remote.conftest import Client, Serve, run_beside
 
 
 def written(servers: str, seconds: float = 20) -> int:
@@ -206,14 +204,7 @@ kafkapy faults broker 3 restart
 
 
 def test_a_command_beside_a_cluster_kills_one_of_its_brokers() -> None:
-    command = (sys.executable, "-m", "kafkapy", "run", "--brokers", "3", "--topic", "orders", "--faults", "0")
-    result = subprocess.run(
-        [*command, "--", "env", f"PYTHON={sys.executable}", "bash", "-c", SCRIPT],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    result = run_beside("--brokers", "3", "--topic", "orders", "--faults", "0", script=SCRIPT)
     lines = result.stdout.splitlines()
     assert lines[:3] == ["1\trunning", "2\trunning", "3\trunning"]
     assert lines[3:6] == ["2\trunning\tcut off from 1, 3", "2\trunning", "3\tstopped"]

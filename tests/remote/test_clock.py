@@ -11,7 +11,7 @@ import pytest
 
 from kafkapy.cluster import Cluster
 from kafkapy.inprocess import Broker
-from tests.remote.conftest import Client, Serve
+from tests.remote.conftest import Client, Serve, run_beside
 
 manual = pytest.mark.kafka(clock="manual")
 
@@ -83,14 +83,7 @@ test -z "$KAFKAPY_FAULTS_URL"
 
 
 def test_a_command_of_kafkapy_run_advances_the_clock() -> None:
-    command = (sys.executable, "-m", "kafkapy", "run", "--topic", "orders", "--clock", "manual")
-    result = subprocess.run(
-        [*command, "--", "env", f"PYTHON={sys.executable}", "bash", "-c", SCRIPT],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    result = run_beside("--topic", "orders", "--clock", "manual", script=SCRIPT)
     record, *times = result.stdout.split()
     assert record == "two-apples"
     before, after = map(datetime.datetime.fromisoformat, times)

@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 
 from kafkapy.cli import main
 from kafkapy.inprocess import Broker
-from tests.remote.conftest import JSON, Client
+from tests.remote.conftest import JSON, Client, run_beside
 
 
 def test_a_fault_is_switched_on_met_shown_and_switched_off(client: Client, kafka_broker: Broker) -> None:
@@ -168,14 +168,7 @@ kafkapy faults add produce erro || echo status $?
 
 
 def test_a_command_of_kafkapy_run_breaks_its_broker() -> None:
-    command = (sys.executable, "-m", "kafkapy", "run", "--topic", "orders", "--faults", "0")
-    result = subprocess.run(
-        [*command, "--", "env", f"PYTHON={sys.executable}", "bash", "-c", SCRIPT],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    result = run_beside("--topic", "orders", "--faults", "0", script=SCRIPT, seconds=120)
     error = "produce(topic='orders').error('NOT_LEADER_OR_FOLLOWER', times=2)"
     lines = result.stdout.splitlines()
     assert lines[0] == f"1\t0 of 0\t{error}"
