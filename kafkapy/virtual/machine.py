@@ -50,8 +50,7 @@ class SimulatedMachine(Machine):
     def pool(self, threads: int, name: str) -> Executor:
         return SimulatedPool(self._loop)
 
-    def running_pool(self, threads: int, name: str) -> Executor:
-        return SimulatedPool(self._loop)
+    running_pool = pool
 
     def server(
         self,

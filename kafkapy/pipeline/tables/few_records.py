@@ -84,19 +84,19 @@ def last_of_each(records: Iterable[Record], key_of: Callable[[Record], _Of]) -> 
 
 def oldest(records: Iterable[Record]) -> Places:
     """The least offset and the earliest timestamp in each partition."""
-    found: dict[int, Place] = {}
-    for one in records:
-        before = found.get(one.partition, Place(one.offset, one.timestamp))
-        found[one.partition] = Place(min(before.offset, one.offset), min(before.timestamp, one.timestamp))
-    return found
+    return _ends(records, min)
 
 
 def newest(records: Iterable[Record]) -> Places:
     """The largest offset and the latest timestamp in each partition."""
+    return _ends(records, max)
+
+
+def _ends(records: Iterable[Record], of: Callable[[int, int], int]) -> Places:
     found: dict[int, Place] = {}
     for one in records:
         before = found.get(one.partition, Place(one.offset, one.timestamp))
-        found[one.partition] = Place(max(before.offset, one.offset), max(before.timestamp, one.timestamp))
+        found[one.partition] = Place(of(before.offset, one.offset), of(before.timestamp, one.timestamp))
     return found
 
 
