@@ -32,7 +32,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
 from kafkapy.inprocess import REAL_CLOCK, Broker, ClockName, new_clock, setting_text
-from kafkapy.observe.awaited_broker import Data, Headers, producing
+from kafkapy.observe.broker import AskedBroker, Data, Headers, producing
 
 if TYPE_CHECKING:
     from kafkapy.broker.core import BrokerCore
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from kafkapy.inter_broker.peers import Peer, PeerAddress, Peers
     from kafkapy.loop.clock import Clock
     from kafkapy.loop.manual_clock import ManualClock
-    from kafkapy.observe.blocking import Group, Topic, Transaction
     from kafkapy.observe.brokers import Ask, Brokers
     from kafkapy.observe.clock import TestClock
     from kafkapy.observe.record import Record
@@ -74,7 +73,7 @@ _OWN_SETTINGS: Final = ("broker.id", "node.id", "listeners", "advertised.listene
 """The settings that are another for each broker."""
 
 
-class Cluster:
+class Cluster(AskedBroker):
     """Brokers 1, 2, 3 … in threads of this process; a context manager.
 
     Args:
@@ -190,28 +189,6 @@ class Cluster:
         return self._call(
             lambda brokers: until(lambda: write(brokers), f"{topic} to take a record", PATIENCE)
         )
-
-    def records(self, topic: str) -> list[Record]:
-        """The records that a topic has now, by partition and offset, as `topic(…).records()`."""
-        return self.topic(topic).records()
-
-    def topic(self, name: str) -> Topic:
-        """A topic, for its records and to wait for them, whichever brokers lead it."""
-        from kafkapy.observe.blocking import Topic
-
-        return Topic(self._call, name)
-
-    def group(self, name: str) -> Group:
-        """A group of any type, whichever broker coordinates it."""
-        from kafkapy.observe.blocking import Group
-
-        return Group(self._call, name)
-
-    def transaction(self, transactional_id: str) -> Transaction:
-        """The last transaction of a transactional id, whichever broker coordinates it."""
-        from kafkapy.observe.blocking import Transaction
-
-        return Transaction(self._call, transactional_id)
 
     def _call(self, function: Callable[[Brokers], Coroutine[Any, Any, T]]) -> T:
         """Run `function` with all brokers, on the loop of one.

@@ -27,7 +27,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, get_args
 
-from kafkapy.observe.awaited_broker import AwaitedBroker, Data, Headers, create_topics, producing
+from kafkapy.observe.broker import AskedBroker, AwaitedBroker, Data, Headers, create_topics, producing
 
 if TYPE_CHECKING:
     from kafkapy.broker.core import BrokerCore
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from kafkapy.faults.faults import Faults
     from kafkapy.faults.switched_on import SwitchedOn
     from kafkapy.loop.manual_clock import ManualClock
-    from kafkapy.observe.blocking import Group, Topic, Transaction
     from kafkapy.observe.clock import AsyncTestClock, TestClock
     from kafkapy.observe.record import Record
     from kafkapy.snapshot import Snapshot
@@ -64,7 +63,7 @@ T = TypeVar("T")
 ClockName = Literal["real", "manual"]
 
 
-class Broker:
+class Broker(AskedBroker):
     """A broker in a thread of this process; a context manager.
 
     Args:
@@ -311,28 +310,6 @@ class Broker:
         """
         return self.call(producing(topic, key, value, headers, partition, timestamp))
 
-    def records(self, topic: str) -> list[Record]:
-        """The records that a topic has now, by partition and offset, as `topic(…).records()`."""
-        return self.topic(topic).records()
-
-    def topic(self, name: str) -> Topic:
-        """A topic, for its records and to wait for them."""
-        from kafkapy.observe.blocking import Topic
-
-        return Topic(self.call, name)
-
-    def group(self, name: str) -> Group:
-        """A group of any type, to wait for its members and its offsets."""
-        from kafkapy.observe.blocking import Group
-
-        return Group(self.call, name)
-
-    def transaction(self, transactional_id: str) -> Transaction:
-        """The last transaction of a transactional id, to wait for its end."""
-        from kafkapy.observe.blocking import Transaction
-
-        return Transaction(self.call, transactional_id)
-
     @property
     def clock(self) -> TestClock:
         """Its clock, to advance it.
@@ -386,6 +363,9 @@ class Broker:
     def call(self, function: Callable[[BrokerCore], Coroutine[Any, Any, T]]) -> T:
         """Run `function(core)` on the broker's loop and return its result."""
         return self.submit(function).result()
+
+    def _call(self, function: Callable[[BrokerCore], Coroutine[Any, Any, T]]) -> T:
+        return self.call(function)
 
     def submit(self, function: Callable[[BrokerCore], Coroutine[Any, Any, T]]) -> Future[T]:
         """Run `function(core)` on the broker's loop; return its result, which comes later.

@@ -1,4 +1,4 @@
-"""What tests ask of a broker from a coroutine, whether it has a thread of its own or not.
+"""What tests ask of a broker or a cluster, in calls that block or from a coroutine.
 
 Only the types are imported with this module: a broker's own modules come with its first start.
 """
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kafkapy.broker.core import BrokerCore
     from kafkapy.observe.asking import Observed
     from kafkapy.observe.awaitable import AsyncGroup, AsyncTopic, AsyncTransaction
+    from kafkapy.observe.blocking import Group, Topic, Transaction
     from kafkapy.observe.record import Record
 
 CREATION_SECONDS: Final = 30
@@ -21,6 +22,40 @@ CREATION_SECONDS: Final = 30
 T = TypeVar("T")
 Data = bytes | str | None
 Headers = Mapping[str, Data] | Iterable[tuple[str, Data]]
+
+
+class AskedBroker:
+    """A broker, or a cluster, for whose answers a test waits."""
+
+    def records(self, topic: str) -> list[Record]:
+        """The records that a topic has now, by partition and offset, as `topic(…).records()`."""
+        return self.topic(topic).records()
+
+    def topic(self, name: str) -> Topic:
+        """A topic, for its records and to wait for them; in a cluster, whichever brokers lead it."""
+        from kafkapy.observe.blocking import Topic
+
+        return Topic(self._call, name)
+
+    def group(self, name: str) -> Group:
+        """A group of any type, to wait for its members and its offsets."""
+        from kafkapy.observe.blocking import Group
+
+        return Group(self._call, name)
+
+    def transaction(self, transactional_id: str) -> Transaction:
+        """The last transaction of a transactional id, to wait for its end."""
+        from kafkapy.observe.blocking import Transaction
+
+        return Transaction(self._call, transactional_id)
+
+    def _call(self, function: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
+        """Run `function` with the broker, or with all of a cluster, on an event loop of theirs.
+
+        Raises:
+            RuntimeError: none is running, or the broker is paused, or is stopped meanwhile.
+        """
+        raise NotImplementedError
 
 
 class AwaitedBroker:

@@ -23,7 +23,7 @@ from kafkapy.loop.manual_clock import ManualClock
 from kafkapy.metadata import znodes
 from kafkapy.metadata.image import NO_LEADER
 from kafkapy.metadata.znodes import LeaderAndIsr
-from kafkapy.observe.awaited_broker import CREATION_SECONDS
+from kafkapy.observe.broker import CREATION_SECONDS
 from kafkapy.observe.clock import advance, seconds_of
 from kafkapy.virtual.broker import METADATA, SimulatedBroker
 from kafkapy.virtual.link import Link

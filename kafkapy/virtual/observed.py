@@ -12,7 +12,7 @@ from kafkapy.faults.disks import DiskFault
 from kafkapy.faults.fault import AsyncFault
 from kafkapy.faults.faults import Faults, awaitable
 from kafkapy.faults.switched_on import SwitchedOn
-from kafkapy.observe.awaited_broker import AwaitedBroker
+from kafkapy.observe.broker import AwaitedBroker
 from kafkapy.virtual.broker import SimulatedBroker
 
 T = TypeVar("T")
