@@ -25,11 +25,13 @@ def read_all(servers: str, topic: str) -> list[Message]:
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
         ended: set[int] = set()
         while len(ended) < len(partitions):
-            for record in consumer.consume(500, timeout=0.05):
-                if record.error() is None:
-                    records.append(record)
-                else:
-                    ended.add(record.partition())
+            record = consumer.poll(0.05)
+            if record is None:
+                continue
+            if record.error() is None:
+                records.append(record)
+            else:
+                ended.add(record.partition())
     finally:
         consumer.close()
     return sorted(records, key=lambda each: (each.partition(), each.offset()))
