@@ -6,8 +6,10 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.structs import OffsetAndMetadata
+from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as ConfluentPartition
 
 from interop.aiokafka.client import as_received, poll, produce
 from interop.conftest import MakeTopic
@@ -134,3 +136,33 @@ async def test_a_pattern_subscription_finds_a_topic_created_later(
         topic, sent = make_topic(), text_records(20)
         await produce(bootstrap_servers, topic, sent)
         check_partitions(sent, await poll(consumer, 20))
+
+
+async def test_the_next_owner_does_not_wait_for_offsets_of_an_open_transaction(
+    bootstrap_servers: str, make_topic: MakeTopic
+) -> None:
+    """Its OffsetFetch has no `require_stable` (KIP-447): records are read again."""
+    topic = make_topic(partitions=1)
+    partition = TopicPartition(topic, 0)
+    await produce(bootstrap_servers, topic, text_records(10))
+    async with AIOKafkaProducer(
+        bootstrap_servers=bootstrap_servers, transactional_id=f"{topic}-former"
+    ) as former_owner:
+        async with former_owner.transaction():
+            await former_owner.send_offsets_to_transaction({partition: 7}, topic)
+            async with AIOKafkaConsumer(
+                topic,
+                bootstrap_servers=bootstrap_servers,
+                group_id=topic,
+                auto_offset_reset="earliest",
+                enable_auto_commit=False,
+            ) as next_owner:
+                assert (await asyncio.wait_for(next_owner.getone(), 20)).offset == 0
+
+            stable = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": topic})
+            with pytest.raises(KafkaException) as refused:  # librdkafka's consumers wait
+                await asyncio.to_thread(stable.committed, [ConfluentPartition(topic, 0)], 2)
+            assert refused.value.args[0].code() in (KafkaError.UNSTABLE_OFFSET_COMMIT, KafkaError._TIMED_OUT)
+        (committed,) = await asyncio.to_thread(stable.committed, [ConfluentPartition(topic, 0)], 20)
+        assert committed.offset == 7
+        stable.close()

@@ -21,7 +21,8 @@ class Billing:
     Args:
         servers: the brokers.
         prices: cents by product.
-        name: the transactional id: of two with the same, the later one fences the earlier one.
+        name: the transactional id: of two with the same, the later one fences the earlier one. With others
+            they might bill an order twice: aiokafka does not wait for offsets of an open transaction.
     """
 
     def __init__(self, servers: str, prices: Mapping[str, int], *, name: str = "billing-1") -> None:
