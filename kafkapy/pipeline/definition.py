@@ -7,6 +7,7 @@ In YAML, only `topic` and `table` are required:
     topic: orders
     table: delta:lake/orders            # delta | iceberg | parquet, then a path, URI or catalog.schema.name
     state: lake/_orders                 # the folder of the state, for tables of a catalog only
+    files: s3a://lake/orders            # the folder of the files, for new tables of a catalog only
     checkpoint: checkpoints             # folder or URI for Spark's checkpoint; default: beside the table
     format:                             # or one word: raw | json | avro | protobuf; default: raw
       kind: avro
@@ -396,12 +397,15 @@ class PipelineDefinition:
 
     @classmethod
     def _from_fields(cls, mapping: object, folder: Path | None) -> PipelineDefinition:
-        fields = Fields(mapping, [*(one.name for one in dataclasses.fields(cls)), "state"])
+        fields = Fields(mapping, [*(one.name for one in dataclasses.fields(cls)), "state", "files"])
         assert isinstance(mapping, Mapping)
         return cls(
             topic=fields.required("topic", "orders"),
             table=TableTarget.parse(
-                fields.required("table", "delta:lake/orders"), folder, fields.text("state")
+                fields.required("table", "delta:lake/orders"),
+                folder,
+                fields.text("state"),
+                fields.text("files"),
             ),
             name=fields.text("name") or "",
             bootstrap=fields.text("bootstrap") or DEFAULT_BOOTSTRAP,
@@ -438,6 +442,8 @@ class PipelineDefinition:
         values["table"] = str(self.table)
         if self.table.state is not None:
             values["state"] = self.table.state
+        if self.table.files is not None:
+            values["files"] = self.table.files
         values["format"] = self.format.value()
         if self.join:
             values["join"] = {one.name: one.to_mapping() for one in self.join}

@@ -164,26 +164,33 @@ class Pipeline:
         """Lets a column get a wider type, such as BIGINT instead of INT."""
         return self._with(widen_types=True)
 
-    def to_delta(self, location: Pathlike, *, state: Pathlike | None = None) -> Pipeline:
+    def to_delta(
+        self, location: Pathlike, *, state: Pathlike | None = None, files: Pathlike | None = None
+    ) -> Pipeline:
         """Writes a Delta table at a path or URI.
 
-        Or it is catalog.schema.table, with the folder of the pipeline's `state`.
+        Or it is catalog.schema.table, with the folder of the pipeline's `state`, and that of the table's
+        `files` if the catalog does not choose one.
         """
-        return self._to("delta", location, state)
+        return self._to("delta", location, state, files)
 
-    def to_iceberg(self, location: Pathlike, *, state: Pathlike | None = None) -> Pipeline:
+    def to_iceberg(
+        self, location: Pathlike, *, state: Pathlike | None = None, files: Pathlike | None = None
+    ) -> Pipeline:
         """Writes an Iceberg table at a path or URI.
 
-        Or it is catalog.schema.table, with the folder of the pipeline's `state`.
+        Or it is catalog.schema.table, with the folder of the pipeline's `state`, and that of the table's
+        `files` if the catalog does not choose one.
         """
-        return self._to("iceberg", location, state)
+        return self._to("iceberg", location, state, files)
 
-    def _to(self, kind: str, location: Pathlike, state: Pathlike | None) -> Pipeline:
-        place = None if state is None else os.fspath(state)
-        return self._with(table=f"{kind}:{os.fspath(location)}", state=place)
+    def _to(self, kind: str, location: Pathlike, state: Pathlike | None, files: Pathlike | None) -> Pipeline:
+        places = {"state": state, "files": files}
+        given = {key: None if place is None else os.fspath(place) for key, place in places.items()}
+        return self._with(table=f"{kind}:{os.fspath(location)}", **given)
 
     def to_parquet(self, location: Pathlike) -> Pipeline:
-        return self._with(table=f"parquet:{os.fspath(location)}", state=None)
+        return self._with(table=f"parquet:{os.fspath(location)}", state=None, files=None)
 
     def checkpoint(self, folder: Pathlike) -> Pipeline:
         """Keeps Spark's checkpoint in this folder, and not beside the table."""

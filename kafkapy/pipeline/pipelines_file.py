@@ -12,9 +12,9 @@ A file of many has `pipelines`. The keys beside it are the defaults of all of th
       key: id
     - topics: shop[.].*                 # a regular expression (RE2): each topic becomes a table
 
-`{topic}` in name, table, dead_letter, group and the format's schema is the name of the topic. A pattern does
-not match topics that another entry names or an earlier pattern matches, the dead-letter topics of the file,
-or Kafka's own topics (`__...`). A file without `pipelines` may have `topics` too.
+`{topic}` in name, table, state, files, dead_letter, group and the format's schema is the name of the topic.
+A pattern does not match topics that another entry names or an earlier pattern matches, the dead-letter topics
+of the file, or Kafka's own topics (`__...`). A file without `pipelines` may have `topics` too.
 
 What can be wrong without a broker is found when the file is read.
 """
@@ -32,7 +32,7 @@ from kafkapy.pipeline.fields import shown
 from kafkapy.pipeline.pipeline_error import PipelineError
 
 PLACE: Final = "{topic}"
-_PLACES: Final = ("name", "table", "state", "dead_letter", "group", "schema")
+_PLACES: Final = ("name", "table", "state", "files", "dead_letter", "group", "schema")
 _OF_ALL: Final = ("spark", "master")
 # Any topic: a pattern's entry is checked with it before there are topics.
 _SAMPLE: Final = "topic"
@@ -195,8 +195,9 @@ def _check_unique(definitions: Iterable[PipelineDefinition], source: str) -> Non
     seen: dict[tuple[str, ...], PipelineDefinition] = {}
     for one in definitions:
         marks = [("name", one.name), ("table", one.table.location), ("state", one.table.folder)]
+        files = [] if one.table.files is None else [("files", one.table.files)]
         group = [] if one.group is None else [("group", one.group, one.topic, one.bootstrap)]
-        for mark in (*marks, *group):
+        for mark in (*marks, *files, *group):
             other = seen.setdefault(mark, one)
             if other is not one:
                 raise PipelineError(

@@ -6,7 +6,8 @@ not meant.
 
 A name with dots and without a slash is that of a table in a catalog of Spark. The catalog decides where the
 files are, and may tell no one before the table exists, nor let others write there. So the definition names a
-folder for the state of the pipeline (`state`), which a table at a location has within itself.
+folder for the state of the pipeline (`state`), which a table at a location has within itself. It may also
+name the folder of the table's files (`files`), which the catalog is told when the table is created.
 """
 
 from __future__ import annotations
@@ -32,13 +33,15 @@ class TableTarget:
     """The format and place of a table.
 
     The location is an absolute local path or a URI. If `in_catalog`, it is the name of the table in a
-    catalog, and `state` is the location of the folder with the pipeline's state.
+    catalog, `state` is the location of the folder with the pipeline's state, and `files` that of the table's
+    files if the catalog does not decide where they are.
     """
 
     format: str
     location: str
     in_catalog: bool = False
     state: str | None = None
+    files: str | None = None
 
     def __post_init__(self) -> None:
         if self.format not in TABLE_FORMATS:
@@ -61,9 +64,15 @@ class TableTarget:
             )
         if self.state and not self.in_catalog:
             raise PipelineError("state: a table at a path has its state in its own folder; leave it out")
+        if self.files and not self.in_catalog:
+            raise PipelineError("files: a table at a path has its files in its own folder; leave it out")
+        if self.files and self.files.rstrip("/") == (self.state or "").rstrip("/"):
+            raise PipelineError("files: is the folder of the state; name another one")
 
     @classmethod
-    def parse(cls, text: str, folder: Path | None = None, state: str | None = None) -> TableTarget:
+    def parse(
+        cls, text: str, folder: Path | None = None, state: str | None = None, files: str | None = None
+    ) -> TableTarget:
         """Parses `delta:lake/orders`.
 
         Relative paths are resolved against `folder`, if it is given.
@@ -75,13 +84,14 @@ class TableTarget:
             )
         if is_in_a_catalog(location):
             place = None if state is None else absolute(state, folder)
-            return cls(format=kind, location=location, in_catalog=True, state=place)
+            files = None if files is None else absolute(files, folder)
+            return cls(format=kind, location=location, in_catalog=True, state=place, files=files)
         if _WITHOUT_A_CATALOG.fullmatch(location) and not ((folder or Path()) / location).is_dir():
             raise PipelineError(
                 f"table: {shown(text)} is a name without a catalog; write {kind}:spark_catalog.{location}, "
                 f"or {kind}:./{location} for a folder of that name"
             )
-        return cls(format=kind, location=absolute(location, folder), state=state)
+        return cls(format=kind, location=absolute(location, folder), state=state, files=files)
 
     @property
     def parts(self) -> list[str]:

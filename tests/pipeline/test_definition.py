@@ -144,6 +144,29 @@ def test_a_state_is_for_tables_of_catalogs(table: str, state: str | None, told: 
         minimal(table=table, **given)
 
 
+@pytest.mark.parametrize(
+    ("table", "state", "files", "told"),
+    [
+        ("delta:lake/orders", None, "files", "files: a table at a path has its files in its own folder"),
+        ("delta:cat.db.orders", "state", "state/", "files: is the folder of the state; name another"),
+    ],
+)
+def test_only_a_table_of_a_catalog_has_files_elsewhere(
+    table: str, state: str | None, files: str, told: str
+) -> None:
+    with pytest.raises(PipelineError, match=told):
+        minimal(table=table, files=files, **({} if state is None else {"state": state}))
+
+
+def test_the_folder_of_the_files_is_relative_to_the_file_of_the_definition(tmp_path: Path) -> None:
+    values = {"topic": "orders", "table": "delta:cat.db.orders", "state": "_orders", "files": "orders"}
+    definition = PipelineDefinition.from_mapping(values, folder=tmp_path)
+    assert definition.table.files == str(tmp_path / "orders")
+    assert PipelineDefinition.from_mapping(definition.to_mapping()) == definition
+    stored = PipelineDefinition.from_mapping(values | {"files": "s3a://lake/orders"}, folder=tmp_path)
+    assert stored.table.files == "s3a://lake/orders"
+
+
 def test_a_definition_of_a_catalogs_table_is_kept_in_the_folder_of_its_state(tmp_path: Path) -> None:
     definition = PipelineDefinition.from_mapping(
         {"topic": "orders", "table": "iceberg:cat.db.orders", "state": "_orders"}, folder=tmp_path

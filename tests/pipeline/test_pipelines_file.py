@@ -143,6 +143,11 @@ def test_a_command_for_one_pipeline_says_how_to_name_it(tmp_path: Path) -> None:
             "lake.yaml: name: the pipelines of a and a have the same, a; give each its own",
         ),
         (
+            "{files: f, pipelines: [{topic: a, table: delta:c.s.x, state: x}, "
+            "{topic: b, table: delta:c.s.y, state: y}]}",
+            "lake.yaml: files: the pipelines of a and b have the same, /etc/pipelines/f; give each its own",
+        ),
+        (
             "{group: g, pipelines: [{topic: a, table: delta:x}, {topic: a, name: b, table: delta:y}]}",
             "lake.yaml: group: the pipelines of a and a have the same, g; give each its own",
         ),

@@ -30,6 +30,7 @@ from kafkapy.pipeline.pipeline_error import PipelineError
     help="delta:, iceberg: or parquet:PATH, or a catalog's.",
 )
 @click.option("--state", metavar="FOLDER", help="The folder of the state, for a table of a catalog.")
+@click.option("--files", metavar="FOLDER", help="The folder of the files, for a new table of a catalog.")
 @click.option(
     "--checkpoint", metavar="FOLDER", help="The folder of Spark's checkpoint; default: beside the table."
 )

@@ -23,11 +23,12 @@ from pyspark.sql import SparkSession
 
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.state_folder import StateFolder
-from kafkapy.pipeline.table_target import TableTarget
+from kafkapy.pipeline.table_target import TableTarget, local_path
 from kafkapy.pipeline.tables.sql import dotted, text
 
 _TABLE_ID: Final = "kafkapy.table-id"
 _STATE: Final = "kafkapy.state"
+_LOCATION: Final = "location"  # of Spark's own interface to catalogs
 _SESSION_CATALOG: Final = "spark_catalog"
 _DETAILS: Final = "# Detailed Table Information"
 
@@ -112,10 +113,14 @@ class CatalogTable:
 
     @property
     def first_properties(self) -> Mapping[str, str]:
-        """The properties with which the table is created."""
+        """The properties with which the table is created; Spark takes one as its location."""
         found = self._state_id
         assert found is not None, "a table is created by the first batch, and the state has begun before"
-        return {_TABLE_ID: found, _STATE: self._target.folder}
+        given = {_TABLE_ID: found, _STATE: self._target.folder}
+        if (files := self._target.files) is not None:
+            path = local_path(files)
+            given[_LOCATION] = files if path is None else f"file://{path}"  # Unity takes no plain path
+        return given
 
     @property
     def location(self) -> str:
