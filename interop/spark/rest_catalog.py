@@ -10,6 +10,7 @@ import os
 import subprocess
 import urllib.request
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyspark
 from pyiceberg.catalog import Catalog, load_catalog
@@ -17,6 +18,9 @@ from pyiceberg.catalog import Catalog, load_catalog
 from interop.support.maven import CACHE, Coordinates, copy_jars
 from interop.support.waiting import wait_until
 from tests.servers.server_process import ServerProcess
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _ICEBERG = "1.11.0"
 _JETTY = "12.1.5"
@@ -29,6 +33,11 @@ _JARS = [
     Coordinates("org.eclipse.jetty.compression", "jetty-compression-gzip", _JETTY),
     Coordinates("org.xerial", "sqlite-jdbc", "3.50.3.0"),
 ]
+
+
+def rest_catalog_jars() -> Path:
+    """The folder of the server's jars, with SQLite's driver."""
+    return copy_jars(_JARS, CACHE / "spark" / "rest-catalog")
 
 
 class RestCatalog(ServerProcess):
@@ -44,7 +53,7 @@ class RestCatalog(ServerProcess):
         self.warehouse = folder / "warehouse"
 
     def start(self, timeout: float = 60.0) -> RestCatalog:
-        jars = copy_jars(_JARS, CACHE / "spark" / "rest-catalog")
+        jars = rest_catalog_jars()
         # Hadoop's file systems and the logging are those of Spark.
         path = [f"{jars}/*", f"{Path(pyspark.__file__).parent}/jars/*"]
         settings = {
@@ -73,11 +82,16 @@ class RestCatalog(ServerProcess):
             return False
 
     @property
+    def elsewhere(self) -> str:
+        """A place for tables that the catalog would not choose."""
+        return f"file://{self.data}/elsewhere"
+
+    @property
     def client(self) -> Catalog:
         """Its tables by pyiceberg."""
         return load_catalog("rest", type="rest", uri=self.url)
 
-    def spark_options(self, name: str) -> dict[str, str]:
+    def catalog_options(self, name: str) -> dict[str, str]:
         """Spark's own settings for it, as the catalog of this name."""
         catalog = f"spark.sql.catalog.{name}"
         return {
@@ -85,3 +99,11 @@ class RestCatalog(ServerProcess):
             f"{catalog}.type": "rest",
             f"{catalog}.uri": self.url,
         }
+
+    @property
+    def session_options(self) -> dict[str, str]:
+        """What Spark is started with to have such a catalog."""
+        return {}
+
+    def prepare(self, spark: SparkSession) -> None:
+        """Lets a Spark that runs already have such a catalog: it does."""

@@ -15,8 +15,9 @@ from click.testing import CliRunner
 
 from interop.conftest import MakeTopic
 from interop.spark.following import following
+from interop.spark.glue_catalog import GlueCatalog
 from interop.spark.kill_run import Driver
-from interop.spark.rest_catalog import RestCatalog
+from interop.spark.rest_catalog import RestCatalog, rest_catalog_jars
 from interop.spark.test_audit import produce
 from interop.support.maven import CACHE
 from interop.support.waiting import wait_until
@@ -38,22 +39,24 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
+Lake = RestCatalog | GlueCatalog
 JSON = {"kind": "json", "schema": "id BIGINT, name STRING"}
 
 
-@pytest.fixture(scope="module")
-def rest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestCatalog]:
+@pytest.fixture(scope="module", params=[RestCatalog, GlueCatalog], ids=["rest", "glue"])
+def lake(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     (port,) = free_ports(1)
-    with RestCatalog(tmp_path_factory.mktemp("rest"), port) as started:
+    with request.param(tmp_path_factory.mktemp("catalog"), port) as started:
         started.client.create_namespace("sales")
         yield started
 
 
 @pytest.fixture
-def catalog(spark: SparkSession, rest: RestCatalog, name: str) -> str:
-    """The name of the REST catalog in the session, which no test has used before."""
-    own = f"rest_{name.replace('-', '_')}"
-    for setting, value in rest.spark_options(own).items():
+def catalog(spark: SparkSession, lake: Lake, name: str) -> str:
+    """The name of the catalog in the session, which no test has used before."""
+    own = f"own_{name.replace('-', '_')}"
+    lake.prepare(spark)
+    for setting, value in lake.catalog_options(own).items():
         spark.conf.set(setting, value)
     return own
 
@@ -69,13 +72,13 @@ def records(ids: range, name: str = "a") -> list[tuple[int, str, str]]:
     return [(0, f"k{number}", json.dumps({"id": number, "name": name})) for number in ids]
 
 
-def by_pyiceberg(rest: RestCatalog, table: str) -> list[tuple[int, str]]:
-    rows = rest.client.load_table(f"sales.{table}").scan(selected_fields=("id", "name")).to_arrow()
+def by_pyiceberg(lake: Lake, table: str) -> list[tuple[int, str]]:
+    rows = lake.client.load_table(f"sales.{table}").scan(selected_fields=("id", "name")).to_arrow()
     return sorted(zip(rows["id"].to_pylist(), rows["name"].to_pylist(), strict=True))
 
 
-def test_an_append_table_of_a_rest_catalog_is_written_and_looked_after(
-    spark: SparkSession, rest: RestCatalog, catalog: str, make_topic: MakeTopic, bootstrap_servers: str,
+def test_an_append_table_of_a_catalog_is_written_and_looked_after(
+    spark: SparkSession, lake: Lake, catalog: str, make_topic: MakeTopic, bootstrap_servers: str,
     tmp_path: Path,
 ) -> None:  # fmt: skip
     topic = make_topic()
@@ -83,12 +86,12 @@ def test_an_append_table_of_a_rest_catalog_is_written_and_looked_after(
     for ids in (range(10), range(10, 25)):
         produce(bootstrap_servers, topic, records(ids))
         run(definition, once=True, spark=spark)
-    assert by_pyiceberg(rest, "appended") == [(number, "a") for number in range(25)]
+    assert by_pyiceberg(lake, "appended") == [(number, "a") for number in range(25)]
     status = status_of(definition)
     assert (status.lag, status.progress and status.progress.total_rows) == (0, 25)
     assert audit(definition, spark).ok
     found = lineage(definition, source=f"{topic}-0-12", spark=spark)
-    assert found.version == str(rest.client.load_table("sales.appended").current_snapshot().snapshot_id)
+    assert found.version == str(lake.client.load_table("sales.appended").current_snapshot().snapshot_id)
     assert len(found.rows) == 1
     assert replay(definition, f"{topic}-again", spark=spark).records == 25
     lines = maintain(definition, retain=timedelta(days=7), spark=spark)
@@ -98,20 +101,21 @@ def test_an_append_table_of_a_rest_catalog_is_written_and_looked_after(
         "(remove_orphan_files)",
     ]
     reset(plan_reset(definition, '{"0": 20}'), spark=spark)
-    assert len(by_pyiceberg(rest, "appended")) == 20
+    assert len(by_pyiceberg(lake, "appended")) == 20
     run(PipelineDefinition.load(tmp_path / "state"), once=True, spark=spark)
-    assert by_pyiceberg(rest, "appended") == [(number, "a") for number in range(25)]
+    assert by_pyiceberg(lake, "appended") == [(number, "a") for number in range(25)]
     assert audit(definition, spark, deep=True).ok
     assert not (tmp_path / f"{catalog}.sales.appended").exists()
 
 
-def test_upserts_and_new_columns_reach_a_rest_catalog(
-    spark: SparkSession, rest: RestCatalog, catalog: str, make_topic: MakeTopic, bootstrap_servers: str,
+def test_upserts_and_new_columns_reach_a_catalog(
+    spark: SparkSession, lake: Lake, catalog: str, make_topic: MakeTopic, bootstrap_servers: str,
     tmp_path: Path,
 ) -> None:  # fmt: skip
     topic = make_topic()
+    place, more = f"{lake.elsewhere}/upserted", {"mode": "upsert", "format": "json"}
     definition = definition_of(
-        topic, f"iceberg:{catalog}.sales.upserted", bootstrap_servers, tmp_path, mode="upsert", format="json"
+        topic, f"iceberg:{catalog}.sales.upserted", bootstrap_servers, tmp_path, files=place, **more
     )
     produce(bootstrap_servers, topic, records(range(10)))
     run(definition, once=True, spark=spark)
@@ -119,35 +123,37 @@ def test_upserts_and_new_columns_reach_a_rest_catalog(
     produce(bootstrap_servers, topic, more)
     run(definition, once=True, spark=spark)
     expected = [(number, "b" if number == 3 else "a") for number in range(10) if number != 4]
-    assert by_pyiceberg(rest, "upserted") == expected
-    assert "price" in rest.client.load_table("sales.upserted").schema().column_names
+    assert by_pyiceberg(lake, "upserted") == expected
+    table = lake.client.load_table("sales.upserted")
+    assert "price" in table.schema().column_names
+    assert table.location() == place
     assert audit(definition, spark).ok
     assert list((tmp_path / "state" / "_kafkapy" / "tombstones").glob("part-*"))
 
 
 @pytest.mark.parametrize("mode", ["append", "upsert"])
-def test_a_table_of_a_rest_catalog_is_repaired(
-    spark: SparkSession, rest: RestCatalog, catalog: str, make_topic: MakeTopic, bootstrap_servers: str,
+def test_a_table_of_a_catalog_is_repaired(
+    spark: SparkSession, lake: Lake, catalog: str, make_topic: MakeTopic, bootstrap_servers: str,
     tmp_path: Path, mode: str,
 ) -> None:  # fmt: skip
     topic, table = make_topic(), f"{catalog}.sales.repaired_{mode}"
     definition = definition_of(topic, f"iceberg:{table}", bootstrap_servers, tmp_path, mode=mode)
     produce(bootstrap_servers, topic, [*records(range(10)), *records(range(4, 5), "b")])
     run(definition, once=True, spark=spark)
-    healthy = by_pyiceberg(rest, f"repaired_{mode}")
+    healthy = by_pyiceberg(lake, f"repaired_{mode}")
     columns = ", ".join(spark.table(table).columns)
     twice = f"SELECT {columns} FROM {table} WHERE id < 3"
     foreign = f"SELECT {columns.replace('_topic', chr(39) + 'another' + chr(39) + ' AS _topic')} FROM {table}"
     spark.sql(f"INSERT INTO {table} {twice} UNION ALL {foreign} WHERE id = 9")
-    damaged = by_pyiceberg(rest, f"repaired_{mode}")
+    damaged = by_pyiceberg(lake, f"repaired_{mode}")
     assert len(damaged) == len(healthy) + 4
-    snapshots = len(rest.client.load_table(f"sales.repaired_{mode}").snapshots())
+    snapshots = len(lake.client.load_table(f"sales.repaired_{mode}").snapshots())
     file = tmp_path / "orders.yaml"
     file.write_text(definition.to_yaml())
     done = CliRunner().invoke(commands, ["audit", str(file), "--repair", "--dry-run"], standalone_mode=False)
     assert done.return_value == 1, done.output
     assert "4 rows are deleted, in one commit of the table" in done.output
-    assert by_pyiceberg(rest, f"repaired_{mode}") == damaged
+    assert by_pyiceberg(lake, f"repaired_{mode}") == damaged
     plans: list[RepairPlan] = []
 
     def agree(plan: RepairPlan) -> bool:
@@ -156,13 +162,13 @@ def test_a_table_of_a_rest_catalog_is_repaired(
 
     assert repair(definition, agree=agree, spark=spark)
     assert plans[0].deleted - plans[0].kept == 4
-    assert by_pyiceberg(rest, f"repaired_{mode}") == healthy
-    assert len(rest.client.load_table(f"sales.repaired_{mode}").snapshots()) == snapshots + 1
+    assert by_pyiceberg(lake, f"repaired_{mode}") == healthy
+    assert len(lake.client.load_table(f"sales.repaired_{mode}").snapshots()) == snapshots + 1
     assert audit(definition, spark, deep=True).ok
 
 
-def test_drivers_of_tables_in_a_rest_catalog_are_killed_and_lose_nothing(
-    rest: RestCatalog, make_topic: MakeTopic, bootstrap_servers: str, tmp_path: Path
+def test_drivers_of_tables_in_a_catalog_are_killed_and_lose_nothing(
+    lake: Lake, make_topic: MakeTopic, bootstrap_servers: str, tmp_path: Path
 ) -> None:
     topic = make_topic()
     names = {"append": "killed_append", "upsert": "killed_upsert"}
@@ -171,7 +177,7 @@ def test_drivers_of_tables_in_a_rest_catalog_are_killed_and_lose_nothing(
         "bootstrap": bootstrap_servers,
         "format": JSON,
         "max_offsets_per_trigger": 100,
-        "spark": rest.spark_options("killed"),
+        "spark": lake.catalog_options("killed") | lake.session_options,
     }
     files = []
     for mode, name in names.items():
@@ -184,8 +190,8 @@ def test_drivers_of_tables_in_a_rest_catalog_are_killed_and_lose_nothing(
         return set(tmp_path.glob("*/_kafkapy/checkpoint/*/offsets/[0-9]*"))
 
     def committed() -> set[object]:
-        known = [f"sales.{name}" for name in names.values() if rest.client.table_exists(f"sales.{name}")]
-        return {rest.client.load_table(name).metadata.current_snapshot_id for name in known}
+        known = [f"sales.{name}" for name in names.values() if lake.client.table_exists(f"sales.{name}")]
+        return {lake.client.load_table(name).metadata.current_snapshot_id for name in known}
 
     def kill_after(driver: Driver, moment: Callable[[], set[object]]) -> None:
         before = moment()
@@ -209,13 +215,13 @@ def test_drivers_of_tables_in_a_rest_catalog_are_killed_and_lose_nothing(
             driver.end()
     once = [(number, "a") for number in range(1200)]
     again = [(number, f"from {sent}") for sent in range(3) for number in range(50)]
-    assert by_pyiceberg(rest, names["append"]) == sorted([*once, *again])
+    assert by_pyiceberg(lake, names["append"]) == sorted([*once, *again])
     last = {**dict(once), **dict.fromkeys(range(50), "from 2")}
-    assert by_pyiceberg(rest, names["upsert"]) == sorted(last.items())
+    assert by_pyiceberg(lake, names["upsert"]) == sorted(last.items())
 
 
 def test_two_drivers_of_one_table_exclude_each_other(
-    spark: SparkSession, rest: RestCatalog, catalog: str, make_topic: MakeTopic, bootstrap_servers: str,
+    spark: SparkSession, lake: Lake, catalog: str, make_topic: MakeTopic, bootstrap_servers: str,
     tmp_path: Path,
 ) -> None:  # fmt: skip
     topic, table = make_topic(), f"iceberg:{catalog}.sales.shared"
@@ -228,11 +234,11 @@ def test_two_drivers_of_one_table_exclude_each_other(
             run(definition, once=True, spark=spark)
         with pytest.raises(PipelineError, match="was written with another state than the one in"):
             run(elsewhere, once=True, spark=spark)
-    assert by_pyiceberg(rest, "shared") == [(number, "a") for number in range(10)]
+    assert by_pyiceberg(lake, "shared") == [(number, "a") for number in range(10)]
 
 
 def test_what_a_catalog_lacks_or_has_already_is_told_in_one_line(
-    spark: SparkSession, rest: RestCatalog, catalog: str, make_topic: MakeTopic, bootstrap_servers: str,
+    spark: SparkSession, lake: Lake, catalog: str, make_topic: MakeTopic, bootstrap_servers: str,
     tmp_path: Path,
 ) -> None:  # fmt: skip
     topic = make_topic()
@@ -252,24 +258,24 @@ def test_what_a_catalog_lacks_or_has_already_is_told_in_one_line(
 
 
 def test_a_table_that_was_dropped_is_not_begun_in_the_middle(
-    spark: SparkSession, rest: RestCatalog, catalog: str, make_topic: MakeTopic, bootstrap_servers: str,
+    spark: SparkSession, lake: Lake, catalog: str, make_topic: MakeTopic, bootstrap_servers: str,
     tmp_path: Path,
 ) -> None:  # fmt: skip
     topic = make_topic()
     definition = definition_of(topic, f"iceberg:{catalog}.sales.dropped", bootstrap_servers, tmp_path)
     produce(bootstrap_servers, topic, records(range(3)))
     run(definition, once=True, spark=spark)
-    rest.client.drop_table("sales.dropped")
+    lake.client.drop_table("sales.dropped")
     produce(bootstrap_servers, topic, records(range(3, 5)))
     with pytest.raises(PipelineError, match=r"the table is gone, and the state .* --to earliest"):
         run(definition, once=True, spark=spark)
     reset(plan_reset(definition, "earliest"), spark=spark)
     run(definition, once=True, spark=spark)
-    assert by_pyiceberg(rest, "dropped") == [(number, "a") for number in range(5)]
+    assert by_pyiceberg(lake, "dropped") == [(number, "a") for number in range(5)]
 
 
 def test_a_metastore_and_a_database_are_catalogs_too(
-    rest: RestCatalog, make_topic: MakeTopic, bootstrap_servers: str, tmp_path: Path
+    make_topic: MakeTopic, bootstrap_servers: str, tmp_path: Path
 ) -> None:
     """Delta and Iceberg in a Hive metastore, Iceberg in SQLite by JDBC."""
     import polars
@@ -279,7 +285,7 @@ def test_a_metastore_and_a_database_are_catalogs_too(
     topic, changes = make_topic(), make_topic()
     produce(bootstrap_servers, topic, records(range(10)))
     (tmp_path / "hive").mkdir()
-    (driver,) = (CACHE / "spark" / "rest-catalog").glob("sqlite-jdbc-*.jar")
+    (driver,) = rest_catalog_jars().glob("sqlite-jdbc-*.jar")
     database = tmp_path / "catalog.db"
     derby = f"jdbc:derby:;databaseName={tmp_path}/metastore;create=true"
     spark = {
@@ -310,7 +316,7 @@ def test_a_metastore_and_a_database_are_catalogs_too(
         for number, table in enumerate(tables)
     ]
     marked = {"table": "delta:spark_catalog.default.marked", "mode": "upsert", "merge_mode": "merge-on-read"}
-    entries.append({"topic": changes, "state": "state3", **marked})
+    entries.append({"topic": changes, "state": "state3", "files": "elsewhere/marked", **marked})
     file.write_text(json.dumps({**common, "spark": spark, "master": "local[2]", "pipelines": entries}))
     for ids in (range(10, 15), range(15, 20)):
         produce(bootstrap_servers, topic, records(ids))
@@ -321,7 +327,7 @@ def test_a_metastore_and_a_database_are_catalogs_too(
     expected = list(range(20))
     appended = polars.scan_delta(str(tmp_path / "hive" / "orders")).collect()
     assert sorted(appended["id"]) == expected
-    upserted = polars.scan_delta(str(tmp_path / "hive" / "marked")).collect()
+    upserted = polars.scan_delta(str(tmp_path / "elsewhere" / "marked")).collect()
     assert sorted(zip(upserted["id"], upserted["name"], strict=True)) == [(n, "from 15") for n in range(10)]
     rows = made.load_table("sales.orders").scan().to_arrow()
     assert sorted(rows["id"].to_pylist()) == expected

@@ -18,6 +18,7 @@ from kafkapy.errors import UserError
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.pipeline_error import LimitError, PipelineError
 from kafkapy.pipeline.reset_command import reset_command
+from kafkapy.spark.installation import ICEBERG
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,11 @@ _KNOWN: Final = (
         re.compile(r"No module named '"),
         "the Python of Spark's executors lacks a module ({line}); install it on every worker, as here: "
         "pip install '.[spark]' in a checkout (spark: {{spark.pyspark.python: PATH}} names that Python)",
+    ),
+    _Known(
+        re.compile(r"NoClassDefFoundError: software/amazon/awssdk/\S*?(?=[\]\s]|$)"),
+        "Spark lacks the jar of Iceberg's clients of AWS ({found}); bring that of Iceberg's version: spark: "
+        f"{{{{spark.jars.packages: org.apache.iceberg:iceberg-aws-bundle:{ICEBERG}}}}}",
     ),
     _Known(
         re.compile(r"java\.lang\.OutOfMemoryError"),

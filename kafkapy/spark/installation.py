@@ -23,9 +23,10 @@ STORES = ("s3a",)
 # Spark 4 is compiled for Java 17, and its Hadoop calls methods that Java 24 has removed.
 JAVA_VERSIONS = range(17, 22)
 
+ICEBERG = "1.11.0"
 # For each minor version of Spark the newest release of the lake format that has jars for it.
 _DELTA = {"4.0": "4.4.0", "4.1": "4.4.0", "4.2": "4.4.0"}
-_ICEBERG = {"4.0": "1.11.0", "4.1": "1.11.0"}
+_ICEBERG = {"4.0": ICEBERG, "4.1": ICEBERG}
 
 # The tests run with this version. Other versions of Spark 4 may work. But a new version is on PyPI before any
 # lake format has jars for it, and sometimes before its own connector is in Maven Central.

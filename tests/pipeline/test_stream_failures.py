@@ -95,6 +95,20 @@ def test_executors_without_kafkapy_are_told_what_they_lack() -> None:
     )
 
 
+def test_a_glue_catalog_without_its_clients_names_their_jar() -> None:
+    text = (
+        "Cannot initialize Catalog implementation org.apache.iceberg.aws.glue.GlueCatalog: Cannot find "
+        "constructor for interface org.apache.iceberg.catalog.Catalog\n\tMissing org.apache.iceberg.aws.glue."
+        "GlueCatalog [java.lang.NoClassDefFoundError: software/amazon/awssdk/services/glue/model/Some]"
+    )
+    told = str(explained(("java.lang.IllegalArgumentException", text)).error)
+    assert told == (
+        "orders: Spark lacks the jar of Iceberg's clients of AWS (NoClassDefFoundError: software/amazon/"
+        "awssdk/services/glue/model/Some); bring that of Iceberg's version: spark: "
+        "{spark.jars.packages: org.apache.iceberg:iceberg-aws-bundle:1.11.0}"
+    )
+
+
 def test_an_error_in_a_worker_is_its_last_line() -> None:
     told = str(
         explained(
