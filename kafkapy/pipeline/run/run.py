@@ -223,9 +223,12 @@ class Job:
             partition_by=definition.partition_by,
             widen_types=definition.widen_types,
         )
-        columns = self._format.columns
-        table.check_shape(None if columns is None else StructType.fromJson(columns))
+        known = self._format.columns
+        columns = None if known is None else StructType.fromJson(known)
+        table.check_shape(columns)
         if self._mode == "upsert":
+            if columns is not None:
+                table.check_upserts(columns)
             table.set_merge_mode(definition.merge_mode)
         if state.incarnation is None and table.exists() and not table.read().isEmpty():
             raise lost(state) or PipelineError(

@@ -32,7 +32,7 @@ from kafkapy.pipeline.tables.batch import Batch
 from kafkapy.pipeline.tables.catalog_table import CatalogTable
 from kafkapy.pipeline.tables.commit import Commit
 from kafkapy.pipeline.tables.delta_log import DeltaLog, version_of
-from kafkapy.pipeline.tables.delta_version import DeltaVersion
+from kafkapy.pipeline.tables.delta_version import METADATA, DeltaVersion
 from kafkapy.pipeline.tables.evolution import ChangedColumn
 from kafkapy.pipeline.tables.reader import reader
 from kafkapy.pipeline.tables.replacing import replace_rows
@@ -235,6 +235,15 @@ class DeltaTable(Table):
             writer.saveAsTable(self._sql)
         if next(self._log.batches(), None) != batch:
             self._has(rows, batch, numbered=True)
+
+    def _upsert_problem(self, columns: StructType) -> str | None:
+        for name in columns.names:
+            if name.lower() == METADATA:
+                return (
+                    f"Delta's MERGE takes the column {name} of the data for what Spark tells of a file; "
+                    "leave it out by select:, or use mode append"
+                )
+        return None
 
     def _problem(self, schema: StructType) -> str | None:
         for name in _names(schema):

@@ -25,8 +25,10 @@ from kafkapy.pipeline.java_classes import java_class
 from kafkapy.pipeline.tables.sql import text
 
 _DELTA: Final = "org.apache.spark.sql.delta"
-FILE: Final = "_metadata.file_path"
-POSITION: Final = "_metadata.row_index"
+METADATA: Final = "_metadata"
+"""What Spark tells of a row's file, in a column that each table of files has beside its own."""
+FILE: Final = f"{METADATA}.file_path"
+POSITION: Final = f"{METADATA}.row_index"
 
 
 class DeltaFile(NamedTuple):

@@ -180,9 +180,15 @@ class Table(ABC):
         which is true for a tombstone, whose parsed columns are null. `records` is the most rows that there
         can be, if that is known.
         """
+        self.check_upserts(rows.schema)
         few = records is not None and records <= FEW
         with settings(rows.sparkSession, self.session_settings):
             self._upsert(rows.coalesce(1) if few else rows, keys, few)
+
+    def check_upserts(self, columns: StructType) -> None:
+        """Raises PipelineError if rows with these columns can only be appended."""
+        if problem := self._upsert_problem(columns):
+            raise PipelineError(f"{self.name}: {problem}")
 
     def set_merge_mode(self, mode: str | None) -> None:
         """Sets how upserts change the table's files, from now on.
@@ -347,6 +353,10 @@ class Table(ABC):
 
     def _problem(self, schema: StructType) -> str | None:
         """Why the format cannot have columns with these names; None if it can."""
+        return None
+
+    def _upsert_problem(self, columns: StructType) -> str | None:
+        """Why rows with these columns can only be appended; None if they can be upserted too."""
         return None
 
     def _wanted_partitioning(self) -> list[str]:
