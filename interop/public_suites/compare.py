@@ -23,13 +23,16 @@ from interop.public_suites.suites import (
     FASTSTREAM,
     KASKADE,
     KTABLES,
+    PYSPARK,
     QUIX,
     TASKIQ_AIO_KAFKA,
     Suite,
     run,
 )
 
-_SUITES: Final = {each.name: each for each in (ARROYO, FASTSTREAM, KASKADE, KTABLES, QUIX, TASKIQ_AIO_KAFKA)}
+_SUITES: Final = {
+    each.name: each for each in (ARROYO, FASTSTREAM, KASKADE, KTABLES, PYSPARK, QUIX, TASKIQ_AIO_KAFKA)
+}
 
 
 def _row(suite: Suite) -> str:

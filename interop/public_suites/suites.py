@@ -16,6 +16,7 @@ from typing import Final
 
 import pytest
 
+from interop.public_suites import spark_checkout
 from interop.support.locked import locked
 from interop.support.maven import CACHE
 
@@ -44,11 +45,11 @@ def assert_does_not_change(look, value):
 class Suite:
     """The tests of a project.
 
-    `source` is a release on PyPI whose archive has the tests, or the address of a repository with a commit.
-    `packages` are installed into a venv of the suite's own; without any, this checkout's venv runs it, with
-    the source in its path. `left_out` are files of the tests that the release does not have. `removed` are
-    folders of the source: then the installed package is tested. `run` are options of `kafkapy run`, or None
-    if the suite starts its broker itself.
+    `source` is a release on PyPI whose archive has the tests, or the address of a repository with a commit,
+    of which `files` alone are fetched, if there are any. `packages` are installed into a venv of the suite's
+    own; without any, this checkout's venv runs it, with the source in its path. `left_out` are files of the
+    tests that the release does not have. `removed` are folders of the source: then the installed package is
+    tested. `run` are options of `kafkapy run`, or None if the suite starts its broker itself.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Suite:
     packages: tuple[str, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
     removed: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
     run: tuple[str, ...] | None = None
 
     @property
@@ -174,6 +176,28 @@ FASTSTREAM: Final = Suite(
     ),
     run=("--set", "listeners=PLAINTEXT://127.0.0.1:9092"),
 )
+_PYSPARK_TESTS: Final = "python/pyspark/sql/tests/streaming"
+PYSPARK: Final = Suite(
+    "pyspark",
+    "https://github.com/apache/spark@05d5b4a1855b67fda6383b71c7d16a225272a67b",
+    (
+        *("-p", "interop.public_suites.spark_checkout"),
+        *("-o", "kafka_stand_in=testcontainers"),
+        f"{_PYSPARK_TESTS}/test_streaming_kafka_rtm.py",
+    ),
+    passed=3,
+    # Its helper names an option of the admin client that kafka-python 3 does not have.
+    packages=(
+        f"pyspark=={spark_checkout.VERSION}",
+        "kafka-python<3",
+        "pandas",
+        "pyarrow",
+        "testcontainers==4.15.0",
+        "pytest>=9",
+        "{checkout}",
+    ),
+    files=tuple(f"{_PYSPARK_TESTS}/{name}.py" for name in ("kafka_utils", "test_streaming_kafka_rtm")),
+)
 _COORDINATOR: Final = "tests/test_coordinator.py::TestKafkaCoordinatorIntegration"
 AIOKAFKA: Final = Suite(
     "aiokafka",
@@ -258,8 +282,11 @@ def _clone(suite: Suite, folder: Path) -> None:
     source = folder / "source"
     _fetched(["git", "init", "--quiet", str(source)], suite)
     git = ["git", "-C", str(source)]
-    _fetched([*git, "fetch", "--quiet", "--depth", "1", address, commit], suite)
-    _fetched([*git, "checkout", "--quiet", "FETCH_HEAD"], suite)
+    _fetched([*git, "remote", "add", "origin", address], suite)
+    # A file that is left out now comes when it is checked out.
+    part, files = (["--filter=blob:none"], ["--", *suite.files]) if suite.files else ([], [])
+    _fetched([*git, "fetch", "--quiet", "--depth", "1", *part, "origin", commit], suite)
+    _fetched([*git, "checkout", "--quiet", "FETCH_HEAD", *files], suite)
 
 
 def _python(suite: Suite, folder: Path) -> str:
