@@ -75,14 +75,18 @@ class DiskFault(Fault):
         """Whether a log directory as a whole is concerned."""
         return self._place.topic is None and self._place.has(os.path.realpath(path))
 
-    def meet(self, operation: Operation, path: str) -> None:
-        """Let a call wait or fail, if it is met; raises OSError."""
+    @property
+    def log_dir(self) -> str | None:
+        """The log directory that alone is concerned; None: any."""
+        return self._place.log_dir
+
+    def meet(self, operation: Operation, path: str) -> float:
+        """The seconds that a call is to wait, which are none if it is not met; raises OSError."""
         if operation != self._operation or not self._place.has(path) or not self.takes():
-            return
+            return 0.0
         if self._code is None:
-            time.sleep(self._seconds)
-        else:
-            raise OSError(self._code, os.strerror(self._code), path)
+            return self._seconds
+        raise OSError(self._code, os.strerror(self._code), path)
 
 
 class FaultyFiles(FileSystem):
@@ -90,10 +94,16 @@ class FaultyFiles(FileSystem):
 
     faults: tuple[DiskFault, ...] = ()
 
+    sleep: Callable[[float], None] = staticmethod(time.sleep)
+    """Lets a slow call take its time."""
+
     def _meet(self, operation: Operation, file: File) -> None:
+        if not self.faults:
+            return
         path = _path_of(file)
         for fault in self.faults:
-            fault.meet(operation, path)
+            if seconds := fault.meet(operation, path):
+                self.sleep(seconds)
 
     def write_at(self, file: File, buffers: Sequence[Buffer], position: int) -> int:
         """Write all of `buffers`, unless a fault meets that."""
@@ -133,13 +143,12 @@ class FaultyFiles(FileSystem):
 def lead(logs: LogManager, faults: tuple[DiskFault, ...]) -> None:
     """Have the calls of the logs' file system meet these faults."""
     files = logs.files
-    if faults:
+    if faults and type(files) is FileSystem:
         files.__class__ = FaultyFiles
-        assert isinstance(files, FaultyFiles)
+    if isinstance(files, FaultyFiles):
         files.faults = faults
-    elif isinstance(files, FaultyFiles):
-        files.faults = ()
-        files.__class__ = FileSystem  # type: ignore[assignment]
+        if not faults and type(files) is FaultyFiles:
+            files.__class__ = FileSystem  # type: ignore[assignment]
     for directory in logs.directories:
         directory.syncs_plainly = files.syncs_plainly
 

@@ -11,9 +11,10 @@ from typing import Any, Final
 
 from kafkapy.broker.core import BrokerCore, StartError
 from kafkapy.configs.config import BrokerConfig
+from kafkapy.faults.disks import DiskFault
 from kafkapy.loop.clock import Clock
 from kafkapy.metadata.store import MetadataStore, OutcomeUnknownError
-from kafkapy.virtual.disk import SimulatedDisk
+from kafkapy.virtual.disk import FaultyDisk
 from kafkapy.virtual.loop import VirtualLoop
 from kafkapy.virtual.machine import SimulatedMachine
 from kafkapy.virtual.metadata_tree import MemoryStore, MemoryTree
@@ -91,14 +92,21 @@ class SimulatedBroker:
         self._tree_is_cut = False
         self._pauses = 0
         self._room: int | None = None
+        self._disk_faults: tuple[DiskFault, ...] = ()
         self._disk = self._new_disk()
         self.lost_power = False
         """Whether the power has failed in the present callback."""
 
-    def _new_disk(self) -> SimulatedDisk:
-        disk = SimulatedDisk(self.root, self.world, self.host, self._power_failed)
+    def _new_disk(self) -> FaultyDisk:
+        disk = FaultyDisk(self.root, self.world, self.host, self._power_failed, self._sleep)
         disk.room = self._room
+        disk.faults = self._disk_faults
         return disk
+
+    def _sleep(self, seconds: float) -> None:
+        """Let the present callback take longer, or the thread whose work it does."""
+        if self.loop is not None:
+            self.loop.slept += seconds
 
     # --- lives ----------------------------------------------------------------------------------------------
 
@@ -188,6 +196,10 @@ class SimulatedBroker:
         """Leave so many bytes free on the disk; None for enough."""
         self._room = room
         self._disk.room = room
+
+    def break_disk(self, faults: tuple[DiskFault, ...]) -> None:
+        """Let calls of the disk meet these faults, whichever process makes them."""
+        self._disk.faults = self._disk_faults = faults
 
     def cut_power_after(self, operations: int) -> None:
         """Cut the power of the machine when it has changed its disk this many times more."""

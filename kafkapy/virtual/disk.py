@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from kafkapy.faults.disks import FaultyFiles
 from kafkapy.storage.disk.files import Buffer, File
 from kafkapy.virtual.disk_trace import Disk, TracingFiles
 from kafkapy.virtual.network import hash_of
@@ -147,6 +148,17 @@ class SimulatedDisk(TracingFiles):
     def _play(self) -> None:
         self._disk.play(self.trace)
         self.trace.clear()
+
+
+class FaultyDisk(FaultyFiles, SimulatedDisk):
+    """Such a disk, with the faults of files that a test switches on."""
+
+    def __init__(
+        self, root: Path, world: World, name: str, cut: Callable[[], None], sleep: Callable[[float], None]
+    ) -> None:
+        """`sleep` is told how long a slow call takes."""
+        super().__init__(root, world, name, cut)
+        self.sleep = sleep
 
 
 def _short(each: object) -> str:

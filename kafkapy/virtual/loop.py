@@ -83,6 +83,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.name = name
         self.is_dead = False
         self.is_paused = False
+        self.slept = 0.0
+        """The seconds for which the present callback has waited: what it does later is done so much later."""
+        self._busy_until = 0.0
         self.connector: Callable[[VirtualLoop, Any, str, int], Coroutine[Any, Any, Any]] | None = None
         """Opens connections from this actor (network.py)."""
         self._watched: dict[tuple[int, str], asyncio.Handle] = {}
@@ -296,3 +299,21 @@ class VirtualLoop(asyncio.BaseEventLoop):
             asyncio._set_running_loop(self)
             sys.set_asyncgen_hooks(self._asyncgen_firstiter_hook, self._asyncgen_finalizer_hook)
             handle._run()
+            if self.slept:
+                self._busy_until = self.world.now + self.slept
+                self.world.later(self.slept, _nothing)
+                self.slept = 0.0
+
+    @property
+    def may_run(self) -> bool:
+        """Whether the next callback in line may run now."""
+        return bool(self._ready) and not self.is_paused and self._busy_until <= self.world.now
+
+    def take_slept(self, before: float) -> float:
+        """The seconds that a thread has waited since `before`, in which the loop goes on."""
+        slept, self.slept = self.slept - before, before
+        return slept
+
+
+def _nothing() -> None:
+    """Let the time pass to here."""

@@ -109,7 +109,10 @@ class End:
 
     def take(self, data: bytes) -> None:
         """Take what the other end sends now, or its host in place of it."""
-        self.on_the_way.append((self.network.earliest(self.other.host, self.host, len(data)), data))
+        at = self.network.earliest(self.other.host, self.host, len(data))
+        if slept := self.other.loop.slept:  # the sender is as late as the slow calls before made it
+            at = max(at, self.network.world.now) + slept
+        self.on_the_way.append((at, data))
         self.move()
 
     def reset(self) -> None:

@@ -34,7 +34,7 @@ class VirtualBroker(AwaitedBroker):
 
     @property
     def faults(self) -> Faults[AsyncFault]:
-        """What it does wrong on purpose, as `Broker.faults`; its disk has none.
+        """What it does wrong on purpose, as `Broker.faults`.
 
         What is switched on stays so when it is started again.
         """
@@ -78,12 +78,11 @@ class VirtualBroker(AwaitedBroker):
 
     def _lead_to_faults(self) -> None:
         """Have a running broker meet its faults as they are now."""
-        of_disks = [fault for fault in self._switched_on.faults if isinstance(fault, DiskFault)]
-        if of_disks:
-            self._switched_on.remove(of_disks)
-            raise ValueError(
-                "in virtual time disks have no faults by file: the cluster has cut_power and fill_disk"
-            )
+        of_disks = tuple(each for each in self._switched_on.faults if isinstance(each, DiskFault))
+        if elsewhere := [each for each in of_disks if each.log_dir is not None]:
+            self._switched_on.remove(elsewhere)
+            raise ValueError("in virtual time a broker has one log directory: leave log_dir out")
+        self._broker.break_disk(of_disks)
         if self._broker.core is not None and self._broker.is_serving:
             with contextlib.suppress(StopIteration):  # it waits for nothing
                 self._switched_on.lead(self._broker.core).send(None)

@@ -41,6 +41,7 @@ class SimulatedPool(Executor):
             result: Any = None
             error: BaseException | None = None
             was_in_thread, SimulatedPool._is_in_thread = SimulatedPool._is_in_thread, True
+            slept = self._loop.slept
             try:
                 result = call(*args, **kwargs)
             except BaseException as failure:
@@ -50,7 +51,8 @@ class SimulatedPool(Executor):
             if was_in_thread:
                 tell(result, error)
             else:
-                self._loop.call_later(thread_delay(self._loop.world), tell, result, error)
+                seconds = thread_delay(self._loop.world) + self._loop.take_slept(slept)
+                self._loop.call_later(seconds, tell, result, error)
 
         def tell(result: Any, error: BaseException | None) -> None:
             if error is None:
@@ -98,8 +100,10 @@ class SimulatedFlushThreads(FlushThreads[Flush]):
         self._count = 0
 
     def _flush(self, flush: Flush) -> None:
+        before = self._virtual.slept
         self._run(flush)
-        self._virtual.call_later(thread_delay(self._virtual.world), self._ended, flush)
+        seconds = thread_delay(self._virtual.world) + self._virtual.take_slept(before)
+        self._virtual.call_later(seconds, self._ended, flush)
 
 
 def thread_delay(world: World) -> float:

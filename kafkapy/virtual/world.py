@@ -163,7 +163,7 @@ class World:
             _, _, timer, of = heapq.heappop(timers)
             if not timer._cancelled and not of.is_dead:
                 of._ready.append(timer)
-        ready = [loop for loop in self.loops if loop._ready and not loop.is_paused]
+        ready = [loop for loop in self.loops if loop.may_run]
         if not ready:
             while timers and (timers[0][2]._cancelled or timers[0][3].is_dead):
                 heapq.heappop(timers)
