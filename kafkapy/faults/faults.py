@@ -21,6 +21,7 @@ from kafkapy.faults.kinds import (
     NoAnswer,
     SlowBytes,
     TornAnswer,
+    Twice,
     positive,
 )
 from kafkapy.faults.request_fault import RequestFault, Requests
@@ -154,6 +155,10 @@ class FaultyRequests(Generic[F]):
     def delay(self, seconds: float, **how_often: Unpack[HowOften]) -> F:
         """Let the request wait before it is served, and the connection's next ones with it."""
         return self._switch_on_for_requests(Delay(positive("seconds", seconds)), **how_often)
+
+    def twice(self, seconds: float, **how_often: Unpack[HowOften]) -> F:
+        """Serve the request, and once more so many seconds later, without an answer."""
+        return self._switch_on_for_requests(Twice(positive("seconds", seconds)), **how_often)
 
     def disconnect(self, *, after_effect: bool = False, **how_often: Unpack[HowOften]) -> F:
         """Close the connection before the request is served, or instead of its answer."""

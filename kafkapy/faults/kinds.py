@@ -6,13 +6,14 @@ import asyncio
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from kafkapy.faults.error_answers import ErrorAnswers
 from kafkapy.faults.filter import Filter, TopicName
 from kafkapy.network.answers import settled
 from kafkapy.network.outbound import discard
+from kafkapy.protocol import codec
 from kafkapy.protocol.codec import schema_of
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import RequestHeader, decode_response, response_parts
@@ -67,6 +68,13 @@ class Asked:
         """Whether the request names what the filter concerns."""
         root = schema_of(type(self.request)).root
         return concerned.concerns(self.request, root, self.header.api_version, self.topic_name)
+
+    async def serve_in_turn(self) -> Any:
+        """Have it served; return what the connection takes, which may be an answer that comes later."""
+        response = self.serve(self.request)
+        while isinstance(response, Awaitable):
+            response = await response
+        return response
 
     async def answer(self) -> Any:
         """Have it served; return the response or its parts, or None."""
@@ -182,10 +190,35 @@ class Delay(_Meets):
 
     async def _met(self, asked: Asked) -> Any:
         await asyncio.sleep(self.seconds)
-        response = asked.serve(asked.request)
-        while isinstance(response, Awaitable):
-            response = await response
-        return response
+        return await asked.serve_in_turn()
+
+
+@dataclass(frozen=True, slots=True)
+class Twice(_Meets):
+    """The request is served, and a second time after a while: it was late, and had been sent again.
+
+    Nobody reads the second answer, and the connection may have ended by then.
+    """
+
+    seconds: float
+    _late: set[asyncio.Task[bytes]] = field(default_factory=set, init=False, compare=False)
+    """Those on their way, which nothing else holds."""
+
+    def __str__(self) -> str:
+        return f"twice({self.seconds:g})"
+
+    async def _met(self, asked: Asked) -> Any:
+        request, version = asked.request, asked.header.api_version
+        # What serves a request may change its records in place.
+        again = codec.decode(type(request), codec.encode(request, version), version)
+        late = asyncio.get_running_loop().create_task(self._arrive(replace(asked, request=again)))
+        self._late.add(late)
+        late.add_done_callback(self._late.discard)
+        return await asked.serve_in_turn()
+
+    async def _arrive(self, asked: Asked) -> bytes:
+        await asyncio.sleep(self.seconds)
+        return await asked.answered_bytes()
 
 
 @dataclass(frozen=True, slots=True)

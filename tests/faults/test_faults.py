@@ -49,6 +49,39 @@ def count(broker: kafkapy.Broker, topic: str = "orders") -> int:
     return len(broker.records(topic))
 
 
+# --- requests that arrive twice -----------------------------------------------------------------------------
+
+
+def test_a_record_is_there_twice_if_its_request_arrives_twice(broker: kafkapy.Broker) -> None:
+    fault = broker.faults.produce(topic="orders").twice(2, times=1)
+    write(broker)  # whose connection has ended when the request arrives again
+    assert (fault.hits, count(broker)) == (1, 1)
+    assert len(broker.topic("orders").records(2)) == 2
+    write(broker)
+    assert count(broker) == 3
+
+
+def test_a_record_of_an_idempotent_producer_is_there_once(broker: kafkapy.Broker) -> None:
+    with broker.faults.produce(topic="orders").twice(0.01) as fault:
+        write(broker, settings={"enable.idempotence": True})
+        write(broker, settings={"enable.idempotence": True})
+        assert fault.hits == 2
+    fetched = broker.faults.fetch(topic="orders").twice(0.01)  # an answer that has slices of files
+    reader = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "group.id": "late",
+            **PATIENT,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    reader.subscribe(["orders"])
+    assert len(reader.consume(2, 20)) == 2
+    reader.close()
+    assert fetched.hits > 0
+    assert count(broker) == 2
+
+
 # --- errors -------------------------------------------------------------------------------------------------
 
 

@@ -143,3 +143,32 @@ def test_the_clock_stays_while_a_broker_is_paused_or_when_that_is_too_far() -> N
         await cluster.clock.advance(days=1)
 
     run(main)
+
+
+async def _late_requests(cluster: VirtualCluster) -> tuple[int, int]:
+    """How many requests arrived twice, and how many records there are."""
+    await cluster.create_topics({TOPIC: 1})
+    leader = cluster.leader(TOPIC)
+    fault = cluster[leader].faults.produce(topic=TOPIC).twice(2)
+    async with producing(cluster, enable_idempotence=True) as producer:
+        for number in range(5):
+            await producer.send_and_wait(TOPIC, str(number).encode())
+    await asyncio.sleep(5)
+    return fault.hits, len(await cluster[leader].records(TOPIC))
+
+
+def test_requests_that_arrive_twice_add_nothing_to_what_idempotent_producers_wrote() -> None:
+    assert run(_late_requests) == (5, 5)
+
+
+def test_requests_that_arrive_twice_double_what_others_wrote() -> None:
+    async def main(cluster: VirtualCluster) -> list[bytes]:
+        await cluster.create_topics({TOPIC: 1})
+        cluster[1].faults.produce(topic=TOPIC).twice(3, times=1)
+        async with producing(cluster) as producer:
+            await producer.send_and_wait(TOPIC, b"an apple")
+            await producer.send_and_wait(TOPIC, b"a pear")
+        await asyncio.sleep(5)
+        return [record.value or b"" for record in await cluster[1].records(TOPIC)]
+
+    assert run(main, brokers=1) == [b"an apple", b"a pear", b"an apple"]
