@@ -125,9 +125,10 @@ class Check:
             return
         if directory.live:
             self.summary.live.append(place.path)
-        for partition, expected in directory.partitions():
+        for expected in directory.partitions():
+            partition = expected.place
             try:
-                result = check_partition(self._files, partition, expected, directory.start, progress)
+                result = check_partition(self._files, expected, directory.start, progress)
                 if partition.is_kraft:
                     result.findings += check_kraft_files(self._files, partition.path)
             except FileNotFoundError as error:

@@ -25,7 +25,7 @@ from kafkapy.storage.disk.log_directory import LOCK_FILE
 from kafkapy.storage.offline.next_start import NextStart
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
 from kafkapy.tools.check.finding import Finding, Severity
-from kafkapy.tools.check.layout import DirectoryPlace, PartitionPlace
+from kafkapy.tools.check.layout import DirectoryPlace
 from kafkapy.tools.check.partition_check import Expected
 
 _KEPT = {
@@ -73,14 +73,14 @@ class DirectoryCheck:
         self.meta: MetaProperties | None = None
         """The ids of the directory, if they can be read."""
 
-    def partitions(self) -> Iterator[tuple[PartitionPlace, Expected]]:
+    def partitions(self) -> Iterator[Expected]:
         """Yield the partitions to check, and what the checkpoints say about each."""
         for place in self._place.partitions:
             if place.kind is not DirectoryKind.DELETED:
                 each, offsets = place.topic_partition, self._checkpoints
                 known = {name: lines[each] for name, lines in offsets.items() if each in lines}
                 clean = self._clean and place.is_log
-                yield place, Expected(clean, self.live, self._deep, known if place.is_log else {})
+                yield Expected(place, clean, self.live, self._deep, known if place.is_log else {})
 
     def findings(self) -> Iterator[Finding]:
         """Yield findings about the directory itself."""

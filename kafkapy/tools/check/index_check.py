@@ -11,23 +11,12 @@ that a running broker adds meanwhile cannot contradict it.
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
 from typing import ClassVar
 
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.log.index_file import CorruptIndexError
 from kafkapy.storage.log.offset_index import OffsetIndex
 from kafkapy.storage.log.time_index import NO_TIMESTAMP, TimeIndex
-
-
-@dataclass(frozen=True, slots=True)
-class IndexProblem:
-    """A problem of an index; if `seen_by_broker`, a broker notices it and rebuilds the index."""
-
-    what: str
-    position: int | None = None
-    """The byte of the index file where the entry begins."""
-    seen_by_broker: bool = False
 
 
 class IndexCheck:
@@ -38,8 +27,11 @@ class IndexCheck:
     def __init__(self, files: FileSystem, path: str, base_offset: int, *, being_written: bool) -> None:
         """Read the entries; if `being_written`, zeros after them are free space."""
         self.path = path
-        self.problems: list[IndexProblem] = []
         self.missing = False
+        self.problems: list[tuple[str, int | None]] = []
+        """Each problem, and the byte of the index file where its entry begins."""
+        self.seen_by_broker = False
+        """Whether a broker notices one of the problems, and rebuilds the index."""
         self._entries: list[tuple[int, int]] = []
         """The fields of each entry; none if the file is missing or a broker would rebuild it."""
         index = self.index_type(files, path, base_offset, 0, new=False)
@@ -57,8 +49,8 @@ class IndexCheck:
             index.close()
 
     def _add(self, what: str, slot: int | None = None, *, seen_by_broker: bool = False) -> None:
-        position = None if slot is None else slot * self.index_type.entry_size
-        self.problems.append(IndexProblem(what, position, seen_by_broker))
+        self.problems.append((what, None if slot is None else slot * self.index_type.entry_size))
+        self.seen_by_broker |= seen_by_broker
 
     def batch(self, position: int, first_offset: int, last_offset: int, max_timestamp: int) -> None:
         """Compare the index with the next good batch, which begins at byte `position`."""

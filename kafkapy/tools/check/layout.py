@@ -86,24 +86,23 @@ def _directories(files: ReadOnlyFiles, path: str) -> list[DirectoryPlace]:
         if partition is None:
             raise UserError(f"{path} has segments, but its name is not TOPIC-PARTITION.")
         return [DirectoryPlace(os.path.dirname(path), [partition], complete=False)]
-    if _is_log_directory(files, path, names):
-        inner = [(path, names)]
-    else:
-        below = [f"{path}/{name}" for name in names if os.path.isdir(f"{path}/{name}")]
-        inner = [(each, its) for each in below if _is_log_directory(files, each, its := _names(files, each))]
-    if not inner:
+    itself = _log_directory(files, path, names)
+    if itself is not None:
+        return [itself]
+    below = [f"{path}/{name}" for name in names if os.path.isdir(f"{path}/{name}")]
+    found = [place for each in below if (place := _log_directory(files, each, _names(files, each)))]
+    if not found:
         raise UserError(f"{path} is neither a data directory of a broker, nor a partition's, nor holds one.")
-    return [
-        DirectoryPlace(
-            each,
-            [
-                partition
-                for name in its
-                if os.path.isdir(f"{each}/{name}") and (partition := _partition(f"{each}/{name}"))
-            ],
-        )
-        for each, its in inner
-    ]
+    return found
+
+
+def _log_directory(files: ReadOnlyFiles, path: str, names: list[str]) -> DirectoryPlace | None:
+    """Return the log directory at `path`, which has these names, or None if it is none."""
+    below = [place for name in names if (place := _partition(f"{path}/{name}")) and os.path.isdir(place.path)]
+    has_sign = not _SIGNS.isdisjoint(names)
+    if has_sign or any(_is_partition(each.path, _names(files, each.path)) for each in below):
+        return DirectoryPlace(path, below)
+    return None
 
 
 def _partition(path: str) -> PartitionPlace | None:
@@ -115,13 +114,6 @@ def _partition(path: str) -> PartitionPlace | None:
 def _is_partition(path: str, names: list[str]) -> bool:
     has_files = PARTITION_METADATA in names or LEADER_EPOCHS in names
     return bool(find_logs(names)) or (has_files and _partition(path) is not None)
-
-
-def _is_log_directory(files: ReadOnlyFiles, path: str, names: list[str]) -> bool:
-    if not _SIGNS.isdisjoint(names):
-        return True
-    below = [f"{path}/{name}" for name in names if parse_directory_name(name) is not None]
-    return any(_is_partition(each, _names(files, each)) for each in below if os.path.isdir(each))
 
 
 def _names(files: ReadOnlyFiles, path: str) -> list[str]:

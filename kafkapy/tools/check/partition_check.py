@@ -59,8 +59,9 @@ _DELETE_INDEX = "Stop the broker and delete the file: it is rebuilt from the log
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The known facts about a partition before its files are read."""
+    """A partition, and the facts about it that are known before its files are read."""
 
+    place: PartitionPlace
     clean: bool
     live: bool
     """Whether a broker is running on it."""
@@ -98,7 +99,7 @@ class PartitionResult:
 
 
 def check_partition(
-    files: FileSystem, place: PartitionPlace, expected: Expected, start: NextStart | None, progress: Progress
+    files: FileSystem, expected: Expected, start: NextStart | None, progress: Progress
 ) -> PartitionResult:
     """Read the complete partition.
 
@@ -109,35 +110,27 @@ def check_partition(
         LogSourceError: the directory cannot be listed.
     """
     try:
-        result = _PartitionCheck(files, place, expected, start, progress).run()
+        result = _PartitionCheck(files, expected, start, progress).run()
     finally:
         if start is not None:
-            start.forget(place.path)
+            start.forget(expected.place.path)
     for _ in range(_CONFIRMATIONS if expected.live else 0):
         if all(finding.severity is Severity.HARMLESS for finding in result.findings):
             break
         before = {(finding.path, finding.what) for finding in result.findings}
-        result = _PartitionCheck(files, place, expected, None, _no_progress).run()
+        # The bytes were counted the first time.
+        result = _PartitionCheck(files, expected, None, lambda _: None).run()
         result.findings = [each for each in result.findings if (each.path, each.what) in before]
     return result
 
 
-def _no_progress(nbytes: int) -> None:
-    """Do nothing: the bytes were counted the first time."""
-
-
 class _PartitionCheck:
     def __init__(
-        self,
-        files: FileSystem,
-        place: PartitionPlace,
-        expected: Expected,
-        start: NextStart | None,
-        progress: Progress,
+        self, files: FileSystem, expected: Expected, start: NextStart | None, progress: Progress
     ) -> None:
         self._before = files
-        self._place = place
         self._expected = expected
+        self._place = place = expected.place
         self._progress = progress
         self._state = LogState()
         self._epoch_starts: list[EpochStart] = []
@@ -231,9 +224,8 @@ class _PartitionCheck:
             self._found.append(Finding(Severity.DAMAGED, segment.path, what, f"{RESTORE}.", offset=base))
         state.next_offset = base
         size = self._after.size_of(file)
-        report = SegmentCheck(
-            self._after, file, base, state, indexes, deep=expected.deep, progress=self._progress
-        ).run(size, following)
+        check = SegmentCheck(self._after, file, base, state, indexes, expected.deep, self._progress)
+        report = check.run(size, following)
         self._result.segments += 1
         self._result.nbytes += size
         self._found += self._bad_places(segment, report, last=last)
@@ -286,14 +278,13 @@ class _PartitionCheck:
     def _index_findings(self, index: IndexCheck) -> Iterator[Finding]:
         if not index.problems:
             return
-        first, more = index.problems[0], len(index.problems) - 1
+        (what, position), more = index.problems[0], len(index.problems) - 1
         severity, remedy = Severity.DAMAGED, _DELETE_INDEX
         if self._start.writes(index.path):
             severity, remedy = Severity.REPAIRED, "The next start rebuilds it from the log."
-        elif any(problem.seen_by_broker for problem in index.problems):
+        elif index.seen_by_broker:
             severity, remedy = Severity.REPAIRED, "The broker rebuilds it from the log when it opens it."
-        what = first.what + (f", and {more} more" if more else "")
-        yield Finding(severity, index.path, what, remedy, first.position)
+        yield Finding(severity, index.path, what + (f", and {more} more" if more else ""), remedy, position)
 
     # --- the log --------------------------------------------------------------------------------------------
 

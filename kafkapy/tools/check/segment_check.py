@@ -104,43 +104,34 @@ class _Before(NamedTuple):
     epoch: int
 
 
+@dataclass(slots=True)
 class SegmentCheck:
-    """A check of one segment file."""
+    """A check of one segment file, which continues the state of its log."""
 
-    def __init__(
-        self,
-        files: FileSystem,
-        file: File,
-        base_offset: int,
-        state: LogState,
-        indexes: Sequence[IndexCheck],
-        *,
-        deep: bool,
-        progress: Progress,
-    ) -> None:
-        self._files = files
-        self._file = file
-        self._base_offset = base_offset
-        self._state = state
-        self._indexes = indexes
-        self._deep = deep
-        self._progress = progress
-        self._before = _Before(0, self._expected(), state.epoch)
-        self._reported = 0
-        """The position up to which `progress` was called."""
-        self.report = SegmentReport()
+    files: FileSystem
+    file: File
+    base_offset: int
+    state: LogState
+    indexes: Sequence[IndexCheck]
+    deep: bool
+    progress: Progress
+    report: SegmentReport = field(default_factory=SegmentReport, init=False)
+    _before: _Before = field(init=False)
+    _reported: int = field(default=0, init=False)
+    """The position up to which `progress` was called."""
 
     def run(self, size: int, following: int | None) -> SegmentReport:
         """Read the file up to byte `size`; the next segment begins at offset `following`."""
+        self._before = _Before(0, self._expected(), self.state.epoch)
         wrong = self._pass(0, size)
-        if wrong is not None and self._state.legacy is None:
+        if wrong is not None and self.state.legacy is None:
             self._survey(wrong, size, following)
         elif wrong is not None:
             self._lose(self._rest(wrong, size), wrong.reason, size)
         return self.report
 
     def _expected(self) -> int:
-        return max(self._state.next_offset or 0, self._base_offset)
+        return max(self.state.next_offset or 0, self.base_offset)
 
     def _rest(self, wrong: BadBatchError, end: int) -> DamagedRange:
         """The bytes from a bad batch to `end`; the offsets that they had are not known."""
@@ -149,22 +140,22 @@ class SegmentCheck:
     def _pass(self, start: int, end: int) -> BadBatchError | None:
         """Check the batches between two positions; return what is wrong with the first bad one."""
         self._reported = start
-        batches = iter_batches(self._files, self._file, start, end)
-        walked = walk(batches, self, start=start, base_offset=self._base_offset, expected=self._expected())
-        self._progress(walked.position - self._reported)
+        batches = iter_batches(self.files, self.file, start, end)
+        walked = walk(batches, self, start=start, base_offset=self.base_offset, expected=self._expected())
+        self.progress(walked.position - self._reported)
         return walked.bad
 
     # --- damage ---------------------------------------------------------------------------------------------
 
     def _survey(self, wrong: BadBatchError, size: int, following: int | None) -> None:
         """Find what is lost, from the last good batch on, since that may itself be wrong."""
-        state, before = self._state, self._before
+        state, before = self.state, self._before
         found = survey(
-            self._files,
-            self._file,
+            self.files,
+            self.file,
             before.position,
             size,
-            base_offset=self._base_offset,
+            base_offset=self.base_offset,
             expected=before.expected,
             end_offset=before.expected if following is None else following,
             leader_epoch=before.epoch,
@@ -191,11 +182,11 @@ class SegmentCheck:
 
     def _lose(self, lost: DamagedRange, reason: str, size: int) -> None:
         at_end = lost.end_position >= size
-        torn = at_end and is_unfinished(self._files, self._file, lost.position, size)
+        torn = at_end and is_unfinished(self.files, self.file, lost.position, size)
         self.report.bad.append(BadPlace(lost, reason, at_end, torn))
-        for index in self._indexes:
+        for index in self.indexes:
             index.hole(lost.position, lost.end_position)
-        self._progress(lost.end_position - lost.position)
+        self.progress(lost.end_position - lost.position)
 
     # --- one batch ------------------------------------------------------------------------------------------
 
@@ -205,7 +196,7 @@ class SegmentCheck:
         Raises:
             BadBatchError: its leader epoch is impossible.
         """
-        state, epoch = self._state, header.partition_leader_epoch
+        state, epoch = self.state, header.partition_leader_epoch
         if 0 <= epoch < state.epoch:
             raise BadBatchError(position, f"leader epoch {epoch} after epoch {state.epoch}")
         self._before = _Before(position, expected, state.epoch)
@@ -223,7 +214,7 @@ class SegmentCheck:
                 self._follow_transaction(position, header, batch)
         self._take(position, header, batch)
         state.batch_end = header.next_offset
-        for index in self._indexes:
+        for index in self.indexes:
             index.batch(position, header.base_offset, header.last_offset, header.max_timestamp)
 
     def other_format(self, position: int, header: BatchHeader, batch: memoryview, expected: int) -> int:
@@ -237,20 +228,20 @@ class SegmentCheck:
             raise BadBatchError(position, f"no batch header (magic {header.magic})")
         if last < expected:
             raise BadBatchError(position, f"offset {last} where {expected} is next")
-        self._state.legacy = header.magic
+        self.state.legacy = header.magic
         self._take(position, header, batch)
-        offset_index, time_index = self._indexes
+        offset_index, time_index = self.indexes
         offset_index.batch(position, expected, last, header.max_timestamp)
         time_index.hole(position, position + header.size)
         return last + 1
 
     def _take(self, position: int, header: BatchHeader, batch: memoryview) -> None:
         if position - self._reported >= _PROGRESS:
-            self._progress(position - self._reported)
+            self.progress(position - self._reported)
             self._reported = position
-        self._state.batches += 1
-        self._state.next_offset = header.next_offset
-        reason = _wrong_records(header, batch) if self._deep else None
+        self.state.batches += 1
+        self.state.next_offset = header.next_offset
+        reason = _wrong_records(header, batch) if self.deep else None
         if reason is not None:
             self._unreadable(position, header, reason)
 
@@ -260,7 +251,7 @@ class SegmentCheck:
         self.report.bad.append(BadPlace(lost, reason))
 
     def _follow_transaction(self, position: int, header: BatchHeader, batch: memoryview) -> None:
-        transactions = self._state.open_transactions
+        transactions = self.state.open_transactions
         if not header.attributes & CONTROL:
             transactions.setdefault(header.producer_id, header.base_offset)
             return
@@ -276,7 +267,7 @@ class SegmentCheck:
             self.report.abort_markers.add((header.producer_id, header.base_offset))
             if first is not None:
                 stable = header.base_offset + 1
-                if not self._state.compacted:
+                if not self.state.compacted:
                     stable = min([stable, *transactions.values()])
                 self.report.aborted.append(AbortedTxn(header.producer_id, first, header.base_offset, stable))
 
