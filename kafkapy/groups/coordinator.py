@@ -25,16 +25,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, Final
 
 from kafkapy.coordination.answer import Answer
 from kafkapy.coordination.commit_deadlines import CommitDeadlines
-from kafkapy.coordination.errors import TOO_LARGE, coordinator_error, describe
-from kafkapy.coordination.pending_write import PendingWrite
-from kafkapy.coordination.runtime import CoordinatorRuntime, TransactionalProducer
+from kafkapy.coordination.errors import coordinator_error, describe
+from kafkapy.coordination.runtime import CoordinatorRuntime
 from kafkapy.coordination.timers import Timers
 from kafkapy.coordination.topic_log import Done, TopicLog
 from kafkapy.groups.classic.group import ClassicGroup, GroupState
@@ -87,7 +86,6 @@ from kafkapy.protocol.messages.streams_group_heartbeat import StreamsGroupHeartb
 from kafkapy.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.disk.errors import is_exhausted
-from kafkapy.storage.log.markers import TransactionMarker
 
 MAX_TOPIC_NAMES: Final = 10_000
 """The most names that one member may subscribe to; there is no limit for regular expressions.
@@ -136,14 +134,15 @@ class GroupCoordinator:
         self._image = MetadataImage()
         """The metadata, as of the last change."""
         self._deadlines = CommitDeadlines(timers, config.offsets_commit_timeout_ms / 1000)
-        self._writes = OffsetWrites(self.offsets, self.runtime)
+        self.writes = OffsetWrites(self.offsets, self.runtime, self._deadlines)
+        """Stores and removes offsets, after `check_commit` or another check has accepted that."""
         self.sweeps = OffsetSweeps(
             self.groups,
             self.offsets,
             config,
             clock,
             timers,
-            writes=self._writes,
+            writes=self.writes,
             is_active=self.runtime.is_active,
             remove_group=self._remove_group,
             has_topic=lambda name: name in self._image.topics,
@@ -408,7 +407,7 @@ class GroupCoordinator:
             if self.groups.get(group.group_id) is classic and not classic.members:
                 self.groups[group.group_id] = group
 
-        self._writes.remove_group(group, (), ignore, restore)
+        self.writes.remove_group(group, (), ignore, restore)
         return classic
 
     def _require_room(self, group_id: str, member_id: str, nbytes: int) -> None:
@@ -582,54 +581,6 @@ class GroupCoordinator:
                 raise KafkaError(ErrorCode.INVALID_COMMIT_OFFSET_SIZE) from None
         return group
 
-    def commit_offsets(
-        self, group_id: str, commits: Mapping[TopicPartition, EncodedOffset]
-    ) -> ErrorCode | PendingWrite[Any]:
-        """Store offsets that `check_commit` accepted.
-
-        Returns NONE if they are stored at once, and otherwise the outcome for `report_commit`.
-        """
-        return self._writes.commit(group_id, commits)
-
-    def report_commit(self, outcome: ErrorCode | PendingWrite[Any], done: Done) -> None:
-        """Call `done` once, with the error of a commit for the client, when the outcome is known."""
-        self._deadlines.report(outcome, lambda error: done(error and _commit_error(error)))
-
-    def commit_offsets_in_transaction(
-        self,
-        group_id: str,
-        producer: TransactionalProducer,
-        commits: Mapping[TopicPartition, EncodedOffset],
-        done: Done,
-    ) -> None:
-        """Store offsets that `check_commit_in_transaction` accepted.
-
-        They count once the transaction commits. `done` is called once, with the error for the client.
-        """
-        self.report_commit(self._writes.commit_in_transaction(group_id, producer, commits), done)
-
-    def end_transaction(
-        self, partition: int, producer_id: int, producer_epoch: int, marker: TransactionMarker, done: Done
-    ) -> None:
-        """Write the marker of a transaction to a partition of the offsets topic.
-
-        Then the transaction's offsets count, or are dropped. `done` is called once, with NONE or the error of
-        the append.
-        """
-
-        def committed() -> None:
-            for group_id in self.offsets.pending.groups_of(producer_id):
-                if self.runtime.partition_of(group_id) == partition:
-                    self.offsets.end_transaction(group_id, producer_id, commit=not marker.aborted)
-
-        self.runtime.write_marker(partition, producer_id, producer_epoch, marker, done, committed=committed)
-
-    def delete_offsets(self, group: Group, keys: Collection[TopicPartition], done: Done) -> None:
-        """Remove those of the given offsets of a group that exist."""
-        group_id = group.group_id
-        present = [key for key in keys if self.offsets.may_hold(group_id, key)]
-        self._writes.remove(group_id, present, lambda error: done(coordinator_error(error)))
-
     def delete_group(self, group_id: str, done: Done) -> Steps[None]:
         """Remove an empty group and its offsets, or its share partitions.
 
@@ -656,7 +607,7 @@ class GroupCoordinator:
         while part := list(islice(left, OFFSETS_AT_ONCE)):
             committed = offsets.of_group(group_id)
             removed.update((key, committed.get(key)) for key in part)
-            self._writes.remove(group_id, part, part_removed)
+            self.writes.remove(group_id, part, part_removed)
             yield
             group = self.require_group(group_id)
             group.validate_delete()
@@ -686,7 +637,7 @@ class GroupCoordinator:
                 group.close(ErrorCode.UNKNOWN_MEMBER_ID, self._clock.now_ms())
             done(error)
 
-        self._writes.remove_group(group, keys, finished, lambda: self.groups.setdefault(group_id, group))
+        self.writes.remove_group(group, keys, finished, lambda: self.groups.setdefault(group_id, group))
 
 
 def _require_few_names(names: Sequence[str] | None, how: str) -> None:
@@ -695,12 +646,6 @@ def _require_few_names(names: Sequence[str] | None, how: str) -> None:
         raise KafkaError(
             ErrorCode.GROUP_MAX_SIZE_REACHED, f"A member may subscribe to {MAX_TOPIC_NAMES} topics {how}."
         )
-
-
-def _commit_error(error: ErrorCode) -> ErrorCode:
-    if error in TOO_LARGE:
-        return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
-    return coordinator_error(error)
 
 
 def _not_joined(joining: Joining, error: ErrorCode) -> JoinGroupResponse:

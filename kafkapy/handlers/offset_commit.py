@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Iterable
+from functools import partial
 from operator import attrgetter
 from typing import Final
 
@@ -39,16 +40,14 @@ from kafkapy.groups.offsets.commit import Commit, accept_partitions
 from kafkapy.groups.offsets.plain_commit import (
     FIRST_VERSION_WITH_TOPIC_IDS,
     VERSION_WITH_TIMESTAMPS,
-    all_alike,
+    plain_answer,
     plain_offsets,
-    stored_answers,
 )
 from kafkapy.groups.offsets.zookeeper import ZooKeeperOffsets
 from kafkapy.handlers.context import RequestContext
 from kafkapy.loop.turns import Steps
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.protocol.errors import NONE, ErrorCode, KafkaError
-from kafkapy.protocol.frames import response_frame
 from kafkapy.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -86,33 +85,27 @@ def _store_plain(context: RequestContext, request: OffsetCommitRequest) -> Store
     names = {key.topic for key in offsets} if context.broker.authorizer is not None else ()
     if names and not all(context.may(Operation.READ, ResourceType.TOPIC, name) for name in names):
         return None
-
-    def answer(error: ErrorCode) -> Stored:
-        if error:
-            return all_alike(topic_ids, offsets, error)
-        body = stored_answers[version, tuple(topic_ids), tuple(offsets)]
-        return [response_frame(context.api_key, version, context.correlation_id, body)]
-
+    answer = partial(plain_answer, version, context.correlation_id, topic_ids, offsets)
     refusal = _refusal(context, request, image, offsets)
     if refusal is not None:
         return answer(refusal)
-    outcome = groups.commit_offsets(request.group_id, offsets)
+    outcome = groups.writes.commit(request.group_id, offsets)
     if outcome is NONE:
         return answer(NONE)
     stored: Answer[Stored] = Answer()
-    groups.report_commit(outcome, lambda error: stored(answer(error)))
+    groups.writes.report(outcome, lambda error: stored(answer(error)))
     return stored.result()
 
 
 def _store(context: RequestContext, request: OffsetCommitRequest) -> Steps[Stored | Awaitable[Stored]]:
-    image, groups = context.broker.metadata.image, context.broker.groups
+    image, writes = context.broker.metadata.image, context.broker.groups.writes
     commit, response = yield from _read(context, request, image)
     if commit.is_void:
         return response
     stored: Answer[Stored] = Answer()
     yield from commit.write(
         lambda keys: _refusal(context, request, image, keys),
-        lambda part, done: groups.report_commit(groups.commit_offsets(request.group_id, part), done),
+        lambda part, done: writes.report(writes.commit(request.group_id, part), done),
         lambda: stored(response),
     )
     return stored.result()

@@ -86,7 +86,8 @@ def handle(
             return
         join.begin()
         try:
-            groups.delete_offsets(groups.require_group(request.group_id), part, part_removed)
+            groups.require_group(request.group_id)
+            groups.writes.delete(request.group_id, part, part_removed)
         except KafkaError as error:
             part_removed(error.code)
 

@@ -81,7 +81,7 @@ async def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> Tx
     written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def write(part: Mapping[TopicPartition, EncodedOffset], done: Done) -> None:
-        groups.commit_offsets_in_transaction(
+        groups.writes.commit_in_transaction(
             request.group_id, producer, part, lambda error: done(_for_client(context, error))
         )
 

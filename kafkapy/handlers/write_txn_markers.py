@@ -138,7 +138,7 @@ def _append(
     )
     write = _MarkerWrite(partition, result)
     if topic == GROUP_METADATA_TOPIC:
-        broker.groups.end_transaction(
+        broker.groups.writes.end_transaction(
             result.partition_index, marker.producer_id, marker.producer_epoch, end, write.offsets_settled
         )
         return write

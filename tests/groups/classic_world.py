@@ -50,16 +50,16 @@ class ClassicWorld(GroupsWorld):
         self.groups.check_commit(group, "", None, -1)
         answers: list[ErrorCode] = []
         now = self.clock.now_ms()
-        outcome = self.groups.commit_offsets(
+        outcome = self.groups.writes.commit(
             group, {key: encode_offset(offset, 3, "m", now) for key, offset in offsets}
         )
-        self.groups.report_commit(outcome, answers.append)
+        self.groups.writes.report(outcome, answers.append)
         return answers
 
     def commit_to(self, topic: Topic, key: TopicPartition, offset: int) -> None:
         """Commit an offset of this very topic."""
         committed = encode_offset(offset, 3, "m", self.clock.now_ms(), topic_id=topic.id)
-        self.groups.commit_offsets("g", {key: committed})
+        self.groups.writes.commit("g", {key: committed})
 
     def committed(self, group: str = "g") -> dict[TopicPartition, int]:
         return {key: decode_offset(each).offset for key, each in self.groups.offsets.of_group(group).items()}

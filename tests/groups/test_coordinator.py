@@ -219,7 +219,7 @@ class TestTheTopic:
         member_id = await cluster.join()
         waiting = cluster.groups.join_group("g", joining())
         cluster.log.error = ErrorCode.KAFKA_STORAGE_ERROR
-        cluster.groups.commit_offsets("g", {T0: encode_offset(5, -1, "", 0)})
+        cluster.groups.writes.commit("g", {T0: encode_offset(5, -1, "", 0)})
         cluster.timers.advance(0)
         assert isinstance(waiting, asyncio.Future)
         assert (await waiting).error_code == ErrorCode.NOT_COORDINATOR
@@ -544,7 +544,7 @@ class TestOtherTypes:
         with pytest.raises(KafkaError) as refused:
             take_turn(groups.delete_group("g", lambda _: None))
         assert refused.value.code is ErrorCode.NON_EMPTY_GROUP
-        groups.commit_offsets("g", {T0: encode_offset(5, -1, "", 0)})
+        groups.writes.commit("g", {T0: encode_offset(5, -1, "", 0)})
         cluster.timers.advance(30 * DAY)
         assert cluster.committed() == {T0: 5}
 

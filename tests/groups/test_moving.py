@@ -66,7 +66,7 @@ class Two:
         self.first.check_commit("g", "", None, -1)
         answers: list[ErrorCode] = []
         committed = encode_offset(offset, 3, "m", self.clock.now_ms())
-        self.first.report_commit(self.first.commit_offsets("g", {T0: committed}), answers.append)
+        self.first.writes.report(self.first.writes.commit("g", {T0: committed}), answers.append)
         return answers
 
     def join(self, member_id: str = "") -> Any:

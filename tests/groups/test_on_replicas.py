@@ -77,7 +77,7 @@ class Brokers:
             return error.code
         answer: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
         committed = encode_offset(offset, 0, "", Clock().now_ms())
-        groups.report_commit(groups.commit_offsets("g", {T0: committed}), answer.set_result)
+        groups.writes.report(groups.writes.commit("g", {T0: committed}), answer.set_result)
         return await answer
 
     def committed(self, number: int) -> int | None:

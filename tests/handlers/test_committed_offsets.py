@@ -11,8 +11,7 @@ import pytest
 import kafkapy
 from kafkapy.broker.core import BrokerCore
 from kafkapy.coordination.pending_write import PendingWrite
-from kafkapy.groups.coordinator import GroupCoordinator
-from kafkapy.groups.offsets.writes import OFFSETS_AT_ONCE
+from kafkapy.groups.offsets.writes import OFFSETS_AT_ONCE, OffsetWrites
 from kafkapy.groups.offsets.zookeeper import ZooKeeperOffsets
 from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.protocol.errors import ErrorCode
@@ -341,14 +340,14 @@ def test_the_error_of_a_part_is_that_of_its_partitions(
 ) -> None:
     count = 2 * OFFSETS_AT_ONCE + 1
     ids = {"t": create_topic(client, "t", count)}
-    store = GroupCoordinator.commit_offsets
+    store = OffsetWrites.commit
 
-    def fail_second(self: GroupCoordinator, group_id: str, commits: Any) -> ErrorCode | PendingWrite[Any]:
+    def fail_second(self: OffsetWrites, group_id: str, commits: Any) -> ErrorCode | PendingWrite[Any]:
         if TopicPartition("t", OFFSETS_AT_ONCE) in commits:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return store(self, group_id, commits)
 
-    monkeypatch.setattr(GroupCoordinator, "commit_offsets", fail_second)
+    monkeypatch.setattr(OffsetWrites, "commit", fail_second)
     answered = commit(client, "g", {("t", index): 5 for index in range(count + 1)}, version, topic_ids=ids)
     failed = range(OFFSETS_AT_ONCE, 2 * OFFSETS_AT_ONCE)
     assert answered == {

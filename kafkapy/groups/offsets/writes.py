@@ -7,10 +7,12 @@ committed log decides, as after a restart. One in a transaction waits for the tr
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
+from kafkapy.coordination.commit_deadlines import CommitDeadlines
+from kafkapy.coordination.errors import TOO_LARGE, coordinator_error
 from kafkapy.coordination.pending_write import PendingWrite, report
 from kafkapy.coordination.runtime import CoordinatorRuntime, TransactionalProducer
 from kafkapy.coordination.topic_log import Done
@@ -21,6 +23,7 @@ from kafkapy.groups.offsets.records import offset_records
 from kafkapy.logs.text import shortened
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.types import TopicPartition
+from kafkapy.storage.log.markers import TransactionMarker
 
 OFFSETS_AT_ONCE: Final = 500
 """The offsets that are written or removed in one piece, which takes about a millisecond."""
@@ -31,14 +34,21 @@ logger = logging.getLogger(__name__)
 class OffsetWrites:
     """Writes offsets and tombstones, and applies them once they are committed."""
 
-    def __init__(self, offsets: Offsets, runtime: CoordinatorRuntime[Any]) -> None:
+    def __init__(
+        self, offsets: Offsets, runtime: CoordinatorRuntime[Any], deadlines: CommitDeadlines
+    ) -> None:
+        """`deadlines` limit how long clients wait for commits."""
         self._offsets = offsets
         self._runtime = runtime
+        self._deadlines = deadlines
 
     def commit(
         self, group_id: str, commits: Mapping[TopicPartition, EncodedOffset]
     ) -> ErrorCode | PendingWrite[Any]:
-        """Store offsets; return the outcome, or what tells it later."""
+        """Store offsets that the group accepts.
+
+        Returns NONE if they are stored at once, and otherwise the outcome for `report`.
+        """
         offsets = self._offsets
 
         def committed(start: int, stop: int) -> None:
@@ -46,15 +56,20 @@ class OffsetWrites:
 
         return self._write_commits(group_id, commits, committed, None)
 
+    def report(self, outcome: ErrorCode | PendingWrite[Any], done: Done) -> None:
+        """Call `done` once, with the error of a commit for the client, when the outcome is known."""
+        self._deadlines.report(outcome, lambda error: done(error and _commit_error(error)))
+
     def commit_in_transaction(
         self,
         group_id: str,
         producer: TransactionalProducer,
         commits: Mapping[TopicPartition, EncodedOffset],
-    ) -> ErrorCode | PendingWrite[Any]:
-        """Store offsets as pending, until the transaction's marker comes.
+        done: Done,
+    ) -> None:
+        """Store offsets that the group accepts as pending, until the transaction's marker comes.
 
-        Returns the outcome, or what tells it later.
+        `done` is called once, with the error for the client.
         """
         pending = self._offsets.pending
 
@@ -62,7 +77,24 @@ class OffsetWrites:
             for key, offset in _part(commits, start, stop).items():
                 pending.put(group_id, key, producer.producer_id, offset)
 
-        return self._write_commits(group_id, commits, committed, producer)
+        self.report(self._write_commits(group_id, commits, committed, producer), done)
+
+    def end_transaction(
+        self, partition: int, producer_id: int, producer_epoch: int, marker: TransactionMarker, done: Done
+    ) -> None:
+        """Write the marker of a transaction to a partition of the offsets topic.
+
+        Then the transaction's offsets count, or are dropped. `done` is called once, with NONE or the error of
+        the append.
+        """
+        offsets, runtime = self._offsets, self._runtime
+
+        def committed() -> None:
+            for group_id in offsets.pending.groups_of(producer_id):
+                if runtime.partition_of(group_id) == partition:
+                    offsets.end_transaction(group_id, producer_id, commit=not marker.aborted)
+
+        runtime.write_marker(partition, producer_id, producer_epoch, marker, done, committed=committed)
 
     def _write_commits(
         self,
@@ -78,6 +110,14 @@ class OffsetWrites:
             offsets.begin_write(group_id, keys)
             outcome.when_done(lambda _: offsets.end_write(group_id, keys))
         return outcome
+
+    def delete(self, group_id: str, keys: Collection[TopicPartition], done: Done) -> None:
+        """Remove those of the given offsets that exist.
+
+        `done` is called once, with the error for the client.
+        """
+        present = [key for key in keys if self._offsets.may_hold(group_id, key)]
+        self.remove(group_id, present, lambda error: done(coordinator_error(error)))
 
     def remove(self, group_id: str, keys: Sequence[TopicPartition], done: Done) -> None:
         """Write tombstones for offsets."""
@@ -124,6 +164,12 @@ def _part(
 ) -> Mapping[TopicPartition, EncodedOffset]:
     """The commits from `start` to `stop`, exclusive."""
     return dict(islice(commits.items(), start, stop))
+
+
+def _commit_error(error: ErrorCode) -> ErrorCode:
+    if error in TOO_LARGE:
+        return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+    return coordinator_error(error)
 
 
 def ignore(error: ErrorCode) -> None:

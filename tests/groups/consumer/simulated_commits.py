@@ -120,5 +120,5 @@ class SimulatedCommits:
         value = encode_offset(offset, -1, "", world.clock.now_ms())
         keys = [TopicPartition(self._name(topic) or "", partition) for topic, partition in claim.partitions]
         if keys:
-            assert world.groups.commit_offsets("g", dict.fromkeys(keys, value)) is NONE
+            assert world.groups.writes.commit("g", dict.fromkeys(keys, value)) is NONE
         return NONE

@@ -34,7 +34,7 @@ async def test_a_simple_consumers_offsets_expire_after_their_last_commit(cluster
 
 async def test_a_groups_offsets_expire_after_it_became_empty(cluster: ClassicWorld) -> None:
     member_id = await cluster.join()
-    cluster.groups.commit_offsets("g", {T0: encode_offset(5, -1, "", 0)})
+    cluster.groups.writes.commit("g", {T0: encode_offset(5, -1, "", 0)})
     cluster.groups.leave_group("g", [MemberIdentity(member_id=member_id)])
     let_pass(cluster, 6.9)
     assert cluster.committed() == {T0: 5}
@@ -47,7 +47,7 @@ async def test_a_stable_group_keeps_offsets_of_topics_it_subscribes_to(cluster: 
     member_id = await cluster.join(topics=("t",))
     old = encode_offset(5, -1, "", cluster.clock.now_ms())
     other = TopicPartition("other", 0)
-    cluster.groups.commit_offsets("g", {T0: old, other: old})
+    cluster.groups.writes.commit("g", {T0: old, other: old})
     for _ in range(70_000):
         cluster.timers.advance(9.9)
         cluster.heartbeat(member_id)
@@ -58,7 +58,7 @@ async def test_a_stable_group_keeps_offsets_of_topics_it_subscribes_to(cluster: 
 async def test_a_client_may_set_the_expiry_itself(cluster: ClassicWorld) -> None:
     now = cluster.clock.now_ms()
     cluster.groups.check_commit("g", "", None, -1)
-    cluster.groups.commit_offsets(
+    cluster.groups.writes.commit(
         "g",
         {T0: encode_offset(5, -1, "", now, now + 1000), T1: encode_offset(6, -1, "", now)},
     )

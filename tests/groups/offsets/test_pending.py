@@ -27,19 +27,19 @@ class OffsetsWorld(GroupsWorld):
 
     def commit(self, key: TopicPartition, offset: int, group: str = "g") -> None:
         self.groups.check_commit(group, "", None, -1)
-        assert self.groups.commit_offsets(group, {key: self._offset(offset)}) is ErrorCode.NONE
+        assert self.groups.writes.commit(group, {key: self._offset(offset)}) is ErrorCode.NONE
 
     def commit_in(self, producer_id: int, key: TopicPartition, offset: int, group: str = "g") -> None:
         self.groups.check_commit_in_transaction(group, "", None, -1)
         producer = TransactionalProducer(producer_id, 0, None)
-        self.groups.commit_offsets_in_transaction(group, producer, {key: self._offset(offset)}, _succeed)
+        self.groups.writes.commit_in_transaction(group, producer, {key: self._offset(offset)}, _succeed)
 
     def end(self, producer_id: int, *, commit: bool, partition: int = 0) -> None:
         marker = TransactionMarker(not commit, 0, self.clock.now_ms())
-        self.groups.end_transaction(partition, producer_id, 0, marker, _succeed)
+        self.groups.writes.end_transaction(partition, producer_id, 0, marker, _succeed)
 
     def delete(self, key: TopicPartition, group: str = "g") -> None:
-        self.groups.delete_offsets(self.groups.require_group(group), [key], _succeed)
+        self.groups.writes.delete(group, [key], _succeed)
 
     def _offset(self, offset: int) -> EncodedOffset:
         return encode_offset(offset, -1, "", self.clock.now_ms())
@@ -136,7 +136,7 @@ async def test_a_partition_that_is_not_loaded_takes_no_marker() -> None:
     cluster = OffsetsWorld()
     errors: list[ErrorCode] = []
     marker = TransactionMarker(True, 0, 0)
-    cluster.groups.end_transaction(0, 7, 0, marker, errors.append)
+    cluster.groups.writes.end_transaction(0, 7, 0, marker, errors.append)
     assert errors == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
