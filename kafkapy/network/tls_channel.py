@@ -29,14 +29,14 @@ READ_AT_ONCE: Final = 256 << 10
 
 _SOL_TLS: Final = 282
 _TLS_TX: Final = 1
-_CRYPTO_INFO: Final = 64
-"""At least the size of what the kernel tells of its keys."""
+_CRYPTO_INFO: Final = 4
+"""The bytes of `tls_crypto_info`, the version and the cipher: another size is refused, or gives keys too."""
 
 
 class TlsChannel:
     """TCP with TLS."""
 
-    __slots__ = ("_by_kernel", "_piece", "_socket", "fileno", "handshake_pending")
+    __slots__ = ("_piece", "_socket", "encrypted_by_kernel", "fileno", "handshake_pending")
 
     flush_bytes = 256 << 10
 
@@ -47,7 +47,8 @@ class TlsChannel:
         self.handshake_pending = True
         self._piece: bytes | None = None
         """The bytes that OpenSSL has encrypted and the socket did not take."""
-        self._by_kernel = False
+        self.encrypted_by_kernel = False
+        """Whether the kernel encrypts what is sent; known once the handshake is done."""
 
     @property
     def local_host(self) -> str:
@@ -73,7 +74,7 @@ class TlsChannel:
             return Handshake.WANTS_TO_RECEIVE
         except ssl.SSLWantWriteError:
             return Handshake.WANTS_TO_SEND
-        self._by_kernel = _encrypts_in_kernel(self._socket)
+        self.encrypted_by_kernel = _encrypts_in_kernel(self._socket)
         return Handshake.DONE
 
     def receive_into(self, room: memoryview) -> int:
@@ -118,7 +119,7 @@ class TlsChannel:
 
     def send_slice(self, part: FileSlice, offset: int, nbytes: int) -> int:
         """Send bytes from `offset` in a slice; return the number sent, 0 at the file's end."""
-        if self._by_kernel and self._piece is None:
+        if self.encrypted_by_kernel and self._piece is None:
             return os.sendfile(self.fileno, part.fileno, part.position + offset, nbytes)
         data = os.pread(part.fileno, min(nbytes, READ_AT_ONCE), part.position + offset)
         return self._send(memoryview(data))

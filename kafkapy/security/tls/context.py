@@ -28,6 +28,11 @@ _CLIENT_AUTH: Final = {
 _SUITES_OF_1_3: Final = frozenset(
     {"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"}
 )
+_LEAST_KERNEL_BUFFER: Final = 64 << 10
+"""The least send buffer, in bytes, with which the kernel encrypts.
+
+With 8 and 24 KiB it stopped within a record, and sent nothing more; with 32 KiB and more it did not (Linux 6.1).
+"""
 _ENCRYPTION_AND_HASH: Final = re.compile(r"(AES)_(128|256)_(?:(GCM|CCM|CCM_8)|CBC)(?:_(SHA\d*))?")
 
 
@@ -40,7 +45,9 @@ def server_context(config: ListenerConfig, protocol: SecurityProtocol, store: Ke
         ConfigError: its settings cannot be used.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.options |= ssl.OP_NO_RENEGOTIATION | getattr(ssl, "OP_ENABLE_KTLS", 0)
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    if not 0 < config["socket.send.buffer.bytes"] < _LEAST_KERNEL_BUFFER:
+        context.options |= getattr(ssl, "OP_ENABLE_KTLS", 0)
     _set_versions(context, config)
     _set_ciphers(context, config)
     _load_key(context, config, store)
