@@ -52,8 +52,8 @@ class Control:
 
         Without a socket the broker serves all the same.
         """
-        await self._core.blocking(self._clear)
         try:
+            await self._core.blocking(self._clear)
             with short_path(self._directory / CONTROL) as path:
                 before = os.umask(0o177)
                 try:
@@ -66,13 +66,15 @@ class Control:
             )
 
     async def stop(self) -> None:
-        """Close the socket, and remove snapshots that are in use."""
+        """Close the socket, and remove snapshots that are in use; what cannot be removed is left."""
         if self._server is not None:
             self._server.close()
         for client in list(self._clients):
             client.cancel()
         await asyncio.gather(*self._clients, return_exceptions=True)
-        await self._core.blocking(self._clear)
+        # On a disk that has failed they stay, for the next start; the broker has more to stop.
+        with contextlib.suppress(OSError):
+            await self._core.blocking(self._clear)
 
     def _clear(self) -> None:
         (self._directory / CONTROL).unlink(missing_ok=True)
