@@ -152,6 +152,11 @@ class _Commands(click.Group):
             _fail("interrupted.", code=130)
         except UserError as error:
             _fail(str(error), code=error.exit_status)
+        except UnicodeEncodeError as error:
+            # Arguments that are no text reach Python with surrogates in place of their bytes.
+            if error.reason != "surrogates not allowed":
+                raise
+            _fail(f"{error.object!a} has bytes that are not UTF-8: correct that argument.", code=2)
         except OSError as error:
             end_with(error, code=1)
         sys.exit(code if isinstance(code, int) else 0)

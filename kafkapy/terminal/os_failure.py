@@ -9,11 +9,25 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Final, NoReturn
 
 import click
 
 _OF_WRITING: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EPIPE, errno.EBADF})
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Give the errors of writes in the block the name of the file, which only those of opening have."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 def end_with(error: OSError, *, code: int) -> NoReturn:

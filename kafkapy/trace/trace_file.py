@@ -25,6 +25,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from kafkapy.errors import UserError
+from kafkapy.terminal.os_failure import writing
 from kafkapy.trace.exchange import Exchange
 
 VERSION: Final = 1
@@ -44,7 +45,7 @@ class TraceWriter:
             for _ in read_trace(path):
                 break
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-        self._file = os.fdopen(descriptor, "ab")
+        self._path, self._file = path, os.fdopen(descriptor, "ab")
         size = os.fstat(descriptor).st_size
         if size and os.pread(descriptor, 1, size - 1) != b"\n":
             self._file.write(b"\n")
@@ -68,8 +69,9 @@ class TraceWriter:
         self._line(line)
 
     def _line(self, line: dict[str, Any]) -> None:
-        self._file.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
-        self._file.flush()
+        with writing(self._path):
+            self._file.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+            self._file.flush()
 
     def __enter__(self) -> Self:
         return self

@@ -27,6 +27,7 @@ from typing import Any
 import yaml
 
 from kafkapy.errors import UserError
+from kafkapy.terminal.os_failure import writing
 
 COMMAND_CONFIG = "command.config"
 
@@ -56,7 +57,7 @@ class Contexts:
         text = yaml.safe_dump({"current": self.current, "contexts": self.contexts}, sort_keys=False)
         descriptor, name = tempfile.mkstemp(dir=self.path.parent, prefix=".contexts")  # has mode 0600
         try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            with writing(self.path), os.fdopen(descriptor, "w", encoding="utf-8") as file:
                 file.write(text)
                 file.flush()
                 os.fsync(descriptor)

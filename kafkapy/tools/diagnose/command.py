@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkapy.errors import UserError
+from kafkapy.terminal.os_failure import writing
 
 if TYPE_CHECKING:
     from kafkapy.configs.config import BrokerConfig
@@ -129,20 +130,28 @@ def _of_the_broker(
 
 
 def _write(path: Path, sources: list[Source], redact: Callable[[str], str]) -> None:
-    """Write the archive, which only its owner may read."""
+    """Write the archive, which only its owner may read; a part of one does not stay."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         raise UserError(f"{path} is there already: choose another --output") from None
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}") from None
-    with os.fdopen(descriptor, "wb") as file, tarfile.open(fileobj=file, mode="w:gz") as archive:
-        for source in sources:
-            try:
-                text = source.make()
-            except Exception as error:
-                text = f"This cannot be told: {error!r}\n"
-            data = redact(text).encode("utf-8", "replace")
-            entry = tarfile.TarInfo(f"kafkapy/{source.name}")
-            entry.size, entry.mtime, entry.mode = len(data), int(time.time()), 0o600
-            archive.addfile(entry, io.BytesIO(data))
+    try:
+        with (
+            writing(path),
+            os.fdopen(descriptor, "wb") as file,
+            tarfile.open(fileobj=file, mode="w:gz") as archive,
+        ):
+            for source in sources:
+                try:
+                    text = source.make()
+                except Exception as error:
+                    text = f"This cannot be told: {error!r}\n"
+                data = redact(text).encode("utf-8", "replace")
+                entry = tarfile.TarInfo(f"kafkapy/{source.name}")
+                entry.size, entry.mtime, entry.mode = len(data), int(time.time()), 0o600
+                archive.addfile(entry, io.BytesIO(data))
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
