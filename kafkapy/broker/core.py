@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
     from kafkapy.security.links import LinkSecurity
     from kafkapy.telemetry.telemetry import ClientTelemetry
 
+_REFUSED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 DRAIN_SECONDS: Final = 5.0
 """The seconds that a stop of the broker waits for requests in flight."""
 
@@ -224,7 +226,11 @@ class BrokerCore(BrokerParts):
             return str(error)
         offline = [directory.error for directory in self.logs.directories if directory.error is not None]
         reasons = "; ".join(f"{each.log_dir} cannot be used: {each.message}" for each in offline or [error])
-        return f"{reasons}. Check it, or choose another directory."
+        if any(_is_refused(each.__cause__) for each in offline or [error]):
+            remedy = "Run the broker as the owner of the directory and its files, or make them writable"
+        else:
+            remedy = "Check it, or choose another directory"
+        return f"{reasons}. {remedy}."
 
     async def _start(self) -> None:
         config = self.config
@@ -469,3 +475,8 @@ async def _bind_metrics(start: Start) -> MetricsEndpoint | None:
     start.started.push_async_callback(endpoint.stop)
     await endpoint.bind()
     return endpoint
+
+
+def _is_refused(cause: BaseException | None) -> bool:
+    """Whether rights are missing, or the file system is read-only."""
+    return isinstance(cause, OSError) and cause.errno in _REFUSED

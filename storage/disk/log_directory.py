@@ -305,6 +305,7 @@ class LogDirectory:
         if is_exhausted(cause):
             return self.exhausted(what, cause)
         error = cause if isinstance(cause, StorageError) else StorageError(self.path, f"{what}: {cause}")
+        error.__cause__ = cause if cause is not error else None
         if self.error is None:
             self.error = error
             logger.log(

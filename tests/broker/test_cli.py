@@ -136,6 +136,18 @@ def test_a_data_directory_that_cannot_be_used_is_refused_in_one_line(tmp_path: P
     directory = tmp_path / "file" / "data"
     assert failed.stderr.splitlines()[-1].startswith(f"kafkapy: {directory} cannot be used: ")
     assert failed.stderr.endswith("choose another directory.\n")
+
+
+def test_a_directory_that_the_broker_may_not_write_is_one_line_with_the_remedy() -> None:
+    # In /sys not even root makes a directory.
+    failed = kafkapy(
+        "serve", "--listen", "127.0.0.1:0", "--data", "/sys/kafkapy-data", "--log-level", "warning"
+    )
+    assert failed.returncode == 1
+    assert failed.stderr.startswith("kafkapy: /sys/kafkapy-data cannot be used: opening it: ")
+    assert failed.stderr.endswith(
+        "Run the broker as the owner of the directory and its files, or make them writable.\n"
+    )
     assert "Traceback" not in failed.stderr
 
 
