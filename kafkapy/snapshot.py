@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import lzma
 import os
 import shutil
 import socket
 import tarfile
 import tempfile
 import weakref
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -65,6 +67,17 @@ def require_all(directory: Path) -> None:
             f"{directory} is one of several log directories, and what is in {', '.join(others)} would be"
             " missing: start the broker, and use kafkapy backup while it runs, which has all of them"
         )
+
+
+def require_outside(path: Path) -> None:
+    """Raise SnapshotError if a copy at `path` would be in the data directory of a broker."""
+    absolute = path.resolve()
+    for folder in (absolute, *absolute.parents):
+        if (folder / METADATA_FILE).is_file():
+            raise SnapshotError(
+                f"{path} is in the data directory {folder}: what befalls that befalls the copy. Name a place"
+                " outside of it, best on another disk"
+            )
 
 
 class TakenSnapshot(NamedTuple):
@@ -163,9 +176,14 @@ class Snapshot:
         try:
             with tarfile.open(archive) as tar:
                 tar.extractall(folder, filter="data")
-        except (tarfile.TarError, OSError, EOFError) as error:
+        except OSError as error:
             unpacked.close()
             raise SnapshotError(f"{archive} cannot be unpacked: {error}") from error
+        except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError) as error:
+            unpacked.close()
+            # Some of these messages have a line for each format that was tried.
+            reason = " ".join(str(error).split())
+            raise SnapshotError(f"{archive} is damaged, or no archive: {reason}") from error
         if not (folder / METADATA_FILE).is_file():
             unpacked.close()
             raise SnapshotError(f"{archive} is no snapshot: it has no {METADATA_FILE}")

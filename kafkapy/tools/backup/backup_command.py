@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
-from kafkapy.snapshot import TakenSnapshot, require_all, taken_by_broker
+from kafkapy.snapshot import TakenSnapshot, require_all, require_outside, taken_by_broker
 from kafkapy.storage.disk.directory_names import METADATA_FILE
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.disk.log_directory import LOCK_FILE
 from kafkapy.tools.backup.manifest import moment
 from kafkapy.tools.backup.saving import Saved, save
-from kafkapy.tools.backup.store import BackupError, Store, open_store
+from kafkapy.tools.backup.store import BackupError, Store, folder_of, open_store
 from kafkapy.tools.backup.turn import Turn, turn
 
 
@@ -38,8 +38,11 @@ def backup(destination: str, data: Path) -> None:
             f"{data} has no {METADATA_FILE}: name the data directory of a broker of kafkapy that is alone"
             " (--data), the one with that file"
         )
+    store = open_store(destination)
+    folder = folder_of(destination)
+    if folder is not None:
+        require_outside(folder)
     try:
-        store = open_store(destination)
         with turn(store, "kafkapy backup") as own:
             saved = _backed_up(data, store, own)
     except OSError as error:

@@ -120,4 +120,7 @@ def read_manifest(store: Store, name: str) -> Manifest:
             raise ValueError(f"its moment is {found['at_ms']}")
         return Manifest(found["at_ms"], tuple(found["directories"]), files, found.get("cluster_id"))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        raise BackupError(f"{path} is damaged: {error!r}. Use another backup.") from None
+        raise BackupError(
+            f"{path} is damaged: {error!r}. Use another backup (--at), or remove this file, which"
+            " gives this backup up."
+        ) from None

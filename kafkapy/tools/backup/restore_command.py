@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from kafkapy.protocol.errors import KafkaError
+from kafkapy.snapshot import require_outside
 from kafkapy.storage.snapshots.placing import placed
 from kafkapy.tools.backup.later import add_later_records
 from kafkapy.tools.backup.manifest import Manifest, content_name, moment, names_of, read_manifest
@@ -28,6 +29,7 @@ def restore(source: str, new: Path, at: str | None) -> None:
     """
     if new.exists():
         raise BackupError(f"{new} exists: name a new directory")
+    require_outside(new)
     store = open_store(source)
     manifest, later, until_ms = _chosen(store, source, at)
     new.absolute().parent.mkdir(parents=True, exist_ok=True)

@@ -57,8 +57,14 @@ def open_store(place: str) -> Store:
     Raises:
         BackupError: fsspec is not installed, or does not know the URL.
     """
+    folder = folder_of(place)
+    return _Objects(place) if folder is None else _Folder(folder)
+
+
+def folder_of(place: str) -> Path | None:
+    """The directory at a path or a URL; None if an object store is there."""
     place = place.removeprefix("file://")
-    return _Objects(place) if "://" in place else _Folder(Path(place))
+    return None if "://" in place else Path(place)
 
 
 class _Folder:

@@ -9,6 +9,7 @@ from typing import Final
 import click
 
 from kafkapy.metadata.zookeeper_access import EVERYBODY, ZooKeeperAccess
+from kafkapy.snapshot import require_outside
 from kafkapy.tools.migrate.migration_error import MigrationError
 from kafkapy.tools.migrate.transfer import Transfer
 
@@ -60,6 +61,7 @@ def targets_for(sources: Sequence[Path], target: str | None, in_place: bool) -> 
     Raises:
         UsageError: there are not as many targets as sources; both or neither of target and --in-place are
             given; or a directory is inside another.
+        SnapshotError: a target is inside the data directory of another broker.
     """
     if not sources:
         raise click.UsageError("No directory is named: give the data directory of a broker.")
@@ -81,6 +83,7 @@ def targets_for(sources: Sequence[Path], target: str | None, in_place: bool) -> 
         for other in others[:index] + others[index + 1 :]:
             if path.resolve().is_relative_to(other.resolve()):
                 raise click.UsageError(f"{path} is inside {other}: name a directory outside it.")
+        require_outside(path)
     return targets
 
 

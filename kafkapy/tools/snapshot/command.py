@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from kafkapy.errors import UserError
-from kafkapy.snapshot import ARCHIVES, Snapshot, require_all
+from kafkapy.snapshot import ARCHIVES, Snapshot, require_all, require_outside
 from kafkapy.storage.disk.directory_names import METADATA_FILE
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.disk.log_directory import LOCK_FILE
@@ -29,6 +29,7 @@ def snapshot(directory: Path, new: Path) -> None:
     """
     if new.exists():
         raise UserError(f"{new} exists: name a new one")
+    require_outside(new)
     if not new.absolute().parent.is_dir():
         raise UserError(f"{new.absolute().parent} does not exist: make it first")
     if directory.is_file():

@@ -598,3 +598,14 @@ def test_a_store_that_cannot_be_used_is_named(tmp_path: Path, monkeypatch: pytes
         refused = run(*command)
         assert refused.stderr == f"kafkapy: {store} cannot be used: Unable to locate credentials\n"
         assert refused.exit_code == 1
+
+
+def test_a_place_within_a_data_directory_is_refused(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with kafkapy.Broker(data_dir=data) as broker:
+        broker.create_topics({"orders": 1})
+    for place in (data, data / "backups", f"file://{data}/backups"):
+        assert f"is in the data directory {data}" in run("backup", "--data", data, place).stderr
+    done("backup", "--data", data, tmp_path / "backups")
+    assert f"is in the data directory {data}" in run("restore", tmp_path / "backups", data / "new").stderr
+    assert sorted(path.name for path in data.iterdir() if path.is_dir()) == ["orders-0"]

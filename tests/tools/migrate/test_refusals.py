@@ -99,6 +99,15 @@ def test_a_target_within_the_source_or_another_target(tmp_path: Path, capsys: Ca
     assert not out.exists()
 
 
+def test_a_target_within_the_data_directory_of_another_broker(
+    home: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    write_directory(tmp_path / "other")
+    told = refusal(capsys, "export", home, tmp_path / "other" / "out", "--to", "kraft")
+    assert f"is in the data directory {tmp_path}/other" in told
+    assert not (tmp_path / "other" / "out").exists()
+
+
 def test_a_target_that_cannot_be_made(home: Path, tmp_path: Path, capsys: Capture) -> None:
     target = tmp_path / ("t" * 300)
     told = refusal(capsys, "export", home, target, "--to", "kraft")

@@ -71,8 +71,28 @@ def test_what_cannot_be_copied_is_one_line(data: Path, tmp_path: Path) -> None:
     assert "does not exist: make it first" in run(data, tmp_path / "no" / "new").stderr
     assert "has no metadata.db" in run(tmp_path, tmp_path / "new").stderr
     (tmp_path / "x.tar").write_bytes(b"no tar")
-    assert "x.tar cannot be unpacked" in run(tmp_path / "x.tar", tmp_path / "new").stderr
+    assert "x.tar is damaged, or no archive: " in run(tmp_path / "x.tar", tmp_path / "new").stderr
     with tarfile.open(tmp_path / "y.tar", "w"):
         pass
     assert "y.tar is no snapshot: it has no metadata.db" in run(tmp_path / "y.tar", tmp_path / "new").stderr
     assert not (tmp_path / "new").exists()
+
+
+def test_a_copy_within_a_data_directory_is_refused(data: Path, tmp_path: Path) -> None:
+    for new in (data / "copy", data / "orders-0" / "copy.tar"):
+        assert f"is in the data directory {data}" in run(data, new).stderr
+        assert not new.exists()
+    (tmp_path / "link").symlink_to(data)
+    assert f"is in the data directory {data}" in run(data, tmp_path / "link" / "copy").stderr
+
+
+def test_an_archive_with_wrong_bytes_is_one_line(data: Path, tmp_path: Path) -> None:
+    archive = tmp_path / "x.tar.gz"
+    assert run(data, archive).exit_code == 0
+    content = bytearray(archive.read_bytes())
+    content[100:200] = bytes(100)
+    archive.write_bytes(content)
+    failed = run(archive, tmp_path / "new")
+    assert failed.exit_code == 1
+    assert failed.stderr.startswith(f"kafkapy: {archive} ")
+    assert failed.stderr.count("\n") == 1
