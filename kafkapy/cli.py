@@ -30,7 +30,7 @@ from kafkapy.logs.line_writer import LineWriter
 from kafkapy.logs.set_up import EXIT_SECONDS, FORMATS, LEVELS, setup_logging
 from kafkapy.loop.collector import Collector, importing
 from kafkapy.terminal.os_failure import end_with
-from kafkapy.terminal.standard_streams import open_closed_streams
+from kafkapy.terminal.standard_streams import prepare_streams
 
 if TYPE_CHECKING:
     from kafkapy.configs.config import BrokerConfig
@@ -137,7 +137,7 @@ class _Commands(click.Group):
             formatter.write_dl(sorted(_CLUSTER_COMMANDS.items()))
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        open_closed_streams()
+        prepare_streams()
         try:
             code = super().main(*args, **{**kwargs, "standalone_mode": False})
         except click.exceptions.NoArgsIsHelpError as error:
