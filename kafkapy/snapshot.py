@@ -73,7 +73,7 @@ def require_outside(path: Path) -> None:
     """Raise SnapshotError if a copy at `path` would be in the data directory of a broker."""
     absolute = path.resolve()
     for folder in (absolute, *absolute.parents):
-        if (folder / METADATA_FILE).is_file():
+        if os.path.isfile(folder / METADATA_FILE):  # False for a name that is too long
             raise SnapshotError(
                 f"{path} is in the data directory {folder}: what befalls that befalls the copy. Name a place"
                 " outside of it, best on another disk"

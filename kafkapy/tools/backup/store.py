@@ -55,8 +55,10 @@ def open_store(place: str) -> Store:
     """The store at a path or a URL.
 
     Raises:
-        BackupError: fsspec is not installed, or does not know the URL.
+        BackupError: the place is empty; fsspec is not installed, or does not know the URL.
     """
+    if not place:
+        raise BackupError("the place of the backups is empty: name a directory or the URL of an object store")
     folder = folder_of(place)
     return _Objects(place) if folder is None else _Folder(folder)
 

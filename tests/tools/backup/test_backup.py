@@ -609,3 +609,14 @@ def test_a_place_within_a_data_directory_is_refused(tmp_path: Path) -> None:
     done("backup", "--data", data, tmp_path / "backups")
     assert f"is in the data directory {data}" in run("restore", tmp_path / "backups", data / "new").stderr
     assert sorted(path.name for path in data.iterdir() if path.is_dir()) == ["orders-0"]
+
+
+def test_an_empty_place_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # As from a variable that a script has not set: the backup would be in the current directory.
+    monkeypatch.chdir(tmp_path)
+    with kafkapy.Broker(data_dir=tmp_path / "data") as broker:
+        broker.create_topics({"orders": 1})
+    for arguments in (["backup", "--data", "data", ""], ["restore", "", "new"], ["prune", "", "--keep", "1"]):
+        result = run(*arguments)
+        assert (result.exit_code, result.stderr[:46]) == (1, "kafkapy: the place of the backups is empty: na")
+    assert os.listdir(tmp_path) == ["data"]
