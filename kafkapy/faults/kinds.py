@@ -70,7 +70,7 @@ class Asked:
         return concerned.concerns(self.request, root, self.header.api_version, self.topic_name)
 
     async def serve_in_turn(self) -> Any:
-        """Have it served; return what the connection takes, which may be an answer that comes later."""
+        """Have it served; return what the connection takes, maybe a later answer."""
         response = self.serve(self.request)
         while isinstance(response, Awaitable):
             response = await response
@@ -195,7 +195,7 @@ class Delay(_Meets):
 
 @dataclass(frozen=True, slots=True)
 class Twice(_Meets):
-    """The request is served, and a second time after a while: it was late, and had been sent again.
+    """The request is served, and once more after a while, as one that was late.
 
     Nobody reads the second answer, and the connection may have ended by then.
     """

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any, Final
 
 from click.testing import CliRunner
 from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
 
-from kafkapy import Broker, Page
+from kafkapy import Broker, Page, SchemaRegistry
 from kafkapy.cli import main
 from kafkapy.observe.record import Record
 from tests.page.browsing import Browser
@@ -53,6 +57,75 @@ def test_a_message_is_sent_again_as_it_is(broker: Broker, browser: Browser, name
         assert browser.send(f"/topics/{name}/produce", fields).status == 200
     records = broker.records(name)
     assert [content(record) for record in records[3:]] == [content(record) for record in sent]
+
+
+ORDER: Final[dict[str, Any]] = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "what", "type": "string"},
+        {"name": "count", "type": ["null", "int"]},
+        {"name": "size", "type": ["int", "long"]},
+    ],
+}
+
+
+def test_an_avro_record_is_edited_as_json(broker: Broker, name: str) -> None:
+    broker.create_topics({name: 1})
+    context = SerializationContext(name, MessageField.VALUE)
+    with (
+        SchemaRegistry(broker.bootstrap_servers) as registry,
+        SchemaRegistryClient({"url": registry.url}) as client,
+    ):
+        plain = json.dumps({**ORDER, "fields": ORDER["fields"][:2]})
+        value = AvroSerializer(client, plain)({"what": "two apples", "count": 2}, context)
+        broker.produce(name, key="k", value=value)
+        ambiguous = AvroSerializer(client, json.dumps({**ORDER, "name": "Other"}))
+        other = SerializationContext(f"{name}-other", MessageField.VALUE)
+        broker.produce(name, value=ambiguous({"what": "figs", "count": None, "size": 9}, other))
+        with Page(broker.bootstrap_servers, schema_registry=registry.url) as page:
+            browser = Browser(page.url)
+            form = browser.get(f"/topics/{name}/produce?partition=0&offset=0")
+            assert form_of(form.text, "value") == "avro"
+            assert form_of(form.text, "key") == "text"
+            assert json.loads(form.field("value")) == {"what": "two apples", "count": 2}
+            fields = produced(
+                key="k",
+                key_form="text",
+                value=form.field("value"),
+                value_form="avro",
+                value_schema=form.field("value_schema"),
+                secret=browser.secret(),
+            )
+            send = f"/topics/{name}/produce"
+            assert browser.send(send, fields).status == 200
+            edited = json.dumps({"what": "three apples", "count": None})
+            assert browser.send(send, {**fields, "value": edited}).status == 200
+            for wrong, why in (
+                ({"value": '{"what": "x"}'}, "value: schema 1: the field count is missing"),
+                ({"value": "{"}, "value: no JSON"),
+                ({"value_schema": ""}, "value: avro needs the id of a schema"),
+                ({"value_schema": "999"}, "value: schema 999: "),
+            ):
+                view = browser.send(send, {**fields, **wrong})
+                assert view.status == 400
+                assert why in view.problem
+                assert form_of(view.text, "value") == "avro"
+            # Which branch of the union it was, JSON does not say.
+            form = browser.get(f"/topics/{name}/produce?partition=0&offset=1")
+            assert form_of(form.text, "value") == "base64"
+        _, _, again, new = broker.records(name)
+        assert again.value == value
+        assert new.value is not None
+        assert AvroDeserializer(client)(new.value, context) == {"what": "three apples", "count": None}
+
+
+def test_without_a_registry_there_is_no_avro(broker: Broker, browser: Browser, name: str) -> None:
+    broker.create_topics({name: 1})
+    form = browser.get(f"/topics/{name}/produce")
+    assert 'value="avro"' not in form.text
+    fields = produced(value="{}", value_form="avro", value_schema="1", secret=browser.secret())
+    assert "expected one of text, base64, null" in browser.send(f"/topics/{name}/produce", fields).problem
 
 
 def form_of(text: str, field: str) -> str:

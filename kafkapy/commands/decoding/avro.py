@@ -16,9 +16,9 @@ from typing import Any, Final
 from avro.errors import AvroException
 from avro.io import BinaryDecoder, DatumReader
 
-_MOST_PARTS: Final = 100_000
-_MOST_DEPTH: Final = 128
-_MOST_DECIMAL: Final = 1024
+MOST_PARTS: Final = 100_000
+MOST_DEPTH: Final = 128
+MOST_DECIMAL: Final = 1024
 """The most bytes of a decimal, and of places after its point: Python refuses to write much longer numbers."""
 
 
@@ -44,14 +44,14 @@ def decoding(schema: Any) -> Callable[[bytes], Any]:
 class _Reader(DatumReader):  # type: ignore[misc]
     """Reads one value."""
 
-    _left = _MOST_PARTS
+    _left = MOST_PARTS
     _depth = 0
 
     def read_data(self, *arguments: Any) -> Any:
         self._left -= 1
         if self._left < 0:
-            raise ValueError(f"it has more than {_MOST_PARTS:,} parts")
-        if self._depth == _MOST_DEPTH:
+            raise ValueError(f"it has more than {MOST_PARTS:,} parts")
+        if self._depth == MOST_DEPTH:
             raise ValueError("it is nested too deeply")
         self._depth += 1
         value = super().read_data(*arguments)
@@ -72,7 +72,7 @@ class _Leaves(BinaryDecoder):  # type: ignore[misc]
 
     def read_decimal_from_fixed(self, precision: int, scale: int, size: int) -> str:
         """A decimal as it is: the library rounds it, and takes long for a large one."""
-        if max(size, scale) > _MOST_DECIMAL:
+        if max(size, scale) > MOST_DECIMAL:
             raise ValueError("it has a decimal of too many digits")
         number = int.from_bytes(self.read(size), "big", signed=True)
         return format(Decimal(f"{number}E-{scale}"), "f")

@@ -60,6 +60,23 @@ class Decoder:
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"schema {number}: {error}") from None
 
+    def encoded(self, value: Any, number: int) -> bytes:
+        """A value as bytes that name its Avro schema, which `by_schema` shows as it was.
+
+        Raises:
+            ValueError: it does not fit the schema, or that is of another kind or cannot be had.
+            UserError: a package of the extra `registry` is missing.
+        """
+        if self._schemas is None:
+            raise ValueError("there is no schema registry")
+        try:
+            schema = self._schemas.schema(number)
+            if schema.encode is None:
+                raise ValueError(f"it is {schema.kind}, and only avro is written")
+            return b"\0" + number.to_bytes(_HEAD - 1, "big") + schema.encode(value)
+        except (ValueError, OverflowError, RecursionError) as error:
+            raise ValueError(f"schema {number}: {error}") from None
+
     def value(self, data: bytes | None) -> Any:
         """What bytes say: by a schema, as JSON, as text; `{"base64": …}` for all other bytes.
 

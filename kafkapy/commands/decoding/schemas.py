@@ -33,6 +33,8 @@ class Schema(NamedTuple):
     """avro, json or protobuf."""
     decode: Callable[[bytes], Any]
     """Raises ValueError, KeyError, TypeError or RecursionError."""
+    encode: Callable[[Any], bytes] | None = None
+    """The reverse, of avro alone; it raises ValueError."""
 
 
 class _Failed(NamedTuple):
@@ -139,9 +141,9 @@ class Schemas:
         self._add_references(found, references)
         tree = parsed(kind, text, tuple(references.items())).tree
         if kind == "AVRO":
-            from kafkapy.commands.decoding import avro
+            from kafkapy.commands.decoding import avro, avro_writing
 
-            return Schema("avro", avro.decoding(tree))
+            return Schema("avro", avro.decoding(tree), avro_writing.encoding(tree))
         from kafkapy.commands.decoding import protobuf
 
         files: list[Any] = []

@@ -18,6 +18,8 @@ from kafkapy.page.views.messages import record
 from kafkapy.protocol.records import Record
 
 _FORMS: Final = ("text", "base64", "null")
+_AVRO: Final = "avro"
+"""One more form, with a schema registry: JSON that is written by the schema of an id."""
 _TIMEOUT: Final = 10.0
 
 
@@ -25,21 +27,21 @@ def form(call: Call) -> Answer:
     """The form; with `partition` and `offset`, it has what that record has."""
     topic = call.sources.topics.topic(call.path["topic"])
     if not call.text("offset"):
-        return _form(topic, _fields(Record(value=b""), ""))
+        return _form(call, topic, _fields(call, Record(value=b""), ""))
     partition, offset = call.number("partition", 0), call.number("offset", 0)
     found = record(call, topic, partition, offset)
     if found.marker is not None:
         raise UserError(f"at offset {offset} is a {found.marker}: only brokers write these")
-    return _form(topic, _editable(call, found), offset)
+    return _form(call, topic, _editable(call, found), offset)
 
 
 def send(call: Call) -> Answer:
     topic = call.sources.topics.topic(call.path["topic"])
-    fields = {name: call.form.get(name, "") for name in _fields(Record(), "")}
+    fields = {name: call.form.get(name, "") for name in _fields(call, Record(), "")}
     try:
         content = Record(
-            key=_bytes(fields["key"], fields["key_form"], "key"),
-            value=_bytes(fields["value"], fields["value_form"], "value"),
+            key=_content(call, fields, "key"),
+            value=_content(call, fields, "value"),
             headers=_headers(fields["headers"]),
         )
         partition = (
@@ -47,16 +49,18 @@ def send(call: Call) -> Answer:
         )
         place, offset = write(call.sources.wire, topic, content, partition, _TIMEOUT)
     except UserError as error:
-        return _form(topic, fields, problem=str(error))
+        return _form(call, topic, fields, problem=str(error))
     return Answer(location=f"/topics/{part(topic.name)}/{place.partition}/{offset}?written=1")
 
 
-def _form(topic: Topic, fields: dict[str, str], offset: int | None = None, problem: str = "") -> Answer:
+def _form(
+    call: Call, topic: Topic, fields: dict[str, str], offset: int | None = None, problem: str = ""
+) -> Answer:
     values: dict[str, Any] = {
         "title": f"Produce to {topic.name}",
         "topic": topic,
         "fields": fields,
-        "forms": _FORMS,
+        "forms": (*_FORMS, _AVRO) if call.sources.decoder.has_registry else _FORMS,
         "offset": offset,
         "problem": problem,
     }
@@ -68,7 +72,7 @@ def _editable(call: Call, found: Found) -> dict[str, str]:
     content, place = found.record, found.place
     size = len(content.key or b"") + len(content.value or b"")
     if size <= MOST_FORM:
-        fields = _fields(content, str(place.partition))
+        fields = _fields(call, content, str(place.partition))
         as_sent = {name: text.replace("\n", "\r\n") for name, text in fields.items()}
         size = len(urlencode({SECRET: call.sources.secret, **as_sent}))
     if size > MOST_FORM:
@@ -80,18 +84,35 @@ def _editable(call: Call, found: Found) -> dict[str, str]:
     return fields
 
 
-def _fields(content: Record, partition: str) -> dict[str, str]:
-    key, key_form = _written(content.key)
-    value, value_form = _written(content.value)
+def _fields(call: Call, content: Record, partition: str) -> dict[str, str]:
     headers = [{"key": name, "value": _json(each)} for name, each in content.headers]
     return {
         "partition": partition,
-        "key": key,
-        "key_form": key_form,
-        "value": value,
-        "value_form": value_form,
+        **_part(call, "key", content.key),
+        **_part(call, "value", content.value),
         "headers": json.dumps(headers, ensure_ascii=False, indent=1) if headers else "",
     }
+
+
+def _part(call: Call, name: str, data: bytes | None) -> dict[str, str]:
+    """The fields of a key or a value."""
+    text, form = _written(data)
+    schema = ""
+    if data is not None and (found := _as_avro(call, data)) is not None:
+        (text, schema), form = found, _AVRO
+    return {name: text, f"{name}_form": form, f"{name}_schema": schema}
+
+
+def _as_avro(call: Call, data: bytes) -> tuple[str, str] | None:
+    """Bytes as JSON, and their schema's id; None if these would not give the same bytes."""
+    decoder = call.sources.decoder
+    try:
+        found = decoder.by_schema(data)
+        if found is None or found.kind != _AVRO or decoder.encoded(found.value, found.schema_id) != data:
+            return None
+    except (UserError, ValueError):
+        return None
+    return json.dumps(found.value, ensure_ascii=False, indent=2), str(found.schema_id)
 
 
 def _written(data: bytes | None) -> tuple[str, str]:
@@ -110,6 +131,24 @@ def _written(data: bytes | None) -> tuple[str, str]:
 def _json(data: bytes | None) -> Any:
     text, kind = _written(data)
     return None if kind == "null" else {"base64": text} if kind == "base64" else text
+
+
+def _content(call: Call, fields: dict[str, str], name: str) -> bytes | None:
+    """A key or a value of the form; raises UserError."""
+    text, form = fields[name], fields[f"{name}_form"]
+    if form != _AVRO or not call.sources.decoder.has_registry:
+        return _bytes(text, form, name)
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{name}: no JSON: {error}") from None
+    number = fields[f"{name}_schema"].strip()
+    if not number:
+        raise UserError(f"{name}: avro needs the id of a schema")
+    try:
+        return call.sources.decoder.encoded(value, whole(number, f"{name}: schema id", 0))
+    except ValueError as error:
+        raise UserError(f"{name}: {error}") from None
 
 
 def _bytes(text: str, kind: str, name: str) -> bytes | None:
