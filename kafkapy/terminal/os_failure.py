@@ -21,7 +21,10 @@ _OF_WRITING: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.E
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Give the errors of writes in the block the name of the file, which only those of opening have."""
+    """Give errors of writes in the block the name of their file.
+
+    Python gives it to errors of opening only.
+    """
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Standard streams as commands need them, whatever the caller and the locale have made of them.
+"""Standard streams as commands need them, however they were started.
 
 A stream that the caller has closed, as in `kafkapy check DIR 2>&-`, is None in Python, which no code expects.
 And the next file that was opened would get its descriptor, and with it what libraries in C write there.
@@ -15,7 +15,7 @@ import sys
 
 
 def prepare_streams() -> None:
-    """Open /dev/null in place of streams that are closed; write `\\u20ac` for what cannot be encoded."""
+    """Open /dev/null for closed streams, and escape what cannot be encoded."""
     # The lowest free descriptor is taken, which is that of the stream.
     if sys.stdin is None:
         sys.stdin = os.fdopen(os.open(os.devnull, os.O_RDONLY), encoding="utf-8")

@@ -12,7 +12,10 @@ from tests.servers.piped import address_of, piped, serve_options
 
 
 def occupy(data: Path) -> None:
-    """Make the name of the socket a directory, which cannot be unlinked: as on a disk that has failed."""
+    """Make the name of the socket a directory.
+
+    It cannot be unlinked, like a socket on a disk that has failed.
+    """
     (data / CONTROL).unlink(missing_ok=True)
     (data / CONTROL / "in the way").mkdir(parents=True)
 

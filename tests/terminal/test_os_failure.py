@@ -1,4 +1,4 @@
-"""Commands that cannot write a file name that file, not standard output, and leave no part of it."""
+"""Commands that cannot write a file name it, and leave no part of it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,14 @@ def test_an_archive_that_has_no_room_does_not_stay(tmp_path: Path) -> None:
 
 def test_an_argument_that_is_not_text_is_one_line() -> None:
     with kafkapy.Broker() as broker:
-        command: list[str | bytes] = [sys.executable, "-m", "kafkapy", "topics", "create", b"a\xffb"]
+        command = [
+            sys.executable,
+            "-m",
+            "kafkapy",
+            "topics",
+            "create",
+            "a\udcffb",
+        ]  # the byte 0xff, as Python has it
         command += ["--bootstrap-server", broker.bootstrap_servers]
         ended = subprocess.run(command, capture_output=True, timeout=60, check=False)
     assert ended.returncode == 2
