@@ -227,10 +227,10 @@ class BrokerCore(BrokerParts):
         offline = [directory.error for directory in self.logs.directories if directory.error is not None]
         reasons = "; ".join(f"{each.log_dir} cannot be used: {each.message}" for each in offline or [error])
         if any(_is_refused(each.__cause__) for each in offline or [error]):
-            remedy = "Run the broker as the owner of the directory and its files, or make them writable"
+            remedy = "Run the broker as the owner of the directory and its files, or make them writable."
         else:
-            remedy = "Check it, or choose another directory"
-        return f"{reasons}. {remedy}."
+            remedy = "Check it, or choose another directory."
+        return f"{reasons}. {remedy}"
 
     async def _start(self) -> None:
         config = self.config
