@@ -10,12 +10,15 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
 from playwright.sync_api import Browser, BrowserContext, Dialog, sync_playwright
 from playwright.sync_api import Page as Tab
 
 from interop.support.debian import installed
 from interop.support.npm import unpacked
-from kafkapy import Broker, Page
+from kafkapy import Broker, Page, SchemaRegistry
 from kafkapy.pipeline.state import Progress, State
 from kafkapy.remote.brokers import Brokers
 from kafkapy.remote.server import RemoteServer
@@ -86,15 +89,34 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
         producer.begin_transaction()
         producer.produce("payments", b"open")
         producer.flush()
-        with TraceWriter(trace) as writer, RemoteServer(Brokers(broker), 0) as remote:
+        with (
+            TraceWriter(trace) as writer,
+            RemoteServer(Brokers(broker), 0) as remote,
+            SchemaRegistry(broker.bootstrap_servers) as registry,
+        ):
             write_requests(broker, writer)
+            write_avro(broker, registry)
             broker.faults.produce(topic="orders", client_id=HOSTILE).error("NOT_LEADER_OR_FOLLOWER", every=3)
             with Page(
-                broker.bootstrap_servers, faults=remote.url, trace=trace, pipelines=[pipeline(broker, folder)]
+                broker.bootstrap_servers,
+                faults=remote.url,
+                trace=trace,
+                pipelines=[pipeline(broker, folder)],
+                schema_registry=registry.url,
             ) as page:
                 yield Shown(broker, page.url.rstrip("/"), writer)
         producer.abort_transaction()
         consumer.close()
+
+
+def write_avro(broker: Broker, registry: SchemaRegistry) -> None:
+    """Write a record to the topic `avro` as producers with a schema registry do."""
+    order = {"type": "record", "name": "Order", "fields": [{"name": "what", "type": "string"}]}
+    broker.create_topics({"avro": 1})
+    with SchemaRegistryClient({"url": registry.url}) as client:
+        serialize = AvroSerializer(client, json.dumps(order))
+        context = SerializationContext("avro", MessageField.VALUE)
+        broker.produce("avro", value=serialize({"what": "two apples"}, context))
 
 
 def pipeline(broker: Broker, folder: Path) -> Path:

@@ -18,6 +18,7 @@ VIEWS = {
     "no messages": "/topics/empty/messages?where=a=1&limit=7",
     "message": "/topics/orders/0/0",
     "produce": "/topics/orders/produce?partition=0&offset=0",
+    "produce avro": "/topics/avro/produce?partition=0&offset=0",
     "settings": "/topics/orders/configs",
     "a setting": "/topics/orders/configs/change?setting=retention.ms",
     "groups": "/groups",
@@ -94,6 +95,20 @@ def test_a_message_is_written_found_and_sent_again(tab: Tab, shown: Shown) -> No
         b'{"who": "Ann",\n "n": 1}',
         b'{"who": "Bob"}',
     ]
+
+
+def test_an_avro_record_is_edited_as_json(tab: Tab, shown: Shown) -> None:
+    tab.goto(shown.url + "/topics/avro/0/0")
+    tab.get_by_role("link", name="Edit and send again").click()
+    value = tab.get_by_role("group", name="Value")
+    expect(value.get_by_role("radio", name="avro")).to_be_checked()
+    expect(value.get_by_label("Schema id of avro")).to_have_value("1")
+    value.locator("textarea").fill('{"what": "a pear"}')
+    tab.get_by_role("button", name="Send").click()
+    expect(tab.locator("pre")).to_contain_text('"what": "a pear"')
+    old, new = shown.broker.records("avro")
+    assert old.value is not None
+    assert new.value == old.value[:5] + b"\x0ca pear"
 
 
 def test_content_of_records_is_text_when_it_is_opened(tab: Tab, shown: Shown) -> None:
