@@ -64,12 +64,16 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 
 
 class StoreRun:
-    """Two drivers that always want the same tables."""
+    """Two drivers that always want the same tables.
+
+    The one that takes the place of a killed one starts its Spark before: that takes longer than a batch.
+    """
 
     load: Load
 
     def __init__(self, folder: Path, broker: KafkapyProcess, s3: S3Server, seed: int) -> None:
         self.folder, self.broker, self.s3 = folder, broker, s3
+        self._files = s3.files
         self._chance = random.Random(seed)
         self._started: list[Driver] = []
         self.files = [self._write(name, topic) for name, topic in PIPELINES.items()]
@@ -81,23 +85,27 @@ class StoreRun:
             self.folder, name, topic, servers, place="s3a://lake", most=500, spark=options
         )
 
-    def driver(self, how: str = "follow") -> Driver:
+    def _starting(self, how: str = "follow") -> Driver:
         started = Driver(self.folder, how, self.files)
         self._started.append(started)
-        started.wait_until_ready()
-        started.go()
         return started
 
+    def driver(self, how: str = "follow") -> Driver:
+        return gone(self._starting(how))
+
     def batches(self) -> dict[str, int]:
-        """How many batches Spark has committed of each table."""
-        found = {}
+        """How many batches Spark has committed of each table; it keeps the last hundred of them."""
+        found = dict.fromkeys(PIPELINES, 0)
         for name in PIPELINES:
-            selector = pyarrow.fs.FileSelector(
-                f"lake/{name}/_kafkapy/checkpoint", recursive=True, allow_not_found=True
-            )
-            paths = [one.path for one in self.s3.files.get_file_info(selector)]
-            found[name] = len([path for path in paths if path.rpartition("/")[0].endswith("/commits")])
+            for incarnation in self._below(f"{name}/_kafkapy/checkpoint"):
+                commits = self._below(f"{name}/_kafkapy/checkpoint/{incarnation}/commits")
+                numbers = [int(one) + 1 for one in commits if one.isdecimal()]
+                found[name] = max([found[name], *numbers])
         return found
+
+    def _below(self, folder: str) -> list[str]:
+        selector = pyarrow.fs.FileSelector(f"lake/{folder}", allow_not_found=True)
+        return [one.base_name for one in self._files.get_file_info(selector)]
 
     def await_a_batch_of_each(self) -> None:
         before = self.batches()
@@ -107,16 +115,18 @@ class StoreRun:
             now = self.batches()
             return all(now[name] > before[name] for name in PIPELINES)
 
-        wait_until(done, timeout=PATIENCE)
+        # The server lists files with the CPU time that the drivers need.
+        wait_until(done, timeout=PATIENCE, pause=1)
 
     def kill_some(self, count: int) -> None:
         for _ in range(count):
+            successor = self._starting()
             self.await_a_batch_of_each()
             time.sleep(self._chance.uniform(0, 6))
             victim = self._chance.choice(self.drivers)
             victim.kill(self._chance.choice(("driver", "python")))
             self.drivers.remove(victim)
-            self.drivers.append(self.driver())
+            self.drivers.append(gone(successor))
 
     def freeze_one(self) -> str:
         """Let a driver stand still until the other has all tables, and then go on.
@@ -151,13 +161,20 @@ class StoreRun:
             driver.end()
 
 
+def gone(driver: Driver) -> Driver:
+    """A driver that runs its pipelines, as soon as it has its Spark."""
+    driver.wait_until_ready()
+    driver.go()
+    return driver
+
+
 @pytest.fixture(scope="module")
 def run(broker: KafkapyProcess, s3: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreRun]:
     print(f"seed {SEED}")
     run = StoreRun(tmp_path_factory.mktemp("drivers"), broker, s3, SEED)
-    run.load = Load(broker.bootstrap_servers, ["events", "accounts"], at_once=2_000, seed=SEED)
+    run.load = Load(broker.bootstrap_servers, ["events", "accounts"], at_once=2_000, seed=SEED, pause=1)
     try:
-        run.drivers = [run.driver(), run.driver()]
+        run.drivers = [gone(one) for one in (run._starting(), run._starting())]
         yield run
     finally:
         run.load.end()
