@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -388,6 +389,69 @@ def test_the_later_record_of_a_key_in_several_partitions_wins_in_any_order(
     assert found == {key: text for key, text in expected.items() if text is not None}
 
 
+def last_in_any_order(history: Sequence[tuple[int, int, bool]]) -> int | None:
+    """The number of the record that a key has at the end; None if it is deleted.
+
+    `history` has (partition, time, deleted) of each record. None is older than one before it in its
+    partition.
+    """
+    place, time = -1, (-1, -1)
+    latest: dict[int, int] = {}
+    for number, (partition, own, _) in enumerate(history):
+        latest[partition] = max(own, latest.get(partition, own))
+        if (latest[partition], partition) >= time:
+            place, time = number, (latest[partition], partition)
+    return None if history[place][-1] else place
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+@pytest.mark.parametrize("few", [True, False], ids=["few", "many"])
+@pytest.mark.parametrize("keys", [(), ("id",)], ids=["record-key", "columns"])
+def test_timestamps_that_go_back_leave_the_last_record_of_several_partitions_in_any_order(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    mode: str,
+    few: bool,
+    keys: tuple[str, ...],
+) -> None:
+    """Each key has a history of its own, and an order in which batches read its partitions.
+
+    By columns, deletions have them, as those of change streams.
+    """
+    monkeypatch.setattr(tombstones, "_MANY_FILES", 2)
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    dice = random.Random(seed)
+    columns = f"id BIGINT, text STRING, {RECORD}, _deleted BOOLEAN"
+    count, rounds = 300, 4
+    offsets = itertools.count()
+    batches: list[list[tuple[Any, ...]]] = [[] for _ in range(rounds)]
+    expected = {}
+    for identity in range(count):
+        partitions = [0] * 2 + [1] * 2 if dice.random() < 0.7 else [0, 1, 1, 2]
+        history = [(partition, dice.randrange(4), dice.random() < 0.4) for partition in partitions]
+        rounds_of = {
+            one: sorted(dice.choices(range(rounds), k=partitions.count(one))) for one in {*partitions}
+        }
+        for number, (partition, seconds, deleted) in enumerate(history):
+            data = (identity if keys or not deleted else None, None if deleted else f"{number}")
+            time = NOON + datetime.timedelta(seconds=seconds)
+            row = (*data, *record(partition, next(offsets), f"k{identity}", time), deleted)
+            batches[rounds_of[partition].pop(0)].append(row)
+        expected[identity] = history, last_in_any_order(history)
+    table = open_table(spark, TableTarget(format=kind, location=str(tmp_path / "orders")))
+    table.set_merge_mode(mode)
+    for batch in (*batches, dice.choice(batches)):  # one is read again
+        dice.shuffle(batch)
+        table.upsert(data_frame(spark, columns, batch), keys, len(batch) if few else None)
+    found = {row.id: int(row.text) for row in table.read().select("id", "text").collect()}
+    wrong = [(one, found.get(key)) for key, one in expected.items() if one[1] != found.get(key)]
+    assert not wrong, (len(wrong), wrong[:5])
+
+
 def test_a_tombstone_is_not_undone_by_an_older_record_of_another_partition(
     spark: SparkSession, opened: Callable[..., Table]
 ) -> None:
@@ -404,6 +468,26 @@ def test_a_tombstone_is_not_undone_by_an_older_record_of_another_partition(
         data_frame(spark, columns, [("new", *record(0, 2, "x", later + later.resolution), False)]), ()
     )
     assert [row.text for row in table.read().collect()] == ["new"]
+
+
+def test_by_columns_each_tombstone_of_a_batch_counts_in_its_partition(
+    spark: SparkSession, opened: Callable[..., Table]
+) -> None:
+    """Of two tombstones of a key, the later one need not be the one that deletes the row."""
+    columns = f"id BIGINT, text STRING, {RECORD}, _deleted BOOLEAN"
+    table = opened()
+    earlier = NOON - datetime.timedelta(seconds=1)
+    for number, count in enumerate((2, None)):
+        first = 10 * number
+        rows = [(first + at, "new", *record(0, first + at, f"k{first + at}"), False) for at in range(2)]
+        table.upsert(data_frame(spark, columns, rows), ("id",), count)
+        long_before = earlier - datetime.timedelta(seconds=1)
+        dead = [
+            (None, None, *record(0, first + 2, f"k{first}", long_before), True),
+            (None, None, *record(1, first, f"k{first}", earlier), True),
+        ]
+        table.upsert(data_frame(spark, columns, dead), ("id",), count)
+    assert ids(table) == [1, 11]
 
 
 def test_an_upsert_by_columns_puts_tombstones_together_after_it_has_read_them(
@@ -441,6 +525,21 @@ def test_many_tombstones_are_not_written_again_for_a_few(
     old = [(key, *record(0, offset, key), False) for offset, key in enumerate(("k7", "x", "new"))]
     table.upsert(data_frame(spark, columns, old), (), len(old))
     assert [row.text for row in table.read().collect()] == ["new"]
+
+
+def test_tombstones_put_together_have_the_largest_offset_and_the_latest_timestamp(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    kept = tombstones.Tombstones(HadoopFiles(str(tmp_path)))
+    later = NOON + datetime.timedelta(seconds=1)
+    for partition, offset, time in ((0, 5, later), (0, 6, NOON), (1, 7, NOON)):
+        rows = data_frame(spark, RECORD, [record(partition, offset, "k", time)])
+        kept.add(rows, "_partition", {partition: tombstones.Place(offset, 0)})
+    kept._merge(spark, [path.name for path in tmp_path.rglob("part-*.parquet")])
+    found = spark.read.parquet(f"{tmp_path}/_kafkapy/tombstones/part-*").orderBy("partition")
+    seconds = "timestampdiff(SECOND, timestamp '2025-01-31 12:00:00 UTC', timestamp) AS seconds"
+    places = found.selectExpr("partition", "offset", seconds).collect()
+    assert [tuple(row) for row in places] == [(0, 6, 1), (1, 7, 0)]
 
 
 def test_tombstones_are_forgotten_with_their_file_or_out_of_it(spark: SparkSession, tmp_path: Path) -> None:

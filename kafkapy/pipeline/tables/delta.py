@@ -75,7 +75,8 @@ class DeltaTable(Table):
     def _upsert(self, rows: DataFrame, keys: Sequence[str], few: bool) -> None:
         prepared = self._prepare(rows, marked=True)
         open_rows = (lambda session: DeltaVersion(session, self._files)) if self._marks_rows else None
-        Upsert(self._sql, keys, self._tombstones, few=few, open_rows=open_rows).run(prepared)
+        upsert = Upsert(self._sql, keys, self._tombstones, self._latest_times, few=few, open_rows=open_rows)
+        upsert.run(prepared)
 
     @cached_property
     def _marks_rows(self) -> bool:

@@ -52,6 +52,26 @@ class Record(NamedTuple):
     deleted: bool = False
     columns_key: str | None = None
     """The key of the tombstone that a deletion with these columns would leave."""
+    before: int = -(2**63)
+    """The latest timestamp of earlier records of its key and partition, as far as it is known."""
+
+    @property
+    def time(self) -> int:
+        """The timestamp by which it is compared with records of other partitions."""
+        return max(self.timestamp, self.before)
+
+    def raised(self, time: int) -> Record:
+        """The same after an earlier record with that timestamp."""
+        return self._replace(before=max(self.before, time))
+
+    @property
+    def is_raised(self) -> bool:
+        return self.before > self.timestamp
+
+    @property
+    def by_itself(self) -> Record:
+        """The same without earlier records."""
+        return self._replace(before=self.timestamp)
 
     @property
     def place(self) -> tuple[int, int]:
@@ -65,39 +85,83 @@ def later(one: Record, other: Record) -> bool:
     """Whether `one` is the later record of the two."""
     if one.partition == other.partition:
         return one.offset > other.offset
-    return (one.timestamp, one.partition) > (other.timestamp, other.partition)
+    return (one.time, one.partition) > (other.time, other.partition)
 
 
-def last_of_each(records: Iterable[Record], key_of: Callable[[Record], _Of]) -> dict[_Of, Record]:
-    """The last record of each key: of each partition by offset, then among these."""
-    within: dict[tuple[_Of, int], Record] = {}
+def last_within(records: Iterable[Record], key_of: Callable[[Record], object]) -> list[Record]:
+    """The last record of each key and partition, after those before it."""
+    last: dict[tuple[object, int], Record] = {}
     for one in records:
         place = key_of(one), one.partition
-        if place not in within or one.offset > within[place].offset:
-            within[place] = one
-    among: dict[_Of, Record] = {}
-    for (key, _), one in within.items():
-        if key not in among or later(one, among[key]):
-            among[key] = one
-    return among
+        other = last.get(place, one)
+        newer, older = (one, other) if one.offset > other.offset else (other, one)
+        last[place] = newer.raised(older.time)
+    return list(last.values())
+
+
+def last_among(records: Iterable[Record], key_of: Callable[[Record], _Of]) -> dict[_Of, Record]:
+    """The last record of each key, of those of `last_within`."""
+    last: dict[_Of, Record] = {}
+    for one in records:
+        key = key_of(one)
+        if key not in last or later(one, last[key]):
+            last[key] = one
+    return last
+
+
+def outlived(record: Record, deaths: Iterable[Record]) -> bool:
+    """Whether one of these is later than the record."""
+    return any(later(one, record) for one in deaths)
+
+
+def survivors(
+    records: Iterable[Record], deaths: Mapping[str | None, Collection[Record]], *, by_columns: bool
+) -> tuple[list[Record], set[Record]]:
+    """The records that no tombstone of their key follows, and those to be deleted.
+
+    `deaths` are tombstones that were read before, by their key. By columns, a record before a tombstone of
+    its record's key is to be deleted: it replaces the row of another record's key before.
+    """
+    alive, dead = [], set()
+    for one in records:
+        own = deaths.get(one.columns_key if by_columns else one.record_key, ())
+        before = (d.time for d in own if d.partition == one.partition and d.offset <= one.offset)
+        raised = one.raised(max(before, default=one.timestamp))
+        if outlived(raised, own):
+            continue
+        alive.append(raised)
+        if by_columns and outlived(one.by_itself, deaths.get(one.record_key, ())):
+            dead.add(raised)
+    return alive, dead
 
 
 def oldest(records: Iterable[Record]) -> Places:
     """The least offset and the earliest timestamp in each partition."""
-    return _ends(records, min)
+    return ends(((one.partition, Place(one.offset, one.timestamp)) for one in records), min)
 
 
 def newest(records: Iterable[Record]) -> Places:
-    """The largest offset and the latest timestamp in each partition."""
-    return _ends(records, max)
+    """The largest offset and the latest time in each partition."""
+    return ends(((one.partition, Place(one.offset, one.time)) for one in records), max)
 
 
-def _ends(records: Iterable[Record], of: Callable[[int, int], int]) -> Places:
+def ends(places: Iterable[tuple[int, Place]], of: Callable[[int, int], int]) -> Places:
+    """The least or the most of these in each partition."""
     found: dict[int, Place] = {}
-    for one in records:
-        before = found.get(one.partition, Place(one.offset, one.timestamp))
-        found[one.partition] = Place(of(before.offset, one.offset), of(before.timestamp, one.timestamp))
+    for partition, place in places:
+        found[partition] = Place(*map(of, found.get(partition, place), place))
     return found
+
+
+def time_of_each(records: Iterable[Record], partition: str) -> str:
+    """The SQL expression of the time of a record of the batch, if it is one of these."""
+    cases = (
+        f"WHEN {partition} = {one.partition} AND _offset = {one.offset} THEN timestamp_micros({one.time})"
+        for one in records
+        if one.is_raised
+    )
+    listed = " ".join(cases)
+    return f"CASE {listed} ELSE _timestamp END" if listed else "_timestamp"
 
 
 def at_places(records: Collection[Record], partition: str) -> str:

@@ -74,7 +74,15 @@ class IcebergTable(Table):
         prepared = _stored_names(self._prepare(rows, marked=True))
         table = self._in_catalog(rows.sparkSession)
         marks = self._loaded(rows.sparkSession).properties().get(_MERGE_MODE) == "merge-on-read"
-        upsert = Upsert(table, keys, self._tombstones, ICEBERGS_PARTITION, few=few, among_keys=marks)
+        upsert = Upsert(
+            table,
+            keys,
+            self._tombstones,
+            self._latest_times,
+            ICEBERGS_PARTITION,
+            few=few,
+            among_keys=marks,
+        )
         upsert.run(prepared)
 
     def _keep_merge_mode(self, mode: str) -> None:

@@ -48,6 +48,7 @@ from kafkapy.pipeline.tables.catalog_table import CatalogTable
 from kafkapy.pipeline.tables.commit import Commit
 from kafkapy.pipeline.tables.evolution import ChangedColumn, Evolution, fitted
 from kafkapy.pipeline.tables.few_records import FEW
+from kafkapy.pipeline.tables.latest_times import LatestTimes
 from kafkapy.pipeline.tables.old_timestamps import MICROS, files_with_int96
 from kafkapy.pipeline.tables.partitioning import PartitionField, Partitioning
 from kafkapy.pipeline.tables.small_files import (
@@ -109,6 +110,10 @@ class Table(ABC):
         self._merge_mode: str | None = None
         self.name = f"{target.format}:{self.location}"
         self._catalog = CatalogTable(spark, target) if target.in_catalog else None
+
+    @cached_property
+    def _latest_times(self) -> LatestTimes:
+        return LatestTimes()
 
     @cached_property
     def _tombstones(self) -> Tombstones:

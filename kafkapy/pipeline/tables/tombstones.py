@@ -9,8 +9,14 @@ table has no row then that it could be compared with, so the tombstones are kept
 They are written before the MERGE of their batch, so a killed driver leaves too many rather than too few. One
 that is there twice, or whose batch is not merged yet, changes nothing: older records lose to it in any case.
 
-As soon as there are many files of one tier, which goes by their size, they are merged into one, with the last
-tombstone of each key and partition. So a tombstone is written again only a few times, however many there are.
+A value whose timestamp is earlier than that of a record before it, of its key and partition, leaves a note
+like a tombstone at its own offset, with the later timestamp. The row has only the earlier one, by which
+records of other partitions must not be compared with it (`upserts.py`).
+
+As soon as there are many files of one tier, which goes by their size, they are merged into one, with the
+largest offset and the latest timestamp of each key and partition: records of the same partition are compared
+with the one, those of others with the other. So a tombstone is written again only a few times, however many
+there are.
 Those that were read long ago are dropped now and then: with their file, or if it has younger ones too, by
 writing it again.
 
@@ -64,6 +70,14 @@ def may_be_later(newest: Places, oldest: Places) -> bool:
     )
 
 
+def may_raise(newest: Places, oldest: Places) -> bool:
+    """Whether a tombstone up to `newest` may raise the time of a record from `oldest` on."""
+    return any(
+        partition in newest and newest[partition].timestamp > record.timestamp
+        for partition, record in oldest.items()
+    )
+
+
 def deaths_of(keys: DataFrame, tombstones: DataFrame) -> DataFrame:
     """The tombstones of these keys, as (_key, DEATHS).
 
@@ -84,13 +98,17 @@ class Tombstones:
     def later_than(self, session: SparkSession, oldest: Places) -> DataFrame | None:
         """The tombstones of the files in which one may be later than a record; None without any.
 
-        `oldest` has the least offset and the earliest timestamp of the records.
+        With them come those that may raise the time of a record. `oldest` has the least offset and the
+        earliest timestamp of the records.
         """
         names = self._names()
         if unknown := [name for name in names if name not in self._newest]:
             self._look(session, unknown)
-        needed = [name for name in names if may_be_later(self._newest[name], oldest)]
-        return self._read(session, needed) if needed else None
+        if not any(may_be_later(self._newest[name], oldest) for name in names):
+            return None
+        needed = (may_be_later, may_raise)
+        read = [name for name in names if any(may(self._newest[name], oldest) for may in needed)]
+        return self._read(session, read)
 
     def add(self, tombstones: DataFrame, partition: str, newest: Places) -> None:
         """Keeps those of a batch.
@@ -151,9 +169,10 @@ class Tombstones:
         return reader(session).schema(_SCHEMA).parquet(*paths)
 
     def _merge(self, session: SparkSession, names: Sequence[str], condition: str = "true") -> None:
-        last = "max_by(struct(offset, timestamp, read), offset) AS last"
-        rows = self._read(session, names).where(condition).groupBy("_key", "partition").agg(f.expr(last))
-        written = self._write(rows.select("_key", "partition", "last.*"))
+        rows = self._read(session, names).where(condition).groupBy("_key", "partition")
+        written = self._write(
+            rows.agg(*(f.max(name).alias(name) for name in ("offset", "timestamp", "read")))
+        )
         if all(name in self._newest for name in names):
             self._newest |= dict.fromkeys(written, _newest_of([self._newest[name] for name in names]))
         for name in names:
