@@ -57,7 +57,14 @@ class CatalogTable:
             raise PipelineError(
                 f"{self._target}: the catalog has no schema {schema}; create it: CREATE SCHEMA {schema}"
             )
-        self.exists()
+        if not self.exists() and self._target.files is None and self._is_unity(setting):
+            raise PipelineError(
+                f"{self._target}: without files:, Unity Catalog would manage the table and its commits, "
+                "which a pipeline reads itself; set files: to a folder or URI for the table's files"
+            )
+
+    def _is_unity(self, setting: str) -> bool:
+        return str(self._spark.conf.get(setting, "")).endswith(".UCSingleCatalog")
 
     def _check_session_catalog(self) -> None:
         conf = self._spark.conf
