@@ -113,9 +113,9 @@ def test_upserts_and_new_columns_reach_a_catalog(
     tmp_path: Path,
 ) -> None:  # fmt: skip
     topic = make_topic()
-    place, upserting = f"{lake.elsewhere}/upserted", {"mode": "upsert", "format": "json"}
+    place, given = f"{lake.elsewhere}/upserted", {"mode": "upsert", "format": "json"}
     definition = definition_of(
-        topic, f"iceberg:{catalog}.sales.upserted", bootstrap_servers, tmp_path, files=place, **upserting
+        topic, f"iceberg:{catalog}.sales.upserted", bootstrap_servers, tmp_path, files=place, **given
     )
     produce(bootstrap_servers, topic, records(range(10)))
     run(definition, once=True, spark=spark)
