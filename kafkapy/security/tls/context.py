@@ -31,7 +31,7 @@ _SUITES_OF_1_3: Final = frozenset(
 _LEAST_KERNEL_BUFFER: Final = 64 << 10
 """The least send buffer, in bytes, with which the kernel encrypts.
 
-With 8 and 24 KiB it stopped within a record, and sent nothing more; from 32 KiB on it did not (Linux 6.1).
+With 8 and 24 KiB Linux 6.1 stopped within a record, and sent nothing more; with 32 KiB and more it did not.
 """
 _ENCRYPTION_AND_HASH: Final = re.compile(r"(AES)_(128|256)_(?:(GCM|CCM|CCM_8)|CBC)(?:_(SHA\d*))?")
 
