@@ -1,4 +1,4 @@
-"""TLS where the kernel encrypts: Python 3.12 or later, OpenSSL with kTLS, and the kernel's module tls."""
+"""TLS by the kernel: Python 3.12 or later, OpenSSL with kTLS, the module tls."""
 
 from __future__ import annotations
 
