@@ -175,7 +175,7 @@ def test_a_command_of_kafkapy_run_breaks_its_broker() -> None:
     assert lines[2].endswith("connections().delay(0.01)")
     assert lines[3:] == [f"1\t2 of 2\t{error}", f"1\t2 of 2\t{error}", "status 1"]
     assert result.stderr == (
-        "kafkapy: do=erro: expected error, delay, disconnect, no_answer, torn_answer, slow_bytes"
+        "kafkapy: do=erro: expected error, delay, twice, disconnect, no_answer, torn_answer, slow_bytes"
         " (did you mean error?)\n"
     )
 
