@@ -30,17 +30,22 @@ def shared_classes() -> str:
 def _run(folder: Path, flags: tuple[str, ...]) -> None:
     """Run a session to its end."""
     # Its output ends when Java has ended, which is later than Python.
-    subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-m", "interop.spark.class_archive", str(folder)],
         env={**os.environ, "SPARK_SUBMIT_OPTS": " ".join((os.environ["SPARK_SUBMIT_OPTS"], *flags))},
         cwd=Path(__file__).resolve().parents[2],
         capture_output=True,
-        check=True,
+        text=True,
+        check=False,
     )
+    if done.returncode:
+        raise RuntimeError(done.stderr[-1000:])
 
 
 def main(folder: str) -> None:
     """Run a pipeline into each kind of table, as most tests do."""
+    from confluent_kafka.admin import AdminClient, NewTopic
+
     from interop.spark.conftest import INTERPRETED, SMALL
     from interop.spark.kill_load import Load
     from interop.spark.kill_run import KillRun
@@ -50,6 +55,11 @@ def main(folder: str) -> None:
 
     spark = session(["delta", "iceberg"], master="local[2]", conf=SMALL | INTERPRETED)
     with KafkapyProcess(Path(folder)) as broker:
+        # Of a topic that is not compacted, a table has no merge mode.
+        accounts = NewTopic("accounts", 1, 1, config={"cleanup.policy": "compact"})
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        for created in admin.create_topics([accounts]).values():
+            created.result(30)
         Load(broker.bootstrap_servers, ["events", "accounts"], at_once=1000, seed=1).end()
         for file in KillRun(Path(folder), broker, seed=1).files:
             run(PipelineDefinition.load(file), once=True, spark=spark)

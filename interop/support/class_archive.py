@@ -10,6 +10,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -46,7 +47,7 @@ class ClassArchive:
                 try:
                     run(Path(folder), (f"-XX:ArchiveClassesAtExit={made}", _QUIET))
                 except Exception as error:
-                    print(f"{self.path} was not made: {error!r}")
+                    warnings.warn(f"No archive of classes {self.path}: {error}", stacklevel=2)
                     return
                 if made.exists():
                     made.rename(self.path)

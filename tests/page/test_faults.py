@@ -73,7 +73,7 @@ def test_what_is_wrong_comes_back_in_the_form(breaking: Breaking) -> None:
     browser = breaking.browser
     for fields, problem in (
         ({"of": "produc", "do": "error"}, "did you mean produce"),
-        ({"of": "produce", "do": "erro"}, "expected error, delay, disconnect"),
+        ({"of": "produce", "do": "erro"}, "expected error, delay, twice, disconnect"),
         ({"of": "produce", "do": "error", "arguments": "times"}, "times: expected NAME=VALUE"),
         ({"of": "produce", "do": "error", "arguments": "do=delay"}, "do=delay: expected NAME=VALUE"),
         ({"of": HOSTILE, "do": "error"}, HOSTILE),
