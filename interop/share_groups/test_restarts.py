@@ -30,8 +30,10 @@ def test_what_was_acknowledged_stays_so(new_server: ServerFactory, tmp_path: Pat
             wait_until(lambda: len(settled([*one.said, *two.said])) > 100, timeout=60)
             server.kill()
             server.start()
+            # Of these the broker may have stored what it then could not answer, so nobody is told.
+            doubtful = one.tried | two.tried
             produce(servers, "work", numbers[RECORDS // 2 :])
-            wait_until(lambda: len(set(settled([*one.said, *two.said]))) == RECORDS, timeout=120)
+            wait_until(lambda: {*settled([*one.said, *two.said])} | doubtful == {*numbers}, timeout=120)
         counts = Counter(settled([*one.said, *two.said]))
-    assert set(counts) == set(numbers)
+    assert set(counts) | doubtful == set(numbers)
     assert all(count == 1 for count in counts.values()), "what was stored is not delivered again"
