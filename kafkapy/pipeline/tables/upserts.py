@@ -366,12 +366,15 @@ class Upsert:
         known, dead = self._alive_few(batch.sparkSession, self._raised_few(batch, keyed))
         last = last_among(known, lambda one: one.key)
         # Those that have no columns delete the rows of their record's key.
-        unkeyed = (one for one in records if one.deleted and None in one.key and one.record_key is not None)
+        unkeyed = last_within(
+            (one for one in records if one.deleted and None in one.key and one.record_key is not None),
+            lambda one: one.record_key,
+        )
         tombstones: dict[str | None, list[Record]] = {}
-        for one in last_within(unkeyed, lambda one: one.record_key):
+        for one in unkeyed:
             tombstones.setdefault(one.record_key, []).append(one)
         dead |= {one for one in last.values() if outlived(one.by_itself, tombstones.get(one.record_key, ()))}
-        self._keep(batch, [one for listed in tombstones.values() for one in listed])
+        self._keep(batch, unkeyed)
         by_key = batch if self._by_record_key else batch.withColumn(RECORD_KEY, self._columns_as_key())
         self._keep(by_key, [one for one in last.values() if one.deleted or one.is_raised or one in dead])
         alive = [one for one in last.values() if not one.deleted and one not in dead]
@@ -385,10 +388,9 @@ class Upsert:
             source = batch.where(at_places(last.values(), self._partition)).withColumn(DELETED, gone)
             source = self._timed(source, last.values())
             self._merge(source, notes.among(last.values(), "t.") if self._among_keys else None)
-        if tombstones:
-            listed = [one for same in tombstones.values() for one in same]
+        if unkeyed:
             self._delete(
-                self._timed(batch.where(at_places(listed, self._partition)), listed),
+                self._timed(batch.where(at_places(unkeyed, self._partition)), unkeyed),
                 among_record_keys(tombstones, "t.") if self._among_keys else None,
             )
 
