@@ -44,11 +44,10 @@ def _run(folder: Path, flags: tuple[str, ...]) -> None:
 
 def main(folder: str) -> None:
     """Run a pipeline into each kind of table, as most tests do."""
-    from confluent_kafka.admin import AdminClient, NewTopic
-
     from interop.spark.conftest import INTERPRETED, SMALL
     from interop.spark.kill_load import Load
     from interop.spark.kill_run import KillRun
+    from interop.support.known_topics import create_topics
     from kafkapy.pipeline import PipelineDefinition
     from kafkapy.pipeline.run.run import run
     from kafkapy.spark import session
@@ -56,10 +55,7 @@ def main(folder: str) -> None:
     spark = session(["delta", "iceberg"], master="local[2]", conf=SMALL | INTERPRETED)
     with KafkapyProcess(Path(folder)) as broker:
         # Of a topic that is not compacted, a table has no merge mode.
-        accounts = NewTopic("accounts", 1, 1, config={"cleanup.policy": "compact"})
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-        for created in admin.create_topics([accounts]).values():
-            created.result(30)
+        create_topics(broker.bootstrap_servers, ["accounts"], 1, config={"cleanup.policy": "compact"})
         Load(broker.bootstrap_servers, ["events", "accounts"], at_once=1000, seed=1).end()
         for file in KillRun(Path(folder), broker, seed=1).files:
             run(PipelineDefinition.load(file), once=True, spark=spark)
