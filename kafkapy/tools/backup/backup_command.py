@@ -38,11 +38,10 @@ def backup(destination: str, data: Path) -> None:
             f"{data} has no {METADATA_FILE}: name the data directory of a broker of kafkapy that is alone"
             " (--data), the one with that file"
         )
-    store = open_store(destination)
-    folder = folder_of(destination)
-    if folder is not None:
-        require_outside(folder)
     try:
+        store = open_store(destination)
+        if (folder := folder_of(destination)) is not None:
+            require_outside(folder)
         with turn(store, "kafkapy backup") as own:
             saved = _backed_up(data, store, own)
     except OSError as error:
