@@ -57,6 +57,10 @@ class LoneRecords:
             times.append(self.produce())
         return times
 
+    def close(self) -> None:
+        """Take the last reports, which keep the producer, and its connections, for ever otherwise."""
+        self._producer.flush(_PATIENCE)
+
 
 def synchronous_produce(target: Target, scale: float) -> Figures:
     """Load: each record is acknowledged before the next is sent."""
@@ -93,6 +97,7 @@ def end_to_end(target: Target, scale: float) -> Figures:
     times = [pass_on() for _ in range(count)]
     cost = watch.cost()
     consumer.close()
+    records.close()
     target.delete_topic(topic)
     return {**percentiles(times), "CPU µs/record": cost.cpu_seconds / count * 1e6}
 
