@@ -1,12 +1,13 @@
 """What metrics, quotas and the log of requests cost, and a scrape of many partitions.
 
-scripts/bench metrics [--rounds 20] [--requests 5000] [--partitions 10000]
+scripts/bench metrics [--rounds 20] [--requests 5000] [--records 1] [--partitions 10000]
 
 Brokers run beside each other (durability=os): two plain ones, one with metrics, one with a quota that another
-client has, and one that logs all requests. A client sends small Produce requests to one after the other, each
-of them when the last one is answered, so that a request has all of its cost. The figures are medians over the
-rounds, and a ratio is that to the plain broker in the same round; a busy machine disturbs both. What metrics
-add to a request is measured alone as well, and so are the tests for quotas where there are none.
+client has, and one that logs all requests. A client sends Produce requests with one small record, or with
+`--records` of 1 KiB, to one after the other, each of them when the last one is answered, so that a request
+has all of its cost. The figures are medians over the rounds, and a ratio is that to the plain broker in the
+same round; a busy machine disturbs both. What metrics add to a request is measured alone as well, and so are
+the tests for quotas where there are none.
 
 Then another broker gets partitions and is scraped, with gzip as Prometheus does. A probe asks it for
 ApiVersions every 2 ms meanwhile: the longest wait is what a scrape costs a client.
@@ -68,9 +69,10 @@ _TESTS: Final = tuple(range(5))
 """One for each place of network/in_flight.py that a Produce request passes which waits for a disk."""
 
 
-def _produce_cost(server: KafkapyProcess, client: RawClient, requests: int) -> float:
+def _produce_cost(server: KafkapyProcess, client: RawClient, records: int, requests: int) -> float:
     """The microseconds of CPU time that a Produce request costs the broker."""
-    data = PartitionProduceData(index=0, records=memoryview(batch(b"x" * 100)))
+    values = [b"x" * 100] if records == 1 else [b"x" * 1024] * records
+    data = PartitionProduceData(index=0, records=memoryview(batch(*values)))
     request = ProduceRequest(
         acks=-1, timeout_ms=10_000, topic_data=[TopicProduceData(name="bench-0", partition_data=[data])]
     )
@@ -96,7 +98,7 @@ def _log_requests(client: RawClient) -> None:
     client.ask(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
 
 
-def _compare(folder: Path, rounds: int, requests: int) -> list[list[str]]:
+def _compare(folder: Path, rounds: int, requests: int, records: int) -> list[list[str]]:
     (port,) = free_ports(1)
     prepared: dict[str, Callable[[RawClient], None]] = {
         "plain": lambda client: None,
@@ -116,12 +118,13 @@ def _compare(folder: Path, rounds: int, requests: int) -> list[list[str]]:
             clients[name] = RawClient(servers[name].bootstrap_servers)
             stack.callback(clients[name].close)
             prepare(clients[name])
-            _produce_cost(servers[name], clients[name], requests)
+            _produce_cost(servers[name], clients[name], records, requests)
         taken: dict[str, list[float]] = {name: [] for name in prepared}
         for _ in range(rounds):
             for name in random.sample(list(prepared), len(prepared)):
-                _produce_cost(servers[name], clients[name], requests // 8)  # into the caches of the CPU
-                taken[name].append(_produce_cost(servers[name], clients[name], requests))
+                # Into the caches of the CPU first.
+                _produce_cost(servers[name], clients[name], records, requests // 8)
+                taken[name].append(_produce_cost(servers[name], clients[name], records, requests))
     rows = []
     for name, each in taken.items():
         ratio = statistics.median(one / plain for one, plain in zip(each, taken["plain"], strict=True))
@@ -197,10 +200,11 @@ def main(options: Sequence[str]) -> int:
     parser = parser_of(__name__, __doc__)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--requests", type=int, default=5000)
+    parser.add_argument("--records", type=int, default=1, help="of a Produce request")
     parser.add_argument("--partitions", type=int, default=10_000)
     chosen = parser.parse_args(options)
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        rows = _compare(Path(folder), chosen.rounds, chosen.requests)
+        rows = _compare(Path(folder), chosen.rounds, chosen.requests, chosen.records)
         rows += _count(50 * chosen.requests)
         rows += _test_for_quotas(50 * chosen.requests)
         rows += _scrape(Path(folder) / "scraped", chosen.partitions)
