@@ -13,14 +13,11 @@ from typing import NamedTuple
 from kafkapy.protocol.compiled import compiled_twin
 from kafkapy.protocol.compression import MAX_DECOMPRESSED, Buffer, decompress_chunks
 from kafkapy.protocol.errors import DecodeError
+from kafkapy.protocol.record_walker import MIN_RECORD_LENGTH
 from kafkapy.protocol.records import HEADER_SIZE, MAGIC, BatchHeader, TimestampType, read_varint
 
 _PIECE = 1 << 20
 """The bytes of a piece of uncompressed records."""
-
-_MIN_RECORD_LENGTH = 6
-"""One byte each: attributes, timestamp and offset delta, null key and value, headers."""
-
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
 
@@ -146,7 +143,7 @@ def find_time_purely(data: bytes, timestamp: int, offset: int, newest: bool, /) 
             offset_delta, position = read_varint(data, position, 32)
         except IndexError:
             break
-        if length < _MIN_RECORD_LENGTH or position > start + length:
+        if length < MIN_RECORD_LENGTH or position > start + length:
             raise DecodeError("a record is shorter than a record can be")
         at = start + length
         count += 1

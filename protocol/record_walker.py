@@ -33,7 +33,7 @@ from kafkapy.protocol.compression import Buffer, DecompressedSizeError, decompre
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.records import HEADER_SIZE, MAGIC, NO_TIMESTAMP, BatchHeader, TimestampType, read_varint
 
-_MIN_RECORD_LENGTH = 6
+MIN_RECORD_LENGTH = 6
 """One byte each: attributes, timestamp and offset delta, null key and value, header count."""
 
 _TOO_MANY = "more records than the batch declares"
@@ -242,7 +242,7 @@ class PureWalker:
                     return
                 if index >= self._record_count:
                     raise DecodeError(_TOO_MANY)
-                if length < _MIN_RECORD_LENGTH:
+                if length < MIN_RECORD_LENGTH:
                     raise DecodeError(_TOO_SHORT)
                 if data[start] >= 0x80:
                     raise DecodeError(_ATTRIBUTES)
@@ -317,7 +317,7 @@ class PureWalker:
         length = yield from self._varint(32)
         if self._records >= self._record_count:
             raise DecodeError(_TOO_MANY)
-        if length < _MIN_RECORD_LENGTH:
+        if length < MIN_RECORD_LENGTH:
             raise DecodeError(_TOO_SHORT)
         self._left = length
         if (yield from self._byte()) >= 0x80:

@@ -38,9 +38,7 @@ from kafkapy.protocol.messages.update_metadata import (
     UpdateMetadataTopicState,
 )
 from kafkapy.protocol.types import TopicPartition
-
-LEADER_DURING_DELETE: Final = -2
-EPOCH_DURING_DELETE: Final = -2
+from kafkapy.replicas.controller_requests import EPOCH_DURING_DELETE, LEADER_DURING_DELETE
 
 SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 

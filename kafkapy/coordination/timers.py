@@ -6,7 +6,10 @@ Every coordinator takes timers as an argument, so that a test can simulate hours
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
+
+CLOSE_ENOUGH: Final = 0.001
+"""The seconds by which a timer may fire early."""
 
 
 class Cancellable(Protocol):

@@ -10,17 +10,15 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from kafkapy.faults.filter import PARTITION, Filter, TopicName
+from kafkapy.network.error_finder import ERROR_CODES
 from kafkapy.network.outbound import discard
 from kafkapy.protocol.codec import schema_of
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.schema import Field, Struct
 from kafkapy.storage.disk.files import FileSlice
-
-_ERROR: Final = ("error_code", "partition_error_code")
-"""The fields that have errors; the second one is AddPartitionsToTxn's name for the first."""
 
 
 class Split(NamedTuple):
@@ -121,7 +119,7 @@ class ErrorAnswers:
             for field in self._fields(struct)
             if not field.is_array and field.type == asked.type and field.entity == asked.entity
         )
-        return next((field for field in known if field.name not in (*_ERROR, "error_message")), None)
+        return next((field for field in known if field.name not in (*ERROR_CODES, "error_message")), None)
 
     def join(self, response: Any, refused: Any) -> None:
         """Add the errors of a split request to the response to the rest."""
@@ -188,7 +186,7 @@ class ErrorAnswers:
 
     def _set_error(self, made: Any, struct: Struct) -> bool:
         for field in self._fields(struct):
-            if field.name in _ERROR:
+            if field.name in ERROR_CODES:
                 setattr(made, field.name, self._code)
                 return True
         return False
@@ -207,7 +205,7 @@ class ErrorAnswers:
         return self._has_error(struct) or bool(self._arrays_with_errors(struct))
 
     def _has_error(self, struct: Struct) -> bool:
-        return any(field.name in _ERROR for field in self._fields(struct))
+        return any(field.name in ERROR_CODES for field in self._fields(struct))
 
 
 def _may_be_named(array: Field) -> bool:
@@ -223,7 +221,7 @@ def _is_alike(asked: Field, answered: Field) -> bool:
 
 
 def _is_same(asked: Field, answered: Field) -> bool:
-    if answered.name in _ERROR or (asked.type, asked.is_array) != (answered.type, answered.is_array):
+    if answered.name in ERROR_CODES or (asked.type, asked.is_array) != (answered.type, answered.is_array):
         return asked.is_array and answered.is_array and _names(asked) == _names(answered) != ()
     return not asked.is_array and asked.struct is None
 

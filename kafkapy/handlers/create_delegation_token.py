@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.token_requests import (
-    NO_TIMESTAMP,
+    NO_TIME,
     USER_TYPE,
     parts_of,
     require_allowed,
@@ -61,7 +61,7 @@ async def handle(
         _require_may_create(context, owner, request)
     except KafkaError as error:
         response.error_code = error.code
-        response.issue_timestamp_ms = response.expiry_timestamp_ms = response.max_timestamp_ms = NO_TIMESTAMP
+        response.issue_timestamp_ms = response.expiry_timestamp_ms = response.max_timestamp_ms = NO_TIME
         return response
     try:
         admin = token_admin(context)

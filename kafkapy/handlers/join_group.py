@@ -29,11 +29,11 @@ from typing import Final
 from kafkapy.groups.classic.join import Joining
 from kafkapy.groups.member_memory import MAX_PROTOCOLS
 from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.refusals import FIRST_VERSION_WITH_NULL_PROTOCOL
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 FIRST_VERSION_WITH_REBALANCE_TIMEOUT: Final = 1
-FIRST_VERSION_WITH_NULL_PROTOCOL: Final = 7
 
 
 def handle(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+from kafkapy.coordination.errors import TOO_LARGE
 from kafkapy.handlers.context import RequestContext
 from kafkapy.protocol.compression import Compression
 from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
@@ -58,7 +59,6 @@ CANNOT_VERIFY = frozenset(
 )
 """The errors of a coordinator after which a client is to send its batch again."""
 
-TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 NOT_A_FAILURE = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -70,7 +70,7 @@ NOT_A_FAILURE = frozenset(
 """The errors that Apache Kafka's FailedProduceRequestsPerSec leaves out."""
 
 NO_LEADER = LeaderIdAndEpoch()
-"""What an answer tells of the leader when there is nothing to tell."""
+"""The leader in an answer that does not name it."""
 
 
 class PartitionWrite:
@@ -236,7 +236,7 @@ class PartitionWrite:
         return header.producer_id, header.producer_epoch
 
     def begin_verification(self, now_ms: int) -> bool:
-        """Whether the coordinator is to be asked before the batch is appended."""
+        """Whether the coordinator must be asked before the batch is appended."""
         assert self._prepared is not None
         if self.partition is None:
             return False
@@ -255,7 +255,7 @@ class PartitionWrite:
         return self._verification is not None
 
     def begin_verification_again(self, now_ms: int) -> bool:
-        """Whether the coordinator is to be asked again: a marker was written meanwhile."""
+        """Whether the coordinator must be asked again: a marker was written meanwhile."""
         if self.partition is None or self._verification is None:
             return False
         producer_id, _ = self.producer

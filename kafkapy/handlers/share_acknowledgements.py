@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from kafkapy.groups.share.heartbeat import MAX_MEMBER_ID
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.per_partition import answer_each, answer_in_steps
 from kafkapy.loop.turns import Steps
@@ -18,7 +19,6 @@ from kafkapy.share.share_partition import RENEW, Acknowledgement
 from kafkapy.share.state_records import ShareKey
 
 FIRST_VERSION_WITH_RENEWALS: Final = 2
-MAX_MEMBER_ID: Final = 36
 
 Topic = share_fetch.FetchTopic | share_acknowledge.AcknowledgeTopic
 Partition = share_fetch.FetchPartition | share_acknowledge.AcknowledgePartition

@@ -13,7 +13,7 @@ from kafkapy.protocol.errors import ErrorCode, KafkaError
 
 Answer = TypeVar("Answer")
 
-NO_TIMESTAMP: Final = -1
+NO_TIME: Final = -1
 """The time in the answer to a client whose connection may not ask."""
 
 USER_TYPE: Final = "User"
@@ -55,7 +55,7 @@ async def change_expiry(
     try:
         require_allowed(context)
     except KafkaError as error:
-        return answer(error_code=error.code, expiry_timestamp_ms=NO_TIMESTAMP)
+        return answer(error_code=error.code, expiry_timestamp_ms=NO_TIME)
     try:
         return answer(expiry_timestamp_ms=await change(token_admin(context)))
     except KafkaError as error:

@@ -21,8 +21,8 @@ from kafkapy.share.share_parts import ShareParts
 
 MOST: Final = 20_000
 """The most share partitions that are shown."""
-
 LONGEST_GROUP_ID: Final = 255
+"""The longest id of a group that is shown: clients choose them."""
 
 _TYPES: Final = {ACCEPT: "Accept", RELEASE: "Release", REJECT: "Reject", RENEW: "Renew"}
 _STATES: Final = (PartitionState.ACTIVE, PartitionState.LOADING, PartitionState.FAILED)

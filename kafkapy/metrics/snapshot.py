@@ -21,7 +21,7 @@ from kafkapy.metrics import client_metrics, share_metrics
 from kafkapy.metrics.client_metrics import TelemetryFacts
 from kafkapy.metrics.record_ages import RecordAges
 from kafkapy.metrics.served_broker import ServedBroker
-from kafkapy.metrics.share_metrics import ShareFacts
+from kafkapy.metrics.share_metrics import LONGEST_GROUP_ID, ShareFacts
 from kafkapy.network.request_metrics import Durations
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.describe_share_group_offsets import DescribeShareGroupOffsetsResponseTopic
@@ -34,9 +34,6 @@ from kafkapy.replicas.topic_traffic import TopicTraffic
 
 MOST_OFFSETS: Final = 20_000
 """The most committed offsets that are shown. Clients can commit any number of them for any group."""
-
-LONGEST_GROUP_ID: Final = 255
-"""The longest id of a group that is shown: clients choose them."""
 
 
 class PartitionFacts(NamedTuple):

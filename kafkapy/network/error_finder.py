@@ -13,7 +13,7 @@ from kafkapy.protocol.codec import execute, schema_of
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.schema import Struct
 
-_ERROR_CODES: Final = ("error_code", "partition_error_code")
+ERROR_CODES: Final = ("error_code", "partition_error_code")
 """The fields that Apache Kafka counts: the second one is AddPartitionsToTxn's name for the first."""
 
 FindErrors: TypeAlias = "Callable[[TopMessage], list[int]]"
@@ -44,7 +44,7 @@ def _loops(struct: Struct, depth: int) -> list[str]:
     """The lines that look through the struct in o<depth>, if it has an error code."""
     indent, lines = "    " * (depth + 1), []
     for field in struct.fields:
-        if field.name in _ERROR_CODES:
+        if field.name in ERROR_CODES:
             lines.append(f"{indent}if o{depth}.{field.name}:")
             lines.append(f"{indent}    found.append(o{depth}.{field.name})")
         elif field.is_array and field.struct is not None and (inside := _loops(field.struct, depth + 1)):

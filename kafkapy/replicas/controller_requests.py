@@ -86,6 +86,8 @@ NO_LEADER_EPOCH: Final = -1
 """StopReplica before v3: the leader epoch is not compared."""
 EPOCH_DURING_DELETE: Final = -2
 """The topic is being deleted, which is after every leader epoch."""
+LEADER_DURING_DELETE: Final = -2
+"""The leader of a partition whose topic is being deleted."""
 
 UNKNOWN_BROKER_EPOCH: Final = -1
 
@@ -502,7 +504,7 @@ class ControllerRequests:
         await self._note_new_topics(request)
         offline: dict[TopicPartition, list[int]] = {}
         for count, (key, state) in enumerate(_updates(request), 1):
-            if state.offline_replicas and state.leader != EPOCH_DURING_DELETE:
+            if state.offline_replicas and state.leader != LEADER_DURING_DELETE:
                 offline[key] = state.offline_replicas
             else:
                 self.offline_replicas.pop(key, None)
@@ -525,7 +527,7 @@ class ControllerRequests:
             if is_known or not is_valid(topic.topic_name):
                 continue
             for state in topic.partition_states:
-                if state.leader == EPOCH_DURING_DELETE:
+                if state.leader == LEADER_DURING_DELETE:
                     self.new_topics.forget(topic.topic_name)
                     break
                 taken = _told(state)

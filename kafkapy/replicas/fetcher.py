@@ -50,6 +50,7 @@ from kafkapy.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from kafkapy.protocol.records import LENGTH_AT, LOG_OVERHEAD
 from kafkapy.protocol.special_timestamps import EARLIEST, LATEST
 from kafkapy.protocol.types import ZERO_UUID, ApiKey, TopicPartition
 from kafkapy.replicas.fetch_session import FollowerSession, Wanted
@@ -85,10 +86,6 @@ LOOKED_AT_AT_ONCE: Final = 1000
 
 APPENDED_AT_ONCE: Final = 512 << 10
 """After so many bytes other work of the event loop is done, which takes about a millisecond."""
-
-_LENGTH_AT: Final = 8
-_BATCH_OVERHEAD: Final = 12
-"""The bytes of a batch before those that its length counts."""
 
 logger = logging.getLogger(__name__)
 
@@ -613,9 +610,9 @@ def whole_batches(records: Any) -> memoryview | None:
         return None
     data = memoryview(records)
     end, size = 0, len(data)
-    while size - end >= _BATCH_OVERHEAD:
-        length = int.from_bytes(data[end + _LENGTH_AT : end + _BATCH_OVERHEAD], "big")
-        if size - end - _BATCH_OVERHEAD < length:
+    while size - end >= LOG_OVERHEAD:
+        length = int.from_bytes(data[end + LENGTH_AT : end + LOG_OVERHEAD], "big")
+        if size - end - LOG_OVERHEAD < length:
             break
-        end += _BATCH_OVERHEAD + length
+        end += LOG_OVERHEAD + length
     return data[:end] if end else None

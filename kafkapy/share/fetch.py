@@ -16,7 +16,7 @@ from kafkapy.loop.cold_reads import ColdReads
 from kafkapy.loop.turns import Steps, Turns
 from kafkapy.loop.waiters import Waiters
 from kafkapy.protocol.errors import ErrorCode, KafkaError
-from kafkapy.protocol.records import HEADER_SIZE, read_header
+from kafkapy.protocol.records import CONTROL, HEADER_SIZE, TRANSACTIONAL, read_header
 from kafkapy.share.led_partitions import LedPartition, LedPartitions, LedState
 from kafkapy.share.share_partition import AcquiredRange, BatchSpan
 from kafkapy.storage.directories.log_manager import LogManager
@@ -28,8 +28,6 @@ from kafkapy.storage.log.partition_log import PartitionLog
 
 MOST_LOADS: Final = 64
 """After so many loads a read waits for the disk: the page cache does not keep the bytes."""
-TRANSACTIONAL: Final = 0x10
-CONTROL: Final = 0x20
 
 
 class Wanted(NamedTuple):

@@ -19,7 +19,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final, Protocol, TypeAlias
 
-from kafkapy.coordination.timers import Cancellable, Timers
+from kafkapy.coordination.timers import CLOSE_ENOUGH, Cancellable, Timers
 from kafkapy.logs.text import shortened
 from kafkapy.loop.clock import Clock
 from kafkapy.loop.turns import Turn
@@ -35,9 +35,6 @@ from kafkapy.share.settings import ShareSettings
 from kafkapy.share.share_partition import Acknowledgement, SharePartition, StateChange, StoredBatch
 from kafkapy.share.state import UNKNOWN
 from kafkapy.share.state_records import ShareKey
-
-CLOSE_ENOUGH: Final = 0.001
-"""The seconds by which a timer may fire early."""
 
 _SHOWN: Final = {
     ErrorCode.NOT_COORDINATOR: ErrorCode.COORDINATOR_NOT_AVAILABLE,

@@ -20,11 +20,10 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from kafkapy.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from kafkapy.protocol.records import MAX_PRODUCER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kafkapy.protocol.types import TopicPartition
 
-MAX_EPOCH: Final = 2**15 - 1
-LAST_EPOCH: Final = MAX_EPOCH - 1
+LAST_EPOCH: Final = MAX_PRODUCER_EPOCH - 1
 """The last epoch that a client gets. One more is left, with which it can be fenced."""
 
 NOT_STARTED: Final = -1

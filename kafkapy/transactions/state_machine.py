@@ -30,13 +30,12 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
-from kafkapy.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from kafkapy.protocol.records import MAX_PRODUCER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.transactions.metadata import (
     BEFORE,
     EPOCH_AT_EACH_END,
     LAST_EPOCH,
-    MAX_EPOCH,
     NOT_STARTED,
     TransactionMetadata,
     TransactionState,
@@ -243,7 +242,7 @@ class TransactionMachine:
         return self._begin(
             now._replace(
                 state=_State.PREPARE_COMMIT if commit else _State.PREPARE_ABORT,
-                producer_epoch=min(now.producer_epoch + 1, MAX_EPOCH),
+                producer_epoch=min(now.producer_epoch + 1, MAX_PRODUCER_EPOCH),
                 last_producer_epoch=now.producer_epoch,
                 next_producer_id=next_id,
                 start_ms=now.start_ms if now.state is _State.ONGOING else now_ms,
@@ -311,7 +310,7 @@ class TransactionMachine:
         return self._begin(
             now._replace(
                 state=_State.PREPARE_ABORT,
-                producer_epoch=min(now.producer_epoch + 1, MAX_EPOCH),
+                producer_epoch=min(now.producer_epoch + 1, MAX_PRODUCER_EPOCH),
                 last_producer_epoch=now.producer_epoch if goes_on else NO_PRODUCER_EPOCH,
                 next_producer_id=next_id,
                 last_update_ms=now_ms,

@@ -24,6 +24,7 @@ from itertools import chain
 from queue import SimpleQueue
 from typing import Final, NamedTuple
 
+from kafkapy.protocol.topic_names import CLUSTER_METADATA_TOPIC
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.directories.log_checkpoints import OffsetCheckpoint
 from kafkapy.storage.disk.checkpoints import CLEAN_SHUTDOWN, OFFSET_CHECKPOINTS, take_clean_shutdown
@@ -42,8 +43,6 @@ NewPool = Callable[[int, str], Executor]
 
 Progress = Callable[[int, int], None]
 """Called with the number of logs loaded so far, and the number of all logs."""
-
-_KRAFT_METADATA = "__cluster_metadata"
 
 _REPORT_EVERY_MS: Final = 3000
 
@@ -111,7 +110,7 @@ class LogLoading:
             if (
                 name is None
                 or name.kind is DirectoryKind.STRAY
-                or name.topic_partition.topic == _KRAFT_METADATA
+                or name.topic_partition.topic == CLUSTER_METADATA_TOPIC
             ):
                 logger.info("%s is not a log of this broker and is left alone.", entry.path)
                 continue

@@ -47,7 +47,7 @@ _FICLONE = 0x40049409
 _COPY_CHUNK = 1 << 20
 
 _NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
-_PAGE = 4096
+PAGE = 4096
 _LOOKED_AT = 128 << 10
 """The distance between the pages that are checked: the bytes that Linux reads ahead at once."""
 
@@ -607,7 +607,7 @@ def is_cached(file: File, position: int, nbytes: int) -> bool:
             if at >= last:
                 return True
             # A sequential reader has read the first page already, so the second is checked too.
-            at = min(at + (_PAGE if at == position else _LOOKED_AT), last)
+            at = min(at + (PAGE if at == position else _LOOKED_AT), last)
     except BlockingIOError:
         return False
     except OSError:

@@ -21,9 +21,8 @@ from operator import le, lt
 from struct import Struct
 from typing import Final
 
-from kafkapy.storage.disk.files import File, FileSystem
+from kafkapy.storage.disk.files import PAGE, File, FileSystem
 
-_PAGE = 4096
 """A search reads the rest of its range at once when it has at most this many bytes."""
 
 _WARM = 8192
@@ -237,7 +236,7 @@ class IndexFile:
         size = self.entry_size
         low, high = 0, self.entries
         middle = max(high - _WARM // size, high // 2)
-        while (high - low) * size > _PAGE:
+        while (high - low) * size > PAGE:
             if int.from_bytes(self._read(middle)[start:end], "big", signed=True) <= target:
                 low = middle
             else:

@@ -22,7 +22,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
-from kafkapy.protocol.records import MAX_SEQUENCE, NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader
+from kafkapy.protocol.records import (
+    MAX_PRODUCER_EPOCH,
+    MAX_SEQUENCE,
+    NO_PRODUCER_EPOCH,
+    NO_SEQUENCE,
+    BatchHeader,
+)
 from kafkapy.storage.log.markers import TransactionMarker, read_marker
 from kafkapy.storage.log.txn_index import AbortedTxn
 from kafkapy.storage.log.validate import CLIENT, REPLICATION, AppendOrigin, PreparedBatch
@@ -39,8 +45,6 @@ Only the high watermark limits the reader then.
 _EXPIRED_AT_ONCE: Final = 10_000
 """The number of producers that one step of `expire_some` checks, in about a millisecond."""
 
-LAST_EPOCH: Final = 2**15 - 1
-"""The epoch after which a producer gets another id: nothing can end it but a marker with the same epoch."""
 
 _BATCH = struct.Struct("!iqiq")
 """Last sequence, last offset, offset delta and timestamp of a cached batch.
@@ -476,7 +480,7 @@ def _add_marker(
         marker.ends_epoch
         and entry.txn_first_offset >= 0
         and header.producer_epoch == entry.epoch
-        and entry.epoch != LAST_EPOCH
+        and entry.epoch != MAX_PRODUCER_EPOCH  # nothing else can end that one
     ):
         raise KafkaError(
             ErrorCode.INVALID_PRODUCER_EPOCH,

@@ -28,7 +28,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import NoReturn
 
-from kafkapy.protocol.records import LOG_OVERHEAD, BatchHeader
+from kafkapy.protocol.records import LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader
 from kafkapy.storage.damage.damage import DamagedRange, good_runs
 from kafkapy.storage.damage.survey import starts_at
 from kafkapy.storage.disk.errors import NotReadyError, is_disk_full, is_exhausted
@@ -52,7 +52,6 @@ from kafkapy.storage.log.index_file import CorruptIndexError
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.offset_index import MAX_RELATIVE_OFFSET
 from kafkapy.storage.log.segment_indexes import UNKNOWN_TIMESTAMP, SegmentIndexes
-from kafkapy.storage.log.time_index import NO_TIMESTAMP
 from kafkapy.storage.log.txn_index import TransactionIndex
 from kafkapy.storage.log.unchecked import Unchecked
 

@@ -17,12 +17,13 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
+from kafkapy.protocol.records import NO_TIMESTAMP
 from kafkapy.storage.disk.file_names import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.log.index_file import CorruptIndexError
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.offset_index import OffsetIndex
-from kafkapy.storage.log.time_index import NO_TIMESTAMP, TimeIndex
+from kafkapy.storage.log.time_index import TimeIndex
 
 UNKNOWN_TIMESTAMP: Final = -2
 """A timestamp that was not read from the files yet."""

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import struct
 
+from kafkapy.protocol.records import NO_TIMESTAMP
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.log.index_file import CorruptIndexError, IndexFile
 
 _ENTRY = struct.Struct("!qi")
-
-NO_TIMESTAMP = -1
 
 
 class TimeIndex(IndexFile):

@@ -19,13 +19,12 @@ from collections.abc import Iterable, Iterator
 
 from kafkapy.protocol.compression import MAX_DECOMPRESSED
 from kafkapy.protocol.record_times import first_record_at, newest_record
-from kafkapy.protocol.records import HEADER_SIZE, read_header
+from kafkapy.protocol.records import HEADER_SIZE, NO_TIMESTAMP, read_header
 from kafkapy.storage.log.batches import BatchPlace
 from kafkapy.storage.log.log_reader import TimestampOffset
 from kafkapy.storage.log.log_state import LogState
 from kafkapy.storage.log.segment import Segment
 from kafkapy.storage.log.segment_view import SegmentView
-from kafkapy.storage.log.time_index import NO_TIMESTAMP
 
 
 class LogChangedError(Exception):

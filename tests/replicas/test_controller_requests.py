@@ -31,7 +31,7 @@ from kafkapy.protocol.messages.update_metadata import (
     UpdateMetadataTopicState,
 )
 from kafkapy.protocol.types import TopicPartition
-from kafkapy.replicas.controller_requests import EPOCH_DURING_DELETE
+from kafkapy.replicas.controller_requests import LEADER_DURING_DELETE
 from kafkapy.replicas.partition import Partition
 from kafkapy.storage.disk.errors import DiskFullError
 from kafkapy.storage.log.partition_log import PartitionLog
@@ -241,7 +241,7 @@ async def test_a_topic_of_which_only_the_controller_has_told_is_shown_until_it_i
     await requests.update_metadata(told_of(rig, leader=2))
     (shown,) = requests.new_topics.added_to(rig.image).topics.values()
     assert (shown.name, shown.id, shown.partitions[0].leader) == (TP.topic, id_of(TP.topic), 2)
-    await requests.update_metadata(told_of(rig, leader=EPOCH_DURING_DELETE))
+    await requests.update_metadata(told_of(rig, leader=LEADER_DURING_DELETE))
     assert requests.new_topics.added_to(rig.image) is rig.image
     of_a_bad_name = told_of(rig)
     of_a_bad_name.topic_states[0].topic_name = "../t"

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
+from kafkapy.protocol.records import MAX_PRODUCER_EPOCH
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.transactions.metadata import (
     LAST_EPOCH,
-    MAX_EPOCH,
     TransactionMetadata,
     TransactionState,
 )
@@ -115,9 +115,9 @@ def test_a_new_client_aborts_the_transaction_of_the_one_before(version: int) -> 
 
 def test_before_version_2_a_producer_without_epochs_left_can_be_fenced() -> None:
     open_one = ongoing(LAST_EPOCH)
-    assert initialized(open_one, version=0).producer_epoch == MAX_EPOCH
+    assert initialized(open_one, version=0).producer_epoch == MAX_PRODUCER_EPOCH
     open_one.written()
-    assert open_one.complete(now_ms=10).producer_epoch == MAX_EPOCH
+    assert open_one.complete(now_ms=10).producer_epoch == MAX_PRODUCER_EPOCH
     open_one.written()
     last = error_of(lambda: ended(open_one, LAST_EPOCH, commit=False, version=0))
     assert last is ErrorCode.PRODUCER_FENCED, "nobody gets the epoch after the last"
@@ -141,7 +141,9 @@ def test_a_producer_that_is_fenced_at_its_last_epoch_goes_on_with_the_next_id(by
     with pytest.raises(ProducerIdNeededError):
         fence(None)
     to = fence(8)
-    assert (to.producer_id, to.producer_epoch) == (7, MAX_EPOCH), "the markers are those of the old id"
+    assert (to.producer_id, to.producer_epoch) == (7, MAX_PRODUCER_EPOCH), (
+        "the markers are those of the old id"
+    )
     open_one.written()
     open_one.complete(now_ms=10)
     assert after_end(open_one.written()) == (8, 0)
@@ -238,7 +240,9 @@ def test_in_version_2_an_end_may_change_the_producer_id() -> None:
         ended(open_one, LAST_EPOCH, commit=True)
     to = ended(open_one, LAST_EPOCH, commit=True, new_id=8)
     assert to is not None
-    assert (to.producer_id, to.producer_epoch) == (7, MAX_EPOCH), "the markers are those of the old id"
+    assert (to.producer_id, to.producer_epoch) == (7, MAX_PRODUCER_EPOCH), (
+        "the markers are those of the old id"
+    )
     assert after_end(to) == (8, 0)
     open_one.written()
     early = error_of(lambda: open_one.add_partitions(Producer(8, 0), [T0], now_ms=9, version=2))
@@ -525,7 +529,7 @@ class Schedule:
             if number < self.transaction or metadata.state.is_at_rest:
                 assert self.markers[number].keys() == self.partitions[number], "a marker is missing"
         assert (metadata.start_ms >= 0) == (metadata.state is not State.EMPTY)
-        assert metadata.producer_epoch <= MAX_EPOCH
+        assert metadata.producer_epoch <= MAX_PRODUCER_EPOCH
 
 
 @pytest.mark.parametrize("version", [0, 2])

@@ -49,7 +49,7 @@ NEW_ID_BYTES: Final = 2 * (MOST_OF_PREFIX + 100)
 """The memory that an id takes that is handed out, which a consumer group keeps twice, at most."""
 MOST_PENDING: Final = 20_000
 """The member ids of a group that are handed out and not used yet, at most: each takes up to 1 KB."""
-_FIRST_VERSION_WITH_REQUIRED_MEMBER_ID: Final = 4
+FIRST_VERSION_WITH_REQUIRED_MEMBER_ID: Final = 4
 _FIRST_VERSION_WITH_SKIP_ASSIGNMENT: Final = 9
 
 
@@ -141,7 +141,7 @@ class Joins:
         prefix = joining.client_id if instance_id is None else instance_id
         member_id = f"{prefix[:MOST_OF_PREFIX]}-{self._new_id()}"
         if instance_id is None:
-            if joining.version >= _FIRST_VERSION_WITH_REQUIRED_MEMBER_ID:
+            if joining.version >= FIRST_VERSION_WITH_REQUIRED_MEMBER_ID:
                 if len(group.pending) >= MOST_PENDING:
                     raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
                 self._rebalances.add_pending(group, member_id, joining.session_timeout_ms)

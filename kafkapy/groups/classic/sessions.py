@@ -12,15 +12,11 @@ have given up and joined again under another id.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
-from kafkapy.coordination.timers import Timers
+from kafkapy.coordination.timers import CLOSE_ENOUGH, Timers
 from kafkapy.groups.classic.group import ClassicGroup
 from kafkapy.groups.classic.member import Member
 from kafkapy.loop.clock import Clock
-
-CLOSE_ENOUGH: Final = 0.001
-"""The seconds by which a timer may fire early."""
 
 
 class Sessions:

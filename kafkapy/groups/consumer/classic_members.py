@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kafkapy.groups.classic.join import NO_MEMBER_ID, Joining
+from kafkapy.groups.classic.join import FIRST_VERSION_WITH_REQUIRED_MEMBER_ID, NO_MEMBER_ID, Joining
 from kafkapy.groups.classic.subscription import CONSUMER_PROTOCOL_TYPE
 from kafkapy.groups.consumer import records
 from kafkapy.groups.consumer.conversion import classic_assignment, read_subscription
@@ -27,8 +27,6 @@ from kafkapy.protocol.messages.consumer_protocol import ConsumerProtocolSubscrip
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest
 from kafkapy.protocol.messages.join_group import JoinGroupResponse
 from kafkapy.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-
-FIRST_VERSION_WITH_REQUIRED_MEMBER_ID = 4
 
 
 class ClassicMembers:

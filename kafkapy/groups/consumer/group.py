@@ -31,6 +31,7 @@ from kafkapy.groups.group import CommitCheck, GroupType
 from kafkapy.groups.member_total import identity_bytes, regex_bytes, subscription_bytes
 from kafkapy.groups.modern.event_records import EventRecords
 from kafkapy.groups.modern.group import NO_EPOCH
+from kafkapy.groups.modern.heartbeats import FIRST_COMMIT_VERSION
 from kafkapy.groups.modern.subscribed_group import SubscribedGroup
 from kafkapy.groups.modern.subscriptions import NO_TOPICS
 from kafkapy.protocol.errors import ErrorCode, KafkaError
@@ -44,8 +45,6 @@ from kafkapy.protocol.messages.consumer_group_records import (
 )
 from kafkapy.protocol.types import Uuid
 
-FIRST_COMMIT_VERSION: Final = 9
-"""Members that use the consumer protocol commit with this version of OffsetCommit, or a later one."""
 _NOBODY: Final = ConsumerMember("")
 
 

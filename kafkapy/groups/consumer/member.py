@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Final
 
 from kafkapy.groups.classic.member import Protocols
 from kafkapy.groups.modern.heartbeats import STATIC_LEAVE_EPOCH
@@ -24,8 +23,6 @@ from kafkapy.protocol.types import Uuid
 
 Partitions = Mapping[Uuid, Mapping[int, int]]
 """Partitions of a member by topic id, each with the epoch at which it was assigned."""
-
-LEAVE_EPOCH: Final = -1
 
 
 class MemberState(IntEnum):

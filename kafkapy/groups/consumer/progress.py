@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
 
 from kafkapy.assignors import Assignor, AssignorError
 from kafkapy.groups.consumer import records
@@ -23,6 +22,7 @@ from kafkapy.groups.consumer.reconciliation import Reconciliation
 from kafkapy.groups.consumer.records import Target
 from kafkapy.groups.consumer.target import TargetRequest, target_request
 from kafkapy.groups.modern.deadlines import Deadlines
+from kafkapy.groups.modern.heartbeats import METADATA_REFRESH_MS
 from kafkapy.groups.modern.settings import ASSIGNMENT_INTERVAL, GroupSettings
 from kafkapy.groups.modern.subscriptions import NO_TOPICS
 from kafkapy.groups.modern.target_computations import ComputedTarget, TargetComputations
@@ -33,9 +33,6 @@ from kafkapy.loop.clock import Clock
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_group_heartbeat import TopicPartitions
 from kafkapy.protocol.types import Uuid
-
-METADATA_REFRESH_MS: Final = 2**31 - 1
-"""When the topics are looked at again if nobody reports a change: as good as never."""
 
 logger = logging.getLogger(__name__)
 

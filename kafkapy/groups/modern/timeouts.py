@@ -9,13 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
 
-from kafkapy.coordination.timers import Cancellable, Timers
+from kafkapy.coordination.timers import CLOSE_ENOUGH, Cancellable, Timers
 from kafkapy.loop.clock import Clock
-
-CLOSE_ENOUGH: Final = 0.001
-"""The seconds by which a timer may fire early."""
 
 
 class Timeout(Enum):

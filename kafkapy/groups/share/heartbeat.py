@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Final
 
 from kafkapy.groups.modern.deadlines import Deadlines
-from kafkapy.groups.modern.heartbeats import Client
+from kafkapy.groups.modern.heartbeats import JOIN_EPOCH, LEAVE_EPOCH, METADATA_REFRESH_MS, Client
 from kafkapy.groups.modern.settings import (
     ASSIGNMENT_INTERVAL,
     HEARTBEAT_INTERVAL,
@@ -27,7 +27,7 @@ from kafkapy.groups.modern.topic_arrays import in_order
 from kafkapy.groups.modern.topics import TopicsView
 from kafkapy.groups.share import records
 from kafkapy.groups.share.group import ShareGroup, Transition
-from kafkapy.groups.share.member import JOIN_EPOCH, LEAVE_EPOCH, Partitions, ShareMember
+from kafkapy.groups.share.member import Partitions, ShareMember
 from kafkapy.groups.share.target import TargetRequest, target_request
 from kafkapy.logs.text import shortened
 from kafkapy.loop.clock import Clock
@@ -39,8 +39,6 @@ from kafkapy.protocol.messages.share_group_heartbeat import (
     TopicPartitions,
 )
 
-METADATA_REFRESH_MS: Final = 2**31 - 1
-"""When the topics are looked at again if nobody reports a change: as good as never."""
 MAX_MEMBER_ID: Final = 36
 
 logger = logging.getLogger(__name__)

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from kafkapy.protocol.types import Uuid
-
-JOIN_EPOCH: Final = 0
-LEAVE_EPOCH: Final = -1
 
 Partitions = Mapping[Uuid, frozenset[int]]
 """Partitions by topic id."""

@@ -22,7 +22,7 @@ from kafkapy.coordination.topic_log import Done
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.groups import Groups
 from kafkapy.groups.modern.groups import ignore
-from kafkapy.groups.modern.heartbeats import Client
+from kafkapy.groups.modern.heartbeats import JOIN_EPOCH, Client
 from kafkapy.groups.modern.subscribed_groups import SubscribedGroups
 from kafkapy.groups.modern.target_computations import ComputedTarget
 from kafkapy.groups.modern.topics import TopicsView
@@ -30,7 +30,7 @@ from kafkapy.groups.share import simple_assignor
 from kafkapy.groups.share.group import ShareGroup, Transition
 from kafkapy.groups.share.heartbeat import ShareHeartbeats
 from kafkapy.groups.share.initialization import Initialization
-from kafkapy.groups.share.member import JOIN_EPOCH, Partitions
+from kafkapy.groups.share.member import Partitions
 from kafkapy.groups.share.persister import NO_OFFSET, SharePartitionErrors, StateKeeper
 from kafkapy.groups.share.records import ShareChange, ShareGroupKey
 from kafkapy.groups.share.state_partitions import StatePartitions

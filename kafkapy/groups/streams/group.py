@@ -29,6 +29,7 @@ from kafkapy.groups.group import CommitCheck, GroupType
 from kafkapy.groups.member_total import identity_bytes
 from kafkapy.groups.modern.event_records import EventRecords
 from kafkapy.groups.modern.group import NO_EPOCH, ModernGroup
+from kafkapy.groups.modern.heartbeats import FIRST_COMMIT_VERSION
 from kafkapy.groups.streams import records
 from kafkapy.groups.streams.configured_topology import ConfiguredTopology
 from kafkapy.groups.streams.endpoints import Endpoints
@@ -47,8 +48,6 @@ from kafkapy.protocol.messages.streams_group_records import (
 from kafkapy.protocol.types import Uuid
 
 STREAMS_PROTOCOL_TYPE: Final = "streams"
-FIRST_COMMIT_VERSION: Final = 9
-"""Members commit with this version of OffsetCommit, or a later one."""
 
 
 class StreamsGroupState(Enum):

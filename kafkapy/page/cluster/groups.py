@@ -13,7 +13,7 @@ from kafkapy.commands.group_state import CLASSIC, Group, described
 from kafkapy.commands.share_offsets import share_offsets, share_positions
 from kafkapy.errors import UserError
 from kafkapy.page.cluster.remembered import Remembered
-from kafkapy.page.cluster.topics import LATEST, Place, Topics
+from kafkapy.page.cluster.topics import Place, Topics
 from kafkapy.page.cluster.wire import Wire
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -22,6 +22,7 @@ from kafkapy.protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchResponse,
 )
+from kafkapy.protocol.special_timestamps import LATEST
 
 SHARE: Final = "share"
 

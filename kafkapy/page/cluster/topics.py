@@ -30,9 +30,6 @@ from kafkapy.protocol.messages.list_offsets import (
 from kafkapy.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kafkapy.protocol.types import Uuid
 
-EARLIEST: Final = -2
-LATEST: Final = -1
-
 _MOST_AT_ONCE: Final = 2000
 """Partitions in one request, so that no answer keeps a broker busy for long."""
 

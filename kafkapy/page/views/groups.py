@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from kafkapy.page.call import Answer, Call
-from kafkapy.page.cluster.topics import LATEST, Place
+from kafkapy.page.cluster.topics import Place
 from kafkapy.page.views.paging import paged
+from kafkapy.protocol.special_timestamps import LATEST
 
 _SIZE: Final = 50
 _MOST_PARTITIONS: Final = 1000

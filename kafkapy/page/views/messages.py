@@ -12,8 +12,9 @@ from kafkapy.commands.units import instant
 from kafkapy.errors import UserError
 from kafkapy.page.call import MOST_NUMBER, Answer, Call, whole
 from kafkapy.page.cluster.records import Found, Match, Reader, Records
-from kafkapy.page.cluster.topics import EARLIEST, LATEST, Place, Topic
+from kafkapy.page.cluster.topics import Place, Topic
 from kafkapy.page.shown import AUTO, KINDS, Shown, shown
+from kafkapy.protocol.special_timestamps import EARLIEST, LATEST
 
 MOST_SHOWN: Final = 500
 
@@ -22,7 +23,7 @@ _SECONDS: Final = 3.0
 """A search ends after so long, and can be continued."""
 _MOST_PARTITIONS: Final = 200
 _BEHIND: Final = 1000
-"""Who looks on is taken forward if so many records of a partition have come since the last look."""
+"""A page is taken forward if so many records of a partition have come since the last look at it."""
 _MOST_CHARS: Final = 1024 * 1024
 """Of all messages of a view: browsers and this page have to hold them."""
 _MOST_NAME: Final = 200

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kafkapy.page.call import Answer, Call
-from kafkapy.page.cluster.topics import EARLIEST, LATEST, Place
+from kafkapy.page.cluster.topics import Place
 from kafkapy.page.views.paging import paged
+from kafkapy.protocol.special_timestamps import EARLIEST, LATEST
 
 _SIZE: Final = 100
 _GROUPS_SECONDS: Final = 0.3

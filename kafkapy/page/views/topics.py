@@ -8,8 +8,9 @@ from typing import Final
 from kafkapy.errors import UserError
 from kafkapy.page.call import Answer, Call
 from kafkapy.page.cluster.groups import Committed
-from kafkapy.page.cluster.topics import EARLIEST, LATEST, Place, Topic
+from kafkapy.page.cluster.topics import Place, Topic
 from kafkapy.page.views.paging import paged
+from kafkapy.protocol.special_timestamps import EARLIEST, LATEST
 
 _SIZE: Final = 50
 _MOST_PARTITIONS: Final = 1000

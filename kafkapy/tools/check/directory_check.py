@@ -31,7 +31,7 @@ from kafkapy.tools.check.partition_check import Expected
 _KEPT = {
     DirectoryKind.FUTURE: (
         "is a future log, whose move to this directory has not ended",
-        "The next start goes on with it, or removes it.",
+        "The next start continues with it, or removes it.",
     ),
     DirectoryKind.DELETED: ("is left from a partition that was deleted", "The next start removes it."),
     DirectoryKind.STRAY: ("was set aside by a start, since it is not its topic's log", "It may be removed."),

@@ -13,10 +13,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import ClassVar
 
+from kafkapy.protocol.records import NO_TIMESTAMP
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.log.index_file import CorruptIndexError
 from kafkapy.storage.log.offset_index import OffsetIndex
-from kafkapy.storage.log.time_index import NO_TIMESTAMP, TimeIndex
+from kafkapy.storage.log.time_index import TimeIndex
 
 
 class IndexCheck:

@@ -19,7 +19,6 @@ from kafkapy.protocol.records import (
     BatchHeader,
     Compression,
     Record,
-    TimestampType,
     crc_is_valid,
     decode_records,
     increment_sequence,
@@ -30,12 +29,10 @@ from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
 from kafkapy.tools.dump_log.control_records import control_values
 from kafkapy.tools.dump_log.decoders import Decoder
 from kafkapy.tools.dump_log.fact import Fact, Values, error
-from kafkapy.tools.dump_log.legacy_messages import message_values, messages_in
+from kafkapy.tools.dump_log.legacy_messages import TIMESTAMP_TYPES, message_values, messages_in
 
-_MAX_BATCH = 1 << 30
+MAX_BATCH = 1 << 30
 """How many bytes the records of one batch may decompress to."""
-
-_TIMESTAMP_NAMES = {TimestampType.CREATE_TIME: "CreateTime", TimestampType.LOG_APPEND_TIME: "LogAppendTime"}
 
 
 class Offsets(NamedTuple):
@@ -128,7 +125,7 @@ def _batch_values(header: BatchHeader, batch: memoryview, position: int) -> Valu
         "isControl": header.is_control,
         "deleteHorizonMs": header.base_timestamp if header.has_delete_horizon else None,
         "position": position,
-        "timestampType": _TIMESTAMP_NAMES[header.timestamp_type],
+        "timestampType": TIMESTAMP_TYPES[header.timestamp_type],
         "timestamp": header.max_timestamp,
         "size": header.size,
         "magic": header.magic,
@@ -141,10 +138,10 @@ def _batch_values(header: BatchHeader, batch: memoryview, position: int) -> Valu
 def _records(header: BatchHeader, batch: memoryview, what: What) -> Iterator[Fact]:
     try:
         if header.magic != MAGIC:
-            for values, legacy in messages_in(batch, limit=_MAX_BATCH):
+            for values, legacy in messages_in(batch, limit=MAX_BATCH):
                 yield Fact("record", values | (_contents(legacy, what.decoder) if what.data else {}))
             return
-        records = decode_records(batch, 0, header, limit=_MAX_BATCH)
+        records = decode_records(batch, 0, header, limit=MAX_BATCH)
     except DecodeError as problem:
         yield error(
             f"The records from offset {header.base_offset} cannot be read: {problem}",
@@ -161,7 +158,7 @@ def _record_values(header: BatchHeader, record: Record, what: What) -> Values:
         sequence = increment_sequence(header.base_sequence, record.offset - header.base_offset)
     values: Values = {
         "offset": record.offset,
-        "timestampType": _TIMESTAMP_NAMES[header.timestamp_type],
+        "timestampType": TIMESTAMP_TYPES[header.timestamp_type],
         "timestamp": record.timestamp,
         "keySize": -1 if record.key is None else len(record.key),
         "valueSize": -1 if record.value is None else len(record.value),

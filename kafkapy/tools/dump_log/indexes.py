@@ -17,19 +17,24 @@ import os
 from collections.abc import Iterator
 
 from kafkapy.protocol.errors import DecodeError
-from kafkapy.protocol.records import HEADER_SIZE, MAGIC, BatchHeader, decode_records, read_header
+from kafkapy.protocol.records import (
+    HEADER_SIZE,
+    MAGIC,
+    NO_TIMESTAMP,
+    BatchHeader,
+    decode_records,
+    read_header,
+)
 from kafkapy.storage.disk.files import File
 from kafkapy.storage.log.batches import BadBatchError, iter_batches
 from kafkapy.storage.log.index_file import CorruptIndexError, IndexFile
 from kafkapy.storage.log.offset_index import OffsetIndex
-from kafkapy.storage.log.time_index import NO_TIMESTAMP, TimeIndex
+from kafkapy.storage.log.time_index import TimeIndex
 from kafkapy.storage.log.txn_index import AbortedTxn, CorruptTransactionIndexError, TransactionIndex
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
-from kafkapy.tools.dump_log.batches import Offsets
+from kafkapy.tools.dump_log.batches import MAX_BATCH, Offsets
 from kafkapy.tools.dump_log.fact import Fact, error
 from kafkapy.tools.dump_log.file_kinds import base_offset, log_of
-
-_MAX_BATCH = 1 << 30
 
 
 def dump_offset_index(files: ReadOnlyFiles, path: str, *, verify: bool, offsets: Offsets) -> Iterator[Fact]:
@@ -192,7 +197,7 @@ def _newest_of(files: ReadOnlyFiles, path: str, offsets: list[int]) -> dict[int,
 def _newest(header: BatchHeader, batch: memoryview) -> int:
     """Return the newest timestamp of the records, since the header may be wrong."""
     try:
-        records = decode_records(batch, 0, header, limit=_MAX_BATCH)
+        records = decode_records(batch, 0, header, limit=MAX_BATCH)
     except DecodeError:
         return header.max_timestamp
     return max((record.timestamp for record in records), default=NO_TIMESTAMP)

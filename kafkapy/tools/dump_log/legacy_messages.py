@@ -19,8 +19,7 @@ from kafkapy.protocol.records import NO_TIMESTAMP, Compression, Record, Timestam
 from kafkapy.tools.dump_log.fact import Values
 
 _TIMESTAMP_AT = 18
-_NO_TYPE = "NoTimestampType"
-_TYPES = {TimestampType.CREATE_TIME: "CreateTime", TimestampType.LOG_APPEND_TIME: "LogAppendTime"}
+TIMESTAMP_TYPES = {TimestampType.CREATE_TIME: "CreateTime", TimestampType.LOG_APPEND_TIME: "LogAppendTime"}
 
 
 def message_values(offset: int, message: memoryview, position: int) -> Values:
@@ -34,7 +33,7 @@ def message_values(offset: int, message: memoryview, position: int) -> Values:
     return {
         "offset": offset,
         "position": position,
-        "timestampType": _NO_TYPE if magic == MAGIC_0 else _TYPES[TimestampType(attributes >> 3 & 1)],
+        "timestampType": _type_name(magic, TimestampType(attributes >> 3 & 1)),
         "timestamp": timestamp,
         "size": len(message),
         "magic": magic,
@@ -66,7 +65,7 @@ def _record_values(message: Message, stored: Message, timestamp_type: TimestampT
     append_message(rebuilt, stored.magic, 0, stored.attributes, stored.timestamp, stored.key, stored.value)
     return {
         "offset": message.offset,
-        "timestampType": _NO_TYPE if message.magic == MAGIC_0 else _TYPES[timestamp_type],
+        "timestampType": _type_name(message.magic, timestamp_type),
         "timestamp": message.timestamp,
         "keySize": -1 if message.key is None else len(message.key),
         "valueSize": -1 if message.value is None else len(message.value),
@@ -77,3 +76,7 @@ def _record_values(message: Message, stored: Message, timestamp_type: TimestampT
 
 def _record(message: Message) -> Record:
     return Record(message.offset, message.timestamp, message.key, message.value)
+
+
+def _type_name(magic: int, timestamp_type: TimestampType) -> str:
+    return "NoTimestampType" if magic == MAGIC_0 else TIMESTAMP_TYPES[timestamp_type]

@@ -10,7 +10,6 @@ partition. To another file system, everything is copied.
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from kafkapy.storage.disk.file_names import (
     parse_file_name,
 )
 from kafkapy.storage.disk.files import FileSystem
+from kafkapy.storage.snapshots.running import CANNOT_LINK
 from kafkapy.tools.migrate.migration_error import MigrationError
 from kafkapy.tools.migrate.old_segments import begins_with_message, convert_segment
 from kafkapy.tools.migrate.source import PartitionFolder, Source
@@ -40,9 +40,6 @@ _THREADS = 8
 """Threads mostly wait for syncs of small files; those that wait at the same time share a sync."""
 
 _OTHER_FILES = frozenset({LEADER_EPOCHS, PARTITION_METADATA, DAMAGED_OFFSETS})
-_CANNOT_LINK = frozenset(
-    {errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
-)
 
 
 @dataclass(slots=True)
@@ -80,7 +77,7 @@ class Transfer:
         try:
             files.link(source, target)
         except OSError as error:
-            if error.errno not in _CANNOT_LINK:
+            if error.errno not in CANNOT_LINK:
                 raise
             return False
         return True

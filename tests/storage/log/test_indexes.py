@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkapy.protocol.records import NO_TIMESTAMP
 from kafkapy.storage.disk.files import File, FileSystem
 from kafkapy.storage.log.index_file import CorruptIndexError, IndexFile
 from kafkapy.storage.log.offset_index import OffsetIndex
-from kafkapy.storage.log.time_index import NO_TIMESTAMP, TimeIndex
+from kafkapy.storage.log.time_index import TimeIndex
 from tests.storage.log_harness import AT_THE_END
 
 BASE = 1000
