@@ -63,7 +63,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_handlecrashitem(crashitem: str, sched: Any) -> None:
-    """Let a file go on after the test that ended its worker: xdist would start with that test again.
+    """Let a file continue after the test that ended its worker: xdist would start with that test again.
 
     It would also give other workers the files that this worker had finished, and a worker that gets nothing
     to run stands still.

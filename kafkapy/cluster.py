@@ -306,7 +306,7 @@ class Cluster(AskedBroker):
             self._brokers[number].pause()
 
     def resume(self, broker: int) -> None:
-        """Let a paused broker go on; do nothing if it is not paused."""
+        """Let a paused broker continue; do nothing if it is not paused."""
         if (paused := self._brokers.get(self._known(broker))) is not None:
             paused.resume()
 
@@ -418,7 +418,7 @@ class Cluster(AskedBroker):
             (folder / _PORTS).write_text(json.dumps(self._ports))
 
     def _wait_until_known(self) -> None:
-        """Return when all brokers know each other that the controller can tell of each other.
+        """Return when all brokers know each other as far as the controller can tell them.
 
         Each can then create topics with as many replicas.
         """

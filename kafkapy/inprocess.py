@@ -106,7 +106,7 @@ class Broker(AskedBroker):
         self._stopping: asyncio.Event | None = None
         self._is_killed = False
         self._resumed: threading.Event | None = None
-        """Set to let a paused broker go on; None while it is not paused."""
+        """Set to let a paused broker continue; None while it is not paused."""
         self._keep_data = True
         self._switched_on: SwitchedOn | None = None
         """Its faults; None as long as nobody has asked for them."""
@@ -191,7 +191,7 @@ class Broker(AskedBroker):
         """Keep the data of this moment: records, offsets, topics, settings, transactions, groups.
 
         Files of closed segments are shared on disk, so it takes about as long for a gigabyte as for a byte.
-        Clients go on meanwhile.
+        Clients continue meanwhile.
 
         Args:
             path: a directory to make, which stays; else it goes when the snapshot is closed or forgotten.
@@ -273,7 +273,7 @@ class Broker(AskedBroker):
             self._resumed = resumed
 
     def resume(self) -> None:
-        """Let a paused broker go on; do nothing if it is not paused."""
+        """Let a paused broker continue; do nothing if it is not paused."""
         resumed, self._resumed = self._resumed, None
         if resumed is not None:
             resumed.set()

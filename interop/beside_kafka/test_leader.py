@@ -35,7 +35,7 @@ def test_a_batch_larger_than_a_fetch_is_replicated(cluster: MixedCluster) -> Non
 
 @pytest.mark.parametrize("number", [2, 1, 3])
 def test_the_in_sync_replicas_shrink_and_grow(cluster: MixedCluster, number: int) -> None:
-    """A killed broker leaves them and returns; the rest goes on without it."""
+    """A killed broker leaves them and returns; the rest continues without it."""
     topic, others = f"killed-{number}", [each for each in (1, 2, 3) if each != number]
     cluster.create(topic, [[3, 1, 2]])
     write(cluster, topic, numbered("all"))

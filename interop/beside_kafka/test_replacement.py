@@ -1,6 +1,6 @@
 """Brokers are replaced by the other kind and back, and nothing is lost.
 
-They go on with the same data, under load.
+They continue with the same data, under load.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class Fault(ABC):
     name: str
     parts: frozenset[str]
     leaves_majority = True
-    """Whether two brokers go on, with each other, with ZooKeeper and with the clients."""
+    """Whether two brokers continue, with each other, with ZooKeeper and with the clients."""
     isolated: int | None = None
     """A broker that has its session with ZooKeeper, but not the other brokers.
 
@@ -89,7 +89,7 @@ class Stopped(_OfBroker):
 
 
 class Paused(_OfBroker):
-    """SIGSTOP; when it goes on, it may take itself for a leader or the controller, and is not."""
+    """SIGSTOP; afterwards it may take itself for a leader or the controller, and is not."""
 
     what = "paused"
 

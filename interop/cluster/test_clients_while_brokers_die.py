@@ -1,6 +1,6 @@
 """Stock clients at work while leaders, coordinators and controllers are killed and stopped.
 
-They see only errors that pass, nothing is lost or doubled, and their groups go on without a rebalance.
+They see only errors that pass, nothing is lost or doubled, and their groups continue without a rebalance.
 """
 
 from __future__ import annotations

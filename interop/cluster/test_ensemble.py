@@ -1,4 +1,4 @@
-"""Three ZooKeepers: one of them is lost, or all for a while, and brokers and clients go on."""
+"""One of three ZooKeepers is lost, or all for a while: brokers and clients continue."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Brokers go away under load, and nothing that was acknowledged is lost.
 
-Clients go on by themselves.
+Clients continue by themselves.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The last replica in sync loses its power, and the others are back first (KIP-966).
 
-Each broker has a disk of its own, a real file system. A producer goes on until one replica is left in sync,
+Each broker has a disk of its own, a real file system. A producer continues until one replica is left in sync,
 and that one's machine goes down. Nobody leads until it is back, and then nothing that was acknowledged is
 missing.
 """

@@ -50,4 +50,4 @@ class WorkingClients(ABC):
 
     @abstractmethod
     def end(self) -> None:
-        """Nothing of them goes on."""
+        """Nothing of them continues."""

@@ -1,4 +1,4 @@
-"""confluent-kafka goes on, and nothing is lost, when the broker restarts."""
+"""confluent-kafka continues, and nothing is lost, when the broker restarts."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def test_epochs(pair: Pair) -> None:
         produce(broker, "first", topic, idempotent(producer, 1, 0))
         produce(broker, "old epoch", topic, idempotent(producer, 0, 0))
         produce(broker, "old epoch, next sequence", topic, idempotent(producer, 0, 1))
-        produce(broker, "new epoch, sequence goes on", topic, idempotent(producer, 2, 1))
+        produce(broker, "new epoch, sequence continues", topic, idempotent(producer, 2, 1))
         produce(broker, "new epoch from 0", topic, idempotent(producer, 2, 0))
         produce(broker, "new epoch again", topic, idempotent(producer, 2, 0))
         produce(broker, "the old one again", topic, idempotent(producer, 1, 0))
@@ -58,7 +58,7 @@ def test_unknown_producers(pair: Pair) -> None:
     def unknown(broker: Broker) -> None:
         topic, producer = broker.topic(), new_producer_id(broker)
         produce(broker, "begins in the middle", topic, idempotent(producer, 0, 42))
-        produce(broker, "goes on", topic, idempotent(producer, 0, 43))
+        produce(broker, "continues", topic, idempotent(producer, 0, 43))
         produce(broker, "begins again", topic, idempotent(producer, 0, 0))
         produce(broker, "an id never given", topic, idempotent(10**12, 0, 0))
         produce(broker, "an epoch never given", topic, idempotent(10**12 + 1, 7, 5))

@@ -23,7 +23,7 @@ PROTOCOLS: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 class StreamsProgram:
-    """The program, which goes on with its state when it is started again."""
+    """The program, which continues with its state when it is started again."""
 
     def __init__(self, command: Sequence[str], log: Path) -> None:
         self._command = command

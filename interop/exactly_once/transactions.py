@@ -221,7 +221,7 @@ class GroupReader:
         return [], None
 
     def rewind(self) -> None:
-        """Go on from the committed offsets."""
+        """Continue from the committed offsets."""
         try:
             committed = self._consumer.committed(self._consumer.assignment(), timeout=5)
             for place in committed:

@@ -41,7 +41,7 @@ class Workforce:
         self._folder, self._chance = folder, random.Random(seed)
         self._places: dict[str, _Place] = {}
         self._paused: dict[subprocess.Popen[bytes], float] = {}
-        """And when each goes on."""
+        """And when each continues."""
         self._killed: set[int] = set()
         self.ends: Counter[str] = Counter()
         """How processes ended, and how often."""
@@ -51,7 +51,7 @@ class Workforce:
         self._start(self._places[order.transactional_id])
 
     def keep_up(self) -> None:
-        """Replace what ended, and let those go on whose pause is over."""
+        """Replace what ended, and let those continue whose pause is over."""
         for process, until in list(self._paused.items()):
             if time.monotonic() >= until:
                 self._go_on(process)
@@ -72,7 +72,7 @@ class Workforce:
         return place.order.transactional_id
 
     def pause_one(self, seconds: float) -> str:
-        """SIGSTOP; it goes on later, and does not know that time has passed."""
+        """SIGSTOP; it continues later, and does not know that time has passed."""
         place = self._one()
         assert place.current is not None
         place.current.send_signal(signal.SIGSTOP)

@@ -1,4 +1,4 @@
-"""What Apache Kafka's coordinators left in a directory goes on here.
+"""What Apache Kafka's coordinators left in a directory continues here.
 
 There are open transactions, and groups at work.
 """

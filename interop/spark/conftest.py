@@ -51,7 +51,7 @@ def _starts_are_short() -> Iterator[None]:
 def spark() -> Iterator[SparkSession]:
     """A session with both lake formats.
 
-    Whoever changes a setting of it puts it back.
+    A test that changes a setting of it puts it back.
     """
     import kafkapy.spark
 

@@ -1,4 +1,4 @@
-"""A run that goes on in a thread until the test has seen enough."""
+"""A run that continues in a thread until the test has seen enough."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ watching the files that a batch makes, in their order:
     dead         the dead-letter topic has grown: before the commit of the table
     staged       files of rows are being written
     committed    the table has the batch, Spark's checkpoint has not
-    noted        progress.json tells of it
+    noted        progress.json has it
     done         Spark has noted it: the next batch begins
 
 While drivers work, the broker is killed every two to four seconds, and started again on the same port and
@@ -205,7 +205,7 @@ class KillRun:
             yield from self._chance.sample(what, len(what))
 
     def _wait_for_a_batch(self, driver: Driver, pipeline: str) -> None:
-        """It goes on after the last kill: Spark commits a batch."""
+        """It continues after the last kill: Spark commits a batch."""
         committed = self._appears(MOMENTS["done"], pipeline)
         wait_until(lambda: committed() or self._ended(driver), timeout=300)
 

@@ -129,7 +129,7 @@ class StoreRun:
             self.drivers.append(gone(successor))
 
     def freeze_one(self) -> str:
-        """Let a driver stand still until the other has all tables, and then go on.
+        """Let a driver stand still until the other has all tables, and then continue.
 
         Returns what it tells then.
         """

@@ -379,7 +379,7 @@ def group_offsets(bootstrap: str, group: str) -> dict[tuple[str, int], int]:
 def test_a_run_that_follows_stops_when_its_topic_is_another_one(
     spark: SparkSession, bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
-    """Created anew and longer than before within a second, it would seem to go on."""
+    """Created anew and longer than before within a second, it would seem to continue."""
     topic = make_topic()
     produce(bootstrap_servers, topic, numbered(range(10)))
     definition = (

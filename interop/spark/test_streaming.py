@@ -56,7 +56,7 @@ class Notes(Progress):
 
 
 class Query:
-    """It writes a batch at the third look, tells of it at the fifth, and ends at the eighth."""
+    """It writes a batch at the third look, reports it at the fifth, and ends at the eighth."""
 
     isActive = False  # noqa: N815
     idle_until = 0

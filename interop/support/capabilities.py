@@ -20,7 +20,7 @@ CAPABILITIES = {
     "group admin": "list, describe, delete groups; set their offsets",
     "cluster": "brokers, cluster id, API versions, log dirs",
     "errors": "refusals: too large, invalid, unknown, existing",
-    "restart": "goes on after the broker stops and starts again",
+    "restart": "continues after the broker stops and starts again",
     "throughput tools": "performance tools of the client",
     "batch": "batch reads and writes of data frames",
     "streaming": "exactly-once streaming across a kill",

@@ -3,7 +3,7 @@
     with ClusterServer(tmp_path) as server:
         Producer({"bootstrap.servers": server.bootstrap_servers})
 
-`stop` and `kill` end all brokers; ZooKeeper goes on until the end of the `with` block.
+`stop` and `kill` end all brokers; ZooKeeper continues until the end of the `with` block.
 """
 
 from __future__ import annotations

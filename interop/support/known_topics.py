@@ -1,4 +1,4 @@
-"""Creates topics that every broker tells of, asked one by one.
+"""Creates topics that every broker names when it is asked.
 
 A client asks any of them. CreateTopics is answered when the controller has created the topic, and a describe
 request to another broker may come first, in Apache Kafka's clusters too.

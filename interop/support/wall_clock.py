@@ -4,7 +4,7 @@
     KafkapyProcess(tmp_path, program=clock.program)
     clock.jump(-60)
 
-Only the time of day jumps. The monotonic clock goes on, as it does when an administrator or NTP sets the
+Only the time of day jumps. The monotonic clock continues, as it does when an administrator or NTP sets the
 time. The process is kafkapy with another `time.time` (this module as a program): time namespaces shift no
 time of day, and under libfaketime 0.9.10 waits with a timeout take seconds too long. The kernel's time stamps
 of files do not jump.

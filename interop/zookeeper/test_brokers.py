@@ -61,7 +61,7 @@ async def test_a_broker_whose_session_has_expired_registers_anew(
 
 
 async def disconnect(store: ZooKeeperStore) -> None:
-    """End the connection; the session goes on with the next one."""
+    """End the connection; the session continues with the next one."""
     store._client._connection._socket.shutdown(socket.SHUT_RDWR)
 
 

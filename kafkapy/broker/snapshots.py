@@ -4,7 +4,7 @@
     2. changes of the metadata wait, and nobody removes segments, until 5 is done
     3. the moment: in one step of the event loop it is noted where each log ends
     4. the metadata is read, which has not changed since
-    5. a thread links closed segments and copies the rest; producers and consumers go on
+    5. a thread links closed segments and copies the rest; producers and consumers continue
 
 The new directory is that of a broker that was stopped in order at that moment. Records that were appended
 and not acknowledged yet are in it, transactions that are open stay so, and those that are about to end do.

@@ -1,7 +1,7 @@
 """What a cluster is at one moment, and how fast it changes between two.
 
 Records are counted by the ends of partitions, bytes by the logs of their leaders. So the rates are those of
-what was appended, whoever wrote it, and bytes are as they are on disk. Compaction and retention make logs
+what was appended, by any client, and bytes are as they are on disk. Compaction and retention make logs
 smaller: a topic has no negative rate.
 """
 

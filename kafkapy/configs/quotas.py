@@ -39,7 +39,7 @@ def quotas(configs: Mapping[str, str]) -> dict[str, float]:
 def limit_of(text: str | None) -> float | None:
     """The number in a node; None without one.
 
-    Whoever writes to ZooKeeper may write anything.
+    A client of ZooKeeper may write anything.
     """
     if text is None:
         return None

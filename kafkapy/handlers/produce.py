@@ -5,7 +5,7 @@ Versions: 0-13.
 Behaviour:
 
 - The batch of each partition is validated, given offsets and appended, in the order of the request. A
-  partition that refuses its batch gets its own error code; the others go on.
+  partition that refuses its batch gets its own error code; the others continue.
 - acks=0 has no answer. An error closes the connection, which is all that the client can notice.
 - acks=all is answered once the records are committed: all in-sync replicas have them, with `durability=fsync`
   on their disks. While fewer replicas are in sync than `min.insync.replicas`, it is NOT_ENOUGH_REPLICAS, or
@@ -177,7 +177,7 @@ async def _settle_in_thread(
 
 
 def _begin_transactions(context: RequestContext, writes: list[PartitionWrite]) -> list[PartitionWrite]:
-    """Return the writes about which the transaction's coordinator is to be asked."""
+    """Return the writes about which the transaction's coordinator must be asked."""
     now_ms = context.broker.clock.now_ms()
     transactional = [write for write in writes if write.is_transactional]
     if len({write.producer for write in transactional}) > 1:

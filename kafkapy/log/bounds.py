@@ -49,6 +49,6 @@ def require_kept(topic_partition: TopicPartition, start: int, log_start_offset: 
     if fail:
         raise LogSourceError(
             f"Offsets {start} to {log_start_offset - 1} of {topic_partition} are deleted: its log starts at "
-            f"{log_start_offset}. Start there, or set failOnDataLoss to false to go on without them."
+            f"{log_start_offset}. Start there, or set failOnDataLoss to false to continue without them."
         )
     return log_start_offset

@@ -5,7 +5,7 @@ are served as by any broker: their long polls end, and what waits for a second w
 
 Two kinds of things wait for this clock. Timers (timers.py) are deadlines: of sessions, of rebalances, of
 transactions, of locks. An advance goes from deadline to deadline, shows the time of each, and fires it. What
-that begins is finished before time goes on. Periodic jobs wait in `sleep`: retention, compaction, the expiry
+that begins is finished before time advances. Periodic jobs wait in `sleep`: retention, compaction, the expiry
 of producers. An advance lets them run HOPS times, or as often as they are due, if that is less: a week has
 600,000 seconds, and what a job finds depends on the time and not on how often it looked before.
 
@@ -33,7 +33,7 @@ PATIENCE: Final = 5.0
 FIRED_AT_ONCE: Final = 50
 """How many times timers that begin nothing may fire before clients are served again."""
 LAST_STEPS: Final = 200
-"""How many timers of work that goes on in steps may fire after the end of an advance."""
+"""How many timers of work that continues in steps may fire after the end of an advance."""
 
 
 class _TurnedLoop:
@@ -158,7 +158,7 @@ class ManualClock(Clock):
             await self._go_to_deadlines(timers, self.monotonic() + min(hop, left), at_rest)
             self.turn(max(min(hop, end - self.monotonic()), 0))
             await self._wake_sleepers(at_rest)
-        # Work that takes turns of the loop goes on in a timer that is due at once, which comes after the end.
+        # Work that takes turns of the loop continues in a timer that is due at once, after the end.
         for _ in range(LAST_STEPS):
             due = timers.next_at
             if due is None or due > self._loop_time() + 2 * TICK:

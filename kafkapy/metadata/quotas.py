@@ -24,7 +24,7 @@ QuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]
 
 _CLIENTS: Final = "clients"
 _CHANGES_KEPT: Final = 100
-"""Who looks at the contents less often looks at all of them."""
+"""A look that comes after more changes looks at all contents."""
 _PARENTS: Final = {USER: znodes.USER_CONFIGS, CLIENT_ID: znodes.CLIENT_CONFIGS, IP: znodes.IP_CONFIGS}
 
 

@@ -347,7 +347,8 @@ def _require_cluster(node: Node | None, cluster_id: str) -> None:
         has = "no cluster" if found is None else f"cluster {found}"
         raise MetadataStoreError(
             f"ZooKeeper has {has} at zookeeper.connect, where cluster {cluster_id} of this broker was."
-            " Restore its data, or its address. Until then the broker goes on with the metadata that it knows"
+            " Restore its data, or its address. Until then the broker continues with the metadata that it"
+            " knows"
         )
 
 

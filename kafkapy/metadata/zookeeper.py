@@ -367,8 +367,8 @@ class ZooKeeperStore(MetadataStore):
             None, _why_silent, self._client.hosts, self._access
         )
         logger.error(
-            "ZooKeeper has not answered for %g s. %s If its data were lost, restore them: it refuses whoever"
-            " has seen more than it has.",
+            "ZooKeeper has not answered for %g s. %s If its data were lost, restore them: it refuses clients"
+            " that have seen more than it has.",
             SILENT_SECONDS,
             reason,
         )

@@ -115,7 +115,7 @@ async def lags_of(core: Observed, name: str) -> dict[tuple[str, int], int]:
 
 
 async def _positions(core: Observed, name: str) -> dict[tuple[str, int], tuple[int, int]]:
-    """By topic and partition, where a group goes on, and the end.
+    """By topic and partition, where a group continues, and the end.
 
     It begins with the first record of a partition without a committed offset, if it has committed one of
     another partition of the topic.

@@ -12,7 +12,7 @@ another name and renames it, so a file whose name has only digits is complete. S
 hundred batches. It plans a batch only after the one before is committed.
 
 A disk may lose or damage such a file all the same. `damage` finds what Spark would stumble over, and what it
-would silently take for a new pipeline. A reset then goes on from the last position that can be read.
+would silently take for a new pipeline. A reset then continues from the last position that can be read.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def damage(state: State) -> PipelineError | None:
                 f"{error}; to read the topic again: {reset_command(state.location, 'earliest')}"
             )
         return PipelineError(
-            f"{error}; to go on from the last position that can be read: "
+            f"{error}; to continue from the last position that can be read: "
             f"{reset_command(state.location, 'available')}"
         )
     return None

@@ -37,7 +37,7 @@ In YAML, only `topic` and `table` are required:
     retain: 12h                         # how long versions of the table stay readable; default: 7d
     max_lag: 5000000                    # end the run if it falls so many offsets behind
     max_batch_time: 10m                 # end the run if a batch takes longer
-    on_limit: notify --team data        # call this command at a limit, and go on
+    on_limit: notify --team data        # call this command at a limit, and continue
     client_config: client.properties    # options of clients, as Kafka's tools take them
     kafka: {security.protocol: SSL}     # further options, by the Java client's names
     spark: {spark.executor.memory: 4g}

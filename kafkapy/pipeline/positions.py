@@ -79,7 +79,7 @@ def expired(definition: PipelineDefinition, state: State, topics: Topics) -> Pip
         gaps = ", ".join(f"partition {one.partition} {one.position} to {one.start - 1}" for one in lost)
         return PipelineError(
             f"{where} deleted records before they were read: {gaps} "
-            f"({sum(one.expired for one in lost):,} offsets); to go on without them: "
+            f"({sum(one.expired for one in lost):,} offsets); to continue without them: "
             f"{reset_command(definition.table.folder, 'available')}"
         )
     ends = topics.end_offsets(definition.topic, "read_uncommitted")

@@ -99,7 +99,7 @@ class ShareSessions:
         keys: Iterable[ShareKey] = (),
         forgotten: Iterable[ShareKey] = (),
     ) -> ShareSession:
-        """Go on with a session.
+        """Continue with a session.
 
         Raises:
             KafkaError: SHARE_SESSION_NOT_FOUND or INVALID_SHARE_SESSION_EPOCH; INVALID_REQUEST, it has too

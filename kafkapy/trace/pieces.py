@@ -25,7 +25,7 @@ MOST_LINE: Final = 16 * 1024 * 1024
 _HEAD: Final = 32
 _BLOCK: Final = 1024 * 1024
 _MOST_BYTES: Final = 64 * 1024 * 1024
-"""A piece is found in so many bytes at most; one can go on from there."""
+"""A piece is found in so many bytes at most; one can continue from there."""
 
 
 @dataclass(frozen=True)

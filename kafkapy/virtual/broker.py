@@ -171,10 +171,10 @@ class SimulatedBroker:
             self.world.later(self.session_seconds, self._expire_if_paused, loop, self._pauses)
 
     def resume(self) -> None:
-        """Let a paused process go on."""
+        """Let a paused process continue."""
         if self.loop is not None and self.loop.is_paused:
             self.loop.is_paused = False
-            self.world.note(self.host, "goes on")
+            self.world.note(self.host, "continues")
 
     def _expire_if_paused(self, loop: VirtualLoop, pause: int) -> None:
         if loop is self.loop and loop.is_paused and pause == self._pauses:
@@ -264,7 +264,7 @@ class SimulatedBroker:
     # --- power ----------------------------------------------------------------------------------------------
 
     def _power_failed(self) -> None:
-        """Called by the disk, inside of a callback of the broker, which still goes on to its end."""
+        """Called by the disk, inside of a callback of the broker, which still continues to its end."""
         self.lost_power = True
         self.world.after_this.append(self._come_back)
         self.cuts += 1

@@ -180,7 +180,7 @@ class VirtualCluster:
             raise RuntimeError("there is no controller now")
         await self[controller].create_topics(topics)
         async with asyncio.timeout(CREATION_SECONDS):
-            while not all(  # noqa: ASYNC110 - no broker tells of what it learns
+            while not all(  # noqa: ASYNC110 - no broker says what it learns
                 _knows(core, topic) for core in self._learning().values() for topic in topics
             ):
                 await asyncio.sleep(LOOK_SECONDS)
@@ -208,7 +208,7 @@ class VirtualCluster:
         self._known(broker).pause()
 
     def resume(self, broker: int) -> None:
-        """Let a paused broker go on; do nothing if it is not paused."""
+        """Let a paused broker continue; do nothing if it is not paused."""
         self._known(broker).resume()
 
     def fill_disk(self, broker: int, free: int | None = 0) -> None:

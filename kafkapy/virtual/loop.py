@@ -310,7 +310,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return bool(self._ready) and not self.is_paused and self._busy_until <= self.world.now
 
     def take_slept(self, before: float) -> float:
-        """The seconds that a thread has waited since `before`, in which the loop goes on."""
+        """The seconds that a thread has waited since `before`, in which the loop continues."""
         slept, self.slept = self.slept - before, before
         return slept
 

@@ -417,7 +417,7 @@ class Network:
         return end
 
     def sent(self, end: End, data: bytes) -> None:
-        """Tell of a request, and let some arrive a second time."""
+        """Report a request, and let some arrive a second time."""
         if len(data) >= _START_OF_REQUEST.size:
             size, key = _START_OF_REQUEST.unpack_from(data)
             if size != len(data) - 4:

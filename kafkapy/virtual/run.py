@@ -148,7 +148,7 @@ def _place(task: asyncio.Task[Any]) -> str:
 
 
 def _shown(world: World) -> str:
-    """What a failure tells of its world."""
+    """The state of its world that a failure shows."""
     hashes = os.environ.get("PYTHONHASHSEED", "random")
     again = f"PYTHONHASHSEED={hashes}" if hashes != "random" else "for other processes, set PYTHONHASHSEED"
     told = f"seed {world.seed} ({again}), after {world.now:.3f} s of virtual time; the last events:"

@@ -118,7 +118,7 @@ class DiskSpace:
             if not self.full:
                 logger.error(
                     "The disk of %s is full: %d bytes are free, less than the %d kept for the broker itself. "
-                    "Producers are refused (KAFKA_STORAGE_ERROR), consumers go on. %s",
+                    "Producers are refused (KAFKA_STORAGE_ERROR), consumers continue. %s",
                     self._directory,
                     free,
                     self.limit,

@@ -2,7 +2,7 @@
 
 `moments_of` notes where each log ends. It runs on the event loop without a pause, so no append comes between
 two logs. What it notes are references and numbers, for 1 to 3 microseconds a log. `described` then collects
-the rest, log by log, and may do so while appends go on: what comes after the moment is left out by its
+the rest, log by log, and may do so while appends continue: what comes after the moment is left out by its
 offset.
 
 Between the moment and the end of the copy, segments must not go: nobody may delete or compact them

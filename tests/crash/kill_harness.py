@@ -3,7 +3,7 @@
 Each round: producers send, a group commits, and at some moment the broker is ended: by SIGKILL, or by a cut
 of its disk's power (power_scenes.py). The moment is random, or that at which files of a certain name appear:
 a rolled segment, a compacted one. It must start again by itself, quickly; now and then it is ended once more
-right after. Clients go on where they were; what is in the log is read and compared with all that was
+right after. Clients continue where they were; what is in the log is read and compared with all that was
 acknowledged and read before. At the end, after a last full pass, the checker (tests/promises) names every
 anomaly.
 """

@@ -1,4 +1,4 @@
-"""A log manager that may open no more files, at any moment, loses nothing and goes on.
+"""A log manager that may open no more files, at any moment, loses nothing and continues.
 
 No directory goes offline, and what failed succeeds when it is tried again.
 """

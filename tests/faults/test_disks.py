@@ -32,7 +32,7 @@ def test_producers_wait_until_a_full_disk_has_room(kafka_broker: Broker) -> None
     with kafka_broker.faults.disk().fill():
         refused = write(kafka_broker)
         assert refused is not None
-        assert len(kafka_broker.records("orders")) == 1  # consumers go on
+        assert len(kafka_broker.records("orders")) == 1  # consumers continue
     writer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers})
     writer.produce("orders", "a pear")
     assert writer.flush(20) == 0

@@ -34,7 +34,7 @@ BOMBERS = 40
 
 
 class Gate:
-    """Validation of large batches that stops until the test lets it go on."""
+    """Validation of large batches that stops until the test lets it continue."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.stopped = 0

@@ -108,7 +108,7 @@ def test_a_failure_is_told_once_and_tried_again(tmp_path: Path) -> None:
     rig.offsets.renew()
     assert rig.notes == [
         "orders: cannot reach a Kafka broker at 127.0.0.1:9092; start it; "
-        "the run goes on, only tools that show lag miss it"
+        "the run continues, only tools that show lag miss it"
     ]
     rig.topics.away, rig.now = False, 2 * RETRY
     rig.offsets.renew()
@@ -148,9 +148,7 @@ def test_the_rights_that_are_missing_are_named(
     )
     (told,) = notes
     assert told.startswith("orders: publishing the position as group orders-table failed: Broker: ")
-    assert (
-        "; allow this client READ on the group orders-table and on the topic orders; the run goes on" in told
-    )
+    assert "; allow this client READ on the group orders-table and on the topic orders; the run cont" in told
 
 
 def test_a_group_that_consumers_use_is_left_to_them(

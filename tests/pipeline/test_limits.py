@@ -33,7 +33,7 @@ def test_a_run_that_falls_behind_ends_with_what_it_found() -> None:
     with pytest.raises(LimitError) as ended:
         limit.check_lag({0: 600, 1: 401})
     assert str(ended.value) == (
-        "orders: the lag of 1,001 offsets is over 1,000 (max_lag); the run ends, and the next one goes on "
+        "orders: the lag of 1,001 offsets is over 1,000 (max_lag); the run ends, and the next one continues "
         "from here"
     )
 

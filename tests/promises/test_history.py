@@ -328,7 +328,7 @@ READ_IN_T: History = read_all((0, 0), (2, 1), end=3, committed=True)
 
 PARTS: dict[str, tuple[History, set[Anomaly]]] = {
     "a pass ends where another transaction is open": (read_all((0, 0), end=1, committed=True), set()),
-    "a pass goes on, and has not come to the other records": (
+    "a pass continues, and has not come to the other records": (
         [ReadFrom("r", T, 0, True), Read("r", T, 0, "p", 0, 0)], set(),
     ),
     "one partition has its marker, the other waits for it": (
@@ -338,7 +338,7 @@ PARTS: dict[str, tuple[History, set[Anomaly]]] = {
         [*READ_IN_T, ReadFrom("s", U, 0, True), ReadTo("s", U, 2)], {A.TORN_TRANSACTION},
     ),
     "a pass went past one of its records": (read_all((0, 0), end=3, committed=True), {A.TORN_TRANSACTION}),
-    "a pass that goes on went past one of its records": (
+    "a pass that continues went past one of its records": (
         [ReadFrom("r", T, 0, True), Read("r", T, 0, "p", 0, 0), sent(5), Read("r", T, 5, "p", 5, 35)],
         {A.TORN_TRANSACTION},
     ),

@@ -24,7 +24,7 @@ BOTH = frozenset((1, 2))
 
 
 async def shrunk(rig: Rig) -> None:
-    """Let the follower lag, until the leader goes on without it."""
+    """Let the follower lag, until the leader continues without it."""
     rig.wire.cut.add(BOTH)
     rig[1].write(b"behind")
     rig.ahead += 2 * LAG_SECONDS

@@ -55,7 +55,7 @@ def main() -> int:
         "--seconds",
         type=float,
         default=FAULT_SECONDS,
-        help=f"how long the faults of a run go on, in its world's time (default: {FAULT_SECONDS:g})",
+        help=f"how long the faults of a run continue, in its world's time (default: {FAULT_SECONDS:g})",
     )
     parser.add_argument("--scene", choices=sorted(SCENES), help="only this scene")
     parser.add_argument("--jobs", type=int, default=1, help="how many processes (default: 1)")

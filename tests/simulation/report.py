@@ -34,7 +34,7 @@ class Report:
     """The counts of all runs."""
 
     def __init__(self, first: int, fault_seconds: float) -> None:
-        """`first` is the first seed; `fault_seconds` is how long the faults of each run go on."""
+        """`first` is the first seed; `fault_seconds` is how long the faults of each run continue."""
         self.findings: list[Finding] = []
         self.bugs: list[FoundBug] = []
         self.cpu_seconds: defaultdict[str, float] = defaultdict(float)

@@ -36,7 +36,7 @@ FARTHEST_BEHIND: Final = 0.5
 """How much later than the others a ZooKeeper may learn of a change, in seconds."""
 
 FAULT_SECONDS: Final = 15.0
-"""How long faults go on, unless a run says otherwise."""
+"""How long faults continue, unless a run says otherwise."""
 
 
 @dataclass

@@ -65,7 +65,7 @@ class ShortLivedTopic(Client):
             await self.live()
 
     async def live(self) -> None:
-        """Create the topic, write and read it, and delete it; or go on where this was cancelled."""
+        """Create the topic, write and read it, and delete it; or continue where this was cancelled."""
         if self._life is None:
             self._life = await self._begin()
             await self._life.producer.run(self.world.now + self.world.chance.random() * SECONDS)

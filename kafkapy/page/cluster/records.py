@@ -2,8 +2,8 @@
 
 Kafka reads forth only. To go back, a window of offsets before a position is read forth; a smaller one is read
 in its place if its records are too many bytes. Each call may read so many bytes and records, and take so much
-time: what it has found by then is its answer, with the positions from which the next one goes on. It goes on
-by one batch or record at least, however large that is.
+time: what it has found by then is its answer, with the positions from which the next one continues. It
+advances by one batch or record at least, however large that is.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Found:
 
 @dataclass(slots=True)
 class Records:
-    """What a reading found, and where to go on."""
+    """What a reading found, and where to continue."""
 
     found: list[Found]
     positions: dict[Place, int]
@@ -186,7 +186,7 @@ class Reader:
                 windows[place] = max(min(offset - asked[place] or windows[place], windows[place] // 2), 1)
             self._take(answer, asked, whole, limit, match, reading)
         if answer.positions == dict(positions):
-            # One record alone, so that whoever goes on from here does not stay here for ever.
+            # One record alone, so that a reader that continues from here does not stay here for ever.
             for place, offset in positions.items():
                 if offset <= starts.get(place, 0):
                     continue
@@ -371,7 +371,7 @@ class _Reading:
         self._problems: dict[str, None] = {}
 
     def before(self, place: Place, offset: int) -> int:
-        """Where a reading back goes on from an offset: not within a batch that cannot be read."""
+        """Where a reading back continues from an offset: not within a batch that cannot be read."""
         first, following = self.unreadable.get(place, (offset, offset))
         return first if first < offset < following else offset
 

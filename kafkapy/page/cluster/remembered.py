@@ -12,7 +12,7 @@ from kafkapy.errors import UserError
 T = TypeVar("T")
 
 _PATIENCE: Final = 0.05
-"""Who asks waits so long for a new value if there is an old one."""
+"""A request waits so long for a new value if there is an old one."""
 _REST: Final = 4
 """A value that took a second is kept for at least so many, so that a fifth of the time is spent on it."""
 

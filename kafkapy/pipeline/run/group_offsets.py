@@ -58,7 +58,7 @@ class GroupOffsets:
             self._topics.commit_group_offsets(definition.group, definition.topic, self._offsets)
         except PipelineError as error:
             if not self._failing:
-                self._note(f"{definition.name}: {error}; the run goes on, only tools that show lag miss it")
+                self._note(f"{definition.name}: {error}; the run continues, only tools that show lag miss it")
             self._failing, self._due = True, self._clock() + RETRY
             return
         self._failing, self._due = False, self._clock() + RENEW

@@ -47,7 +47,7 @@ class Limits:
             message = f"{self._definition.name}: {told} ({limit})"
             command = self._definition.limit_command
             if command is None:
-                raise LimitError(f"{message}; the run ends, and the next one goes on from here")
+                raise LimitError(f"{message}; the run ends, and the next one continues from here")
             self._note(message)
             self._call(command, limit, message)
 

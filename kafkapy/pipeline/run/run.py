@@ -238,7 +238,7 @@ class Job:
         if definition.table.in_catalog and not table.exists() and _has_written(state):
             raise PipelineError(
                 f"{definition.table}: the table is gone, and the state of its pipeline in "
-                f"{definition.table.folder} goes on after the rows that it had; to read the topic again: "
+                f"{definition.table.folder} continues after the rows that it had; to read the topic again: "
                 f"{reset_command(definition.table.folder, 'earliest')}"
             )
         state.begin_with(self.topics.topic_id(definition.topic))

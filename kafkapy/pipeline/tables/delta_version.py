@@ -26,7 +26,7 @@ from kafkapy.pipeline.tables.sql import text
 
 _DELTA: Final = "org.apache.spark.sql.delta"
 METADATA: Final = "_metadata"
-"""What Spark tells of a row's file, in a column that each table of files has beside its own."""
+"""Spark's facts about a row's file, in a column that each table of files has beside its own."""
 FILE: Final = f"{METADATA}.file_path"
 POSITION: Final = f"{METADATA}.row_index"
 

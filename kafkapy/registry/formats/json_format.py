@@ -45,7 +45,7 @@ def parse(text: str, references: Sequence[tuple[str, str]]) -> Parsed:
         raise ValueError(f"{error.message} (at /{place})") from None
     except Unresolvable as error:
         raise ValueError(f"$ref {error.ref} leads to nothing") from None
-    except TypeError:  # of a JSON pointer that goes on into a number
+    except TypeError:  # of a JSON pointer that continues into a number
         raise ValueError("a $ref leads into what has no parts") from None
     except RecursionError:
         raise ValueError("it is nested too deeply") from None

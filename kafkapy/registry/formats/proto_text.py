@@ -1,6 +1,6 @@
 """A FileDescriptorProto as the text of a .proto file.
 
-Options of their own that a file defines are not written: what becomes of the text is compared by who uses it.
+Options of their own that a file defines are not written: what becomes of the text is compared by its users.
 """
 
 from __future__ import annotations

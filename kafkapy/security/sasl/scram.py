@@ -131,7 +131,7 @@ class _ScramExchange(Exchange):
         return f"v={verifier}"
 
     def _owner_of_token(self, token_id: str) -> str:
-        """The name of the owner, who the client is from now on until the token expires."""
+        """The name of the owner, as whom the client acts until the token expires."""
         token = None if self._tokens is None else self._tokens.valid(token_id)
         if token is None:  # it has been removed since the first message
             raise LoginError

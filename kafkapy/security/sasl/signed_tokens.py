@@ -18,7 +18,7 @@ ALGORITHMS: Final = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     *("ES256", "ES384", "ES512", "EdDSA"),
 )
-"""The signatures that are accepted: those with a public key. Others could be made by whoever reads it."""
+"""The signatures that are accepted: those with a public key. All who read another key could sign with it."""
 
 logger = logging.getLogger(__name__)
 

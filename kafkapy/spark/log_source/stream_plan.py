@@ -140,7 +140,7 @@ class StreamPlanner:
 
 
 def _gone(topic_partition: TopicPartition) -> LogSourceError:
-    return LogSourceError(f"{topic_partition} is gone; set failOnDataLoss to false to go on without it.")
+    return LogSourceError(f"{topic_partition} is gone; set failOnDataLoss to false to continue without it.")
 
 
 def share(

@@ -30,7 +30,7 @@ from kafkapy.tools.backup.turn import Turn, turn
 def backup(destination: str, data: Path) -> None:
     """Back up a data directory to DEST: a directory, or the URL of an object store.
 
-    The broker may run, and clients go on: it takes a snapshot, and everything in the backup is of that
+    The broker may run, and clients continue: it takes a snapshot, and everything in the backup is of that
     moment. Of the next backup to the same DEST only what is new is brought.
     """
     if not (data / METADATA_FILE).is_file():

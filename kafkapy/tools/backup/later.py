@@ -90,7 +90,7 @@ def _extend(log: PartitionLog, source: PartitionLog, until_ms: int) -> int:
 
 
 def _require_continuation(log: PartitionLog, source: PartitionLog) -> None:
-    """Raise BackupError unless the later log goes on where the earlier one ends.
+    """Raise BackupError unless the later log continues where the earlier one ends.
 
     A broker that was restored to an earlier moment has other records at the same offsets.
     """

@@ -90,7 +90,7 @@ class Turn:
                     self._store.remove(f"{TURNS}/{each}")
 
     def begin(self) -> None:
-        """Go on telling others."""
+        """Continue telling others."""
         self._thread.start()
 
     def end(self) -> None:

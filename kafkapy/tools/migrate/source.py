@@ -234,7 +234,7 @@ class Source:
                 if key.startswith(DIRECTORY_KEY) and key.removeprefix(DIRECTORY_KEY) not in present:
                     raise MigrationError(
                         f"{path} is missing, but was a log directory of this broker at its last start: name "
-                        "all of its log.dirs, separated by commas. To go on without the partitions in it, "
+                        "all of its log.dirs, separated by commas. To continue without the partitions in it, "
                         f"remove {key} from {log_dir.path}/{META_PROPERTIES}."
                     )
 

@@ -1,4 +1,4 @@
-"""What goes on during a pass of compaction, and what stops it."""
+"""What happens during a pass of compaction, and what stops it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Damage in a log that another replica leads.
 
-The log ends before it, and goes on as the leader's.
+The log ends before it, and continues as the leader's.
 """
 
 from __future__ import annotations

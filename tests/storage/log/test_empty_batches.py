@@ -39,7 +39,7 @@ def read(log: PartitionLog, offset: int, max_bytes: int = 1 << 20, upper_bound: 
 
 
 def offsets_in(found: LogRead | None) -> tuple[list[int], int]:
-    """The records of a read, and where it says to go on."""
+    """The records of a read, and where it says to continue."""
     assert found is not None
     data = found.slice.read()
     found.slice.release()

@@ -41,7 +41,7 @@ FIRST = "00000000000000000000"
 def some_batches(count: int, seed: int = 1) -> list[bytes]:
     """Batches of several sizes with offsets and epochs, as a leader's log has them.
 
-    Time goes on, with setbacks.
+    Time advances, with setbacks.
     """
     chance, offset = random.Random(seed), 0
     made: list[bytes] = []

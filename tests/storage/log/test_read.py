@@ -42,7 +42,7 @@ def read(
     upper_bound: int | None = None,
     min_one_batch: bool = True,
 ) -> tuple[list[int], int] | None:
-    """The offsets of one read, and where it says to go on."""
+    """The offsets of one read, and where it says to continue."""
     found = log.read(
         offset,
         max_bytes,

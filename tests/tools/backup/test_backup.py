@@ -104,7 +104,7 @@ class Load:
         while any(
             len(a) < b for a, b in zip((self.acknowledged, self.committed, self.offsets), before, strict=True)
         ):
-            assert time.monotonic() < deadline, "the load does not go on"
+            assert time.monotonic() < deadline, "the load does not continue"
             time.sleep(0.01)
 
     def _write(self) -> None:
