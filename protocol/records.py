@@ -73,7 +73,6 @@ CRC_FROM = ATTRIBUTES_AT = 21
 """The CRC covers a batch from its attributes to its end."""
 CODEC_AT = 22
 """The byte of the attributes that has the codec."""
-_LAST_OFFSET_DELTA_AT = 23
 _MAX_TIMESTAMP_AT = 35
 _STAMP = struct.Struct(">qii")  # base offset, length and leader epoch
 _UINT32 = struct.Struct(">I")

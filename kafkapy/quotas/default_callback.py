@@ -75,10 +75,6 @@ class DefaultQuotaCallback(ClientQuotaCallback):
         """Remove a quota."""
         self._quotas[quota_type].pop(_names(entity), None)
 
-    def has_quotas(self, quota_type: ClientQuotaType) -> bool:
-        """Whether there are quotas of a type."""
-        return bool(self._quotas[quota_type])
-
 
 def _names(entity: Mapping[str, str | None]) -> _Names:
     return _name(entity, USER), _name(entity, CLIENT_ID)

@@ -1,4 +1,4 @@
-"""The other files of a partition: epochs, producer snapshots, the topic id, leftovers."""
+"""The leader epochs and the topic id in the files of a partition."""
 
 from __future__ import annotations
 

@@ -161,7 +161,6 @@ _DECODERS: dict[str, Decoder] = {
     "share-state": _decode_share_state_record,
     "cluster-metadata": _decode_metadata_record,
 }
-DECODER_NAMES = tuple(_DECODERS)
 _TOPICS = {
     GROUP_METADATA_TOPIC: "offsets",
     TRANSACTION_STATE_TOPIC: "transactions",

@@ -10,7 +10,6 @@ from kafkapy.protocol.text import decode_as_java
 from kafkapy.tools.dump_log.fact import Fact, Values
 
 _RECORD = "| "
-_BATCH_FROM = ("position", "timestamp", "size", "magic", "compresscodec", "crc", "isvalid")
 
 
 def text(fact: Fact) -> str:
