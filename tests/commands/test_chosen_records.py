@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +21,7 @@ from kafkapy.commands.record_filter import RecordFilter
 from kafkapy.errors import UserError
 from kafkapy.registry.server import SchemaRegistry
 from tests.commands.conftest import Run
+from tests.network.raw_client import eventually
 
 _AVRO = json.dumps(
     {
@@ -166,9 +166,10 @@ def test_tail_follows_topics_that_are_made_later(
 ) -> None:
     monkeypatch.setattr("kafkapy.commands.tail._LOOK_SECONDS", 0.1)
     kafkapy("topics", "create", "later.a")
+    reads = broker.faults.fetch(topic="later.a").delay(0.001)
 
     def produce() -> None:
-        time.sleep(0.5)
+        eventually(lambda: reads.hits > 0, "it reads the first topic")
         broker.create_topics({"later.b": 2})
         broker.produce("later.b", value="two apples", partition=1)
 

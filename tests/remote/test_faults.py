@@ -7,7 +7,7 @@ import socket
 import struct
 import subprocess
 import sys
-import time
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -16,6 +16,7 @@ from confluent_kafka import Producer
 
 from kafkapy.cli import main
 from kafkapy.inprocess import Broker
+from tests.network.raw_client import eventually
 from tests.remote.conftest import JSON, Client, run_beside
 
 
@@ -114,11 +115,15 @@ def test_nothing_is_said_of_clients_that_go(client: Client, capfd: pytest.Captur
     for data in (b"", b"GET /fau", b"POST /faults HTTP/1.1\r\nContent-Length: 9\r\n\r\nab"):
         with socket.create_connection((host, int(port))) as gone:
             gone.sendall(data)
-            time.sleep(0.1)
+            eventually(_is_served, "the server has it")
             gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
+        eventually(lambda: not _is_served(), "it has noticed")
     assert client.ask("GET", "/faults")[0] == 200
-    time.sleep(0.2)
     assert capfd.readouterr().err == ""
+
+
+def _is_served() -> bool:
+    return any("process_request_thread" in thread.name for thread in threading.enumerate())
 
 
 def test_a_long_body_is_not_read(client: Client) -> None:
