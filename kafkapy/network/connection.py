@@ -351,6 +351,7 @@ class Connection:
         if buffer is None:
             self._handle_shared(room, nbytes)
         else:
+            room.release()  # while a view of the buffer exists, its memory cannot grow in place
             buffer.end += nbytes
             if self._waits_for_turn:
                 self._after_handling(some=False)
