@@ -15,19 +15,30 @@ Source: Kafka's `RecordsUtil.downConvert`, `LazyDownConversionRecords`; KIP-283.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
 from kafkapy.protocol.compression import MAX_DECOMPRESSED, Buffer, Compression
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.legacy_records import build_message_set, offset_of
-from kafkapy.protocol.records import BatchHeader, crc_is_valid, iter_headers, iter_records
+from kafkapy.protocol.records import BatchHeader, Record, crc_is_valid, iter_headers, iter_records
 
 
 class ZstdBatchError(Exception):
     """The first batch to convert is compressed with zstd, which message sets do not have."""
 
 
+class MessageSet(NamedTuple):
+    """What batches were converted to."""
+
+    messages: bytearray
+    records: int
+    """How many records were converted."""
+
+
 def down_convert(
     batches: Buffer, magic: int, first_offset: int, *, limit: int, max_decompressed: int = MAX_DECOMPRESSED
-) -> bytearray:
+) -> MessageSet:
     """Convert whole batches of magic 2 to a message set, which may be empty.
 
     The set has at most `limit` bytes and may end within a message, but the first batch is always converted
@@ -38,10 +49,10 @@ def down_convert(
         ZstdBatchError: there is nothing before the first zstd batch.
         DecodeError: a batch cannot be read.
     """
-    out = bytearray()
+    out, count = bytearray(), 0
     for position, header in iter_headers(batches):
         try:
-            messages = _converted(batches, position, header, magic, first_offset, max_decompressed)
+            messages, records = _converted(batches, position, header, magic, first_offset, max_decompressed)
         except (DecodeError, ZstdBatchError):
             if out:
                 break
@@ -49,10 +60,11 @@ def down_convert(
         if not out:
             limit = max(limit, len(messages))
         out += messages
+        count += records
         if len(out) >= limit:
             break
     del out[limit:]
-    return out
+    return MessageSet(out, count)
 
 
 def _converted(
@@ -62,18 +74,34 @@ def _converted(
     magic: int,
     first_offset: int,
     max_decompressed: int,
-) -> bytearray:
+) -> MessageSet:
     if not crc_is_valid(batches, position, header):
         raise DecodeError(f"the batch at offset {header.base_offset} is corrupt")
     if header.is_control:
-        return bytearray()
+        return MessageSet(bytearray(), 0)
     codec = header.compression
     if codec is Compression.ZSTD:
         raise ZstdBatchError
     records = iter_records(batches, position, header, limit=max_decompressed)
     if not codec:
         records = (record for record in records if record.offset >= first_offset)
-    messages = build_message_set(records, magic, compression=codec, timestamp_type=header.timestamp_type)
+    counted = _Counted(records)
+    messages = build_message_set(counted, magic, compression=codec, timestamp_type=header.timestamp_type)
     if offset_of(messages) < first_offset:
-        return bytearray()  # compaction removed the rest: the client would ask for this offset forever
-    return messages
+        return MessageSet(
+            bytearray(), 0
+        )  # compaction removed the rest: the client would ask for this offset forever
+    return MessageSet(messages, counted.count)
+
+
+class _Counted:
+    """Counts records as they are converted."""
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        self._records = records
+        self.count = 0
+
+    def __iter__(self) -> Iterator[Record]:
+        for record in self._records:
+            self.count += 1
+            yield record

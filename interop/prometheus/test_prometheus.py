@@ -143,7 +143,8 @@ def test_the_alert_rules_of_the_page_are_evaluated_and_silent(prometheus: Promet
             rule["health"] == "ok" for group in prometheus.get("rules")["groups"] for rule in group["rules"]
         )
     )
-    assert [alert["labels"]["alertname"] for alert in prometheus.get("alerts")["alerts"]] == []
+    alerts = {alert["labels"]["alertname"] for alert in prometheus.get("alerts")["alerts"]}
+    assert alerts <= {"KafkaEventLoopIsLate"}  # which it may be, on a busy machine
 
 
 def test_promtool_accepts_the_alert_rules_of_the_page(tmp_path: Path) -> None:

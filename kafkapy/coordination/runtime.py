@@ -45,6 +45,7 @@ from kafkapy.coordination.pending_write import PendingWrite
 from kafkapy.coordination.timers import Cancellable, Timers
 from kafkapy.coordination.topic_log import Done, TopicLog
 from kafkapy.loop.clock import Clock
+from kafkapy.loop.latency_sample import LatencySample
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.protocol.errors import NONE, DecodeError, ErrorCode, KafkaError
 from kafkapy.protocol.plain_batch import KeyValue, build_plain_batch
@@ -174,6 +175,8 @@ class CoordinatorRuntime(Generic[T]):
         self._clock = clock
         self._timers = timers
         self._blocking = blocking
+        self.load_times: LatencySample[float] = LatencySample(clock.monotonic())
+        """A sample of the seconds that loads of partitions took."""
         self._partitions: list[_Partition] = []
         """The partitions of the topic; empty while it does not exist."""
         self._led: dict[int, int] = {}
@@ -343,7 +346,7 @@ class CoordinatorRuntime(Generic[T]):
         task.add_done_callback(self._loading.discard)
 
     async def _load(self, partition: _Partition) -> None:
-        replay = self._machine.replay(self._name(partition))
+        replay, began = self._machine.replay(self._name(partition)), self._clock.monotonic()
         try:
             end_offset = await self._log.wait_for_commits(partition.index)
             async with self._reading:
@@ -353,6 +356,8 @@ class CoordinatorRuntime(Generic[T]):
         except Exception as error:
             self._fail(partition, error)
         else:
+            now = self._clock.monotonic()
+            self.load_times.count(now - began, now)
             self._opened(partition)
             logger.info("%s: %s", self._name(partition), what)
 

@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 
 from kafkapy.fetch.read import FetchParts, FetchRead
 from kafkapy.fetch.sessions import FetchContext, FetchTarget
-from kafkapy.protocol.down_conversion import ZstdBatchError, down_convert
+from kafkapy.protocol.down_conversion import MessageSet, ZstdBatchError, down_convert
 from kafkapy.protocol.errors import DecodeError, ErrorCode, KafkaError
 from kafkapy.protocol.legacy_records import MAGIC_0, MAGIC_1
 from kafkapy.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
@@ -109,8 +109,9 @@ class MessageSetRead(FetchRead):
                 data.records = b""
         outcomes = await self._in_thread(parts)
         for part, outcome in zip(parts, outcomes, strict=True):
-            if isinstance(outcome, bytes):
-                part.data.records = outcome
+            if isinstance(outcome, MessageSet):
+                part.data.records = bytes(outcome.messages)
+                self._count(part.target, outcome.records)
             else:
                 code = self._translated(part.target, outcome)
                 self.results[part.place] = self._error(part.target, code)
@@ -121,15 +122,20 @@ class MessageSetRead(FetchRead):
             part.target.fetch_offset = part.end_offset
         return False
 
-    async def _in_thread(self, parts: list[_Part]) -> list[bytes | Exception]:
+    def _count(self, target: FetchTarget, records: int) -> None:
+        traffic = self._broker.replicas.traffic
+        if traffic is not None and target.topic is not None:
+            traffic.of(target.topic).fetch_conversions += records
+
+    async def _in_thread(self, parts: list[_Part]) -> list[MessageSet | Exception]:
         """The result for each part; the slices are released even if the client goes away."""
         broker = self._broker
         max_decompressed: int = broker.config["max.decompressed.message.bytes"]
 
-        def convert_all() -> list[bytes | Exception]:
+        def convert_all() -> list[MessageSet | Exception]:
             return [self._converted(part, max_decompressed) for part in parts]
 
-        async def convert_and_release() -> list[bytes | Exception]:
+        async def convert_and_release() -> list[MessageSet | Exception]:
             try:
                 return await broker.blocking(convert_all)
             finally:
@@ -148,10 +154,10 @@ class MessageSetRead(FetchRead):
         # A thread cannot be stopped, and the files must stay open as long as it reads them.
         return await asyncio.shield(asyncio.ensure_future(convert_and_release()))
 
-    def _converted(self, part: _Part, max_decompressed: int) -> bytes | Exception:
+    def _converted(self, part: _Part, max_decompressed: int) -> MessageSet | Exception:
         size, target = part.slice.nbytes, part.target
         try:
-            messages = down_convert(
+            converted = down_convert(
                 part.slice.read(),
                 self._magic,
                 target.fetch_offset,
@@ -161,8 +167,8 @@ class MessageSetRead(FetchRead):
         except (DecodeError, OSError, ZstdBatchError) as error:
             return error
         if self._hard_limit and size > target.max_bytes:
-            del messages[target.max_bytes :]
-        return bytes(messages)
+            del converted.messages[target.max_bytes :]
+        return converted
 
     def _translated(self, target: FetchTarget, error: Exception) -> ErrorCode:
         if isinstance(error, ZstdBatchError):

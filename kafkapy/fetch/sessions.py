@@ -310,6 +310,8 @@ class FetchSessionCache:
         self._now_ms = now_ms
         self._random = rng or random.SystemRandom()
         self._sessions: dict[int, FetchSession] = {}
+        self.evictions = 0
+        """How many sessions were closed to make room for others."""
         self._closed: list[FetchSession] = []
         """Closed sessions whose targets still listen."""
 
@@ -440,8 +442,7 @@ class FetchSessionCache:
         now_ms = self._now_ms()
         oldest = min(self._sessions.values(), key=lambda session: session.used_ms)
         if now_ms - oldest.used_ms > EVICTION_MS:
-            self._close(oldest.id)
-            return True
+            return self._evict(oldest)
         # A larger session gains more from the cache than a smaller, older one, and a follower's the most.
         settled = [
             session for session in self._sessions.values() if now_ms - session.created_ms > EVICTION_MS
@@ -449,7 +450,11 @@ class FetchSessionCache:
         smallest = min(settled, key=_gain, default=None)
         if smallest is None or _gain(smallest) >= (of_follower, size):
             return False
-        self._close(smallest.id)
+        return self._evict(smallest)
+
+    def _evict(self, session: FetchSession) -> bool:
+        self._close(session.id)
+        self.evictions += 1
         return True
 
     @staticmethod

@@ -293,6 +293,8 @@ class PartitionWrite:
             self._refuse(error)
             return True
         self._end_offset, self._term = info.last_offset + 1, self.partition.term
+        if self.is_message_set and self.partition.traffic is not None:
+            self.partition.traffic.produce_conversions += info.last_offset - info.first_offset + 1
         self.answer.base_offset = info.first_offset
         self.answer.log_append_time_ms = info.log_append_time
         self.answer.log_start_offset = info.log_start_offset

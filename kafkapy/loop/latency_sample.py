@@ -25,7 +25,8 @@ T = TypeVar("T")
 class LatencySample(Generic[T]):
     """A sample of all durations of the last minute or two.
 
-    The user counts `skip` down: `if sample.skip: sample.skip -= 1`, else `sample.take(duration, now)`.
+    Where each microsecond counts, the user counts `skip` down: `if sample.skip: sample.skip -= 1`, else
+    `sample.take(duration, now)`. Elsewhere `count` does it.
     """
 
     __slots__ = ("_began", "_durations", "_previous", "_random", "_weight", "skip")
@@ -36,6 +37,13 @@ class LatencySample(Generic[T]):
         self._random = rng or random.Random()
         self._previous: list[T] = []
         self._begin(now)
+
+    def count(self, duration: T, now: float) -> None:
+        """Take a duration into the sample, if it is its turn."""
+        if self.skip:
+            self.skip -= 1
+        else:
+            self.take(duration, now)
 
     def take(self, duration: T, now: float) -> None:
         """Take a duration into the sample, and choose the next one."""

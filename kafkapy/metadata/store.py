@@ -26,6 +26,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from kafkapy.metadata.session_counts import SessionCounts
+
 ANY_VERSION = -1
 
 
@@ -140,6 +142,8 @@ class MetadataStore(ABC):
 
     is_connected = True
     """Whether the store answers, as far as is known."""
+    session_counts: SessionCounts | None = None
+    """What is counted of a session with ZooKeeper; None for other stores."""
 
     @property
     @abstractmethod

@@ -32,6 +32,7 @@ from kazoo.protocol.serialization import GetChildren, GetData
 from kazoo.protocol.states import EventType as KazooEvent
 from kazoo.protocol.states import KazooState, WatchedEvent, ZnodeStat
 
+from kafkapy.metadata.session_counts import SessionCounts
 from kafkapy.metadata.store import (
     BadVersionError,
     Create,
@@ -135,6 +136,7 @@ class ZooKeeperStore(MetadataStore):
         self._chroot = chroot
         self._access = access
         self._loop = asyncio.get_running_loop()
+        self.session_counts: SessionCounts = SessionCounts(self._loop.time())
         self._connected = asyncio.Event()
         """Set once ZooKeeper has let this broker in, or has not."""
         self._refusal: str | None = None
@@ -329,6 +331,7 @@ class ZooKeeperStore(MetadataStore):
 
     def _note_refusal(self, reason: str) -> None:
         assert self._access.login is not None
+        self.session_counts.refusals += 1
         user = self._access.login.username
         self._refusal = (
             f"ZooKeeper does not let this broker in as {user} ({reason}). Correct zookeeper.sasl.jaas.config,"
@@ -340,7 +343,12 @@ class ZooKeeperStore(MetadataStore):
         if self._closed:
             return
         self.is_connected = state == KazooState.CONNECTED
+        counts = self.session_counts
         if not self.is_connected:
+            if state == KazooState.SUSPENDED:
+                counts.disconnects += 1
+            else:
+                counts.expires += 1
             what = "connection to" if state == KazooState.SUSPENDED else "session with"
             logger.warning("The %s ZooKeeper is lost", what)
             if self._explaining is None:
@@ -349,6 +357,7 @@ class ZooKeeperStore(MetadataStore):
         if self._explaining is not None:
             self._explaining.cancel()
             self._explaining = None
+        counts.connects += 1
         before, self._session = self._session, session
         self._refusal = None
         self._connected.set()
@@ -396,6 +405,7 @@ class ZooKeeperStore(MetadataStore):
 
     async def _result(self, start: Callable[[], Any]) -> Any:
         """The result of a request of kazoo's; raises its errors."""
+        began = self._loop.time()
         async with self._turns:
             future: asyncio.Future[Any] = self._loop.create_future()
             start().rawlink(lambda result: self._on_loop(_settle, future, result))
@@ -405,6 +415,9 @@ class ZooKeeperStore(MetadataStore):
                 raise MetadataStoreError(
                     "ZooKeeper lets nobody in without a login. Set zookeeper.sasl.jaas.config."
                 ) from None
+            finally:
+                now = self._loop.time()
+                self.session_counts.answered(now - began, now)
 
     async def _read_many(
         self, paths: Sequence[str], kind: type[GetData | GetChildren]

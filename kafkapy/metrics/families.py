@@ -22,9 +22,17 @@ from kafkapy.groups.share.group import ShareGroupState
 from kafkapy.groups.streams.group import StreamsGroupState
 from kafkapy.metadata.image import NO_LEADER, MetadataImage
 from kafkapy.metrics import client_metrics, share_metrics
+from kafkapy.metrics.names import Spelling
 from kafkapy.metrics.page import Page, Sample, labels
 from kafkapy.metrics.quantiles import quantiles
-from kafkapy.metrics.snapshot import ApiFacts, ClientBytes, OffsetFacts, PartitionFacts, Snapshot
+from kafkapy.metrics.snapshot import (
+    ApiFacts,
+    ClientBytes,
+    OffsetFacts,
+    PartitionFacts,
+    Snapshot,
+    ZooKeeperFacts,
+)
 from kafkapy.network.request_metrics import FETCH_OF_CONSUMERS, FETCH_OF_FOLLOWERS, Durations
 from kafkapy.protocol.types import ApiKey
 from kafkapy.quotas import ClientQuotaType
@@ -41,6 +49,8 @@ _TRAFFIC: Final = {
     "TotalFetchRequestsPerSec": "fetches",
     "FailedProduceRequestsPerSec": "failed_produces",
     "FailedFetchRequestsPerSec": "failed_fetches",
+    "ProduceMessageConversionsPerSec": "produce_conversions",
+    "FetchMessageConversionsPerSec": "fetch_conversions",
     "TotalShareFetchRequestsPerSec": "share_fetches",
     "FailedShareFetchRequestsPerSec": "failed_share_fetches",
     "TotalShareAcknowledgementRequestsPerSec": "share_acknowledgements",
@@ -104,12 +114,15 @@ def write(page: Page, found: Snapshot) -> None:
     _write_clients(page, found)
     _write_quotas(page, found)
     _write_network(page, found)
+    _write_loads(page, found)
     _write_groups(page, found)
     _write_offsets(page, found)
     if found.image.controller_id == found.node_id:
         _write_cluster(page, found.image)
     _write_controller(page, found)
     _write_exporter(page, found)
+    if found.zookeeper is not None:
+        _write_zookeeper(page, found.zookeeper)
     if found.shares is not None:
         share_metrics.write(page, found.shares)
     if found.telemetry is not None:
@@ -183,6 +196,8 @@ def _write_replicas(page: Page, found: Snapshot) -> None:
         page.add_one(f"ReplicaManager.{name}", count)
     page.add_one("ReplicaManager.IsrShrinksPerSec", found.isr_shrinks)
     page.add_one("ReplicaManager.IsrExpandsPerSec", found.isr_expands)
+    page.add_one("ReplicaFetcherManager.MaxLag", found.follower_lag)
+    page.add_one("ReplicaFetcherManager.MinFetchRate", round(found.fetch_rate, 3))
 
 
 def _is_under_replicated(each: PartitionFacts) -> bool:
@@ -286,10 +301,21 @@ def _write_network(page: Page, found: Snapshot) -> None:
     page.add_one("SocketServer.MemoryPoolUsed", found.buffered_bytes)
     page.add_one("SocketServer.MemoryPoolAvailable", max(found.max_buffered - found.buffered_bytes, 0))
     page.add_one("FetchSessionCache.NumIncrementalFetchSessions", found.fetch_sessions)
+    page.add_one("FetchSessionCache.IncrementalFetchSessionEvictionsPerSec", found.fetch_evictions)
+    _write_software(page, found.software)
     page.add_one("KafkaServer.BrokerState", RUNNING)
     for key, kind in (("linux-disk-read-bytes", "read_bytes"), ("linux-disk-write-bytes", "write_bytes")):
         if kind in (io := _disk_bytes()):
             page.add_one(f"KafkaServer.{key}", io[kind])
+
+
+def _write_software(page: Page, counts: Mapping[tuple[str, str, str], int]) -> None:
+    """Connections by software; Confluent's rules spell the labels in their own way."""
+    kinds = ("clientSoftwareName", "clientSoftwareVersion", "listener", "networkProcessor")
+    if page.spelling is Spelling.CONFLUENT:
+        kinds = ("client_software_name", "client_software_version", "listener", "network_processor")
+    samples = [(labels(dict(zip(kinds, (*each, "0"), strict=True))), count) for each, count in counts.items()]
+    page.add("socket-server-metrics.connections", samples)
 
 
 def _purgatories(waiting: Counter[int]) -> list[Sample]:
@@ -306,6 +332,22 @@ def _disk_bytes() -> dict[str, int]:
     except OSError:
         return {}
     return {name: int(value) for name, _, value in (line.partition(": ") for line in lines)}
+
+
+def _write_loads(page: Page, found: Snapshot) -> None:
+    for kind, seconds in found.load_seconds.items():
+        average = sum(seconds) / len(seconds) if seconds else 0.0
+        page.add_one(f"{kind}.partition-load-time-avg", round(average * 1000, 3))
+        page.add_one(f"{kind}.partition-load-time-max", round(max(seconds, default=0.0) * 1000, 3))
+
+
+def _write_zookeeper(page: Page, found: ZooKeeperFacts) -> None:
+    requests = [("", found.requests)]
+    page.add_timer("ZooKeeperClientMetrics.ZooKeeperRequestLatencyMs", requests, quantiles(found.seconds))
+    page.add_one("SessionExpireListener.ZooKeeperSyncConnectsPerSec", found.connects)
+    page.add_one("SessionExpireListener.ZooKeeperDisconnectsPerSec", found.disconnects)
+    page.add_one("SessionExpireListener.ZooKeeperExpiresPerSec", found.expires)
+    page.add_one("SessionExpireListener.ZooKeeperAuthFailuresPerSec", found.refusals)
 
 
 def _write_groups(page: Page, found: Snapshot) -> None:

@@ -43,6 +43,8 @@ class LoopProbe:
         """How many looks were so late, by bucket."""
         self.late_seconds = 0.0
         """The lateness of all looks together."""
+        self._idle = 0.0
+        self._began = self._look_now()
         self._due = time.monotonic() + EVERY_SECONDS
         self._timer = loop.call_later(EVERY_SECONDS, self._look)
         self._note()
@@ -61,6 +63,13 @@ class LoopProbe:
             (last.accepted - first.accepted) / seconds,
             (last.closed - first.closed) / seconds,
         )
+
+    def idle_seconds(self) -> float:
+        """For how long the loop was idle since this began; it never falls."""
+        now = self._look_now()
+        idle = (now.at - self._began.at) - (now.cpu_seconds - self._began.cpu_seconds)
+        self._idle = max(self._idle, idle)
+        return self._idle
 
     def buckets(self) -> list[tuple[str, int]]:
         """The cumulative buckets of the histogram."""

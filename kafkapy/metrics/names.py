@@ -49,6 +49,8 @@ class MBean(NamedTuple):
     help: str
     confluent: str | None = None
     """Its name in Confluent's spelling, if that does not follow from the rules."""
+    strimzi_counts: str | None = None
+    """What Strimzi's reporter counts under its name with `_total`, in place of the share."""
 
     @property
     def key(self) -> str:
@@ -67,6 +69,8 @@ class MBean(NamedTuple):
                 name = f"{name}_total"
         elif kind is Kind.SHARE and spelling is Spelling.JMX:
             name = f"{name.removesuffix('Percent')}_percent"
+        elif self.strimzi_counts is not None and spelling is Spelling.STRIMZI:
+            name = f"{name}_total"
         parts = (self.domain, self.type, name)
         return "_".join(part.replace(".", "_").replace("-", "_").lower() for part in parts)
 
@@ -84,6 +88,20 @@ MBEANS: Final = (
     MBean("kafka.server", "BrokerTopicMetrics", "TotalFetchRequestsPerSec", METER, "Reads for fetches"),
     MBean("kafka.server", "BrokerTopicMetrics", "FailedProduceRequestsPerSec", METER, "Batches refused"),
     MBean("kafka.server", "BrokerTopicMetrics", "FailedFetchRequestsPerSec", METER, "Reads that failed"),
+    MBean(
+        "kafka.server",
+        "BrokerTopicMetrics",
+        "ProduceMessageConversionsPerSec",
+        METER,
+        "Records from clients that know no record batches",
+    ),
+    MBean(
+        "kafka.server",
+        "BrokerTopicMetrics",
+        "FetchMessageConversionsPerSec",
+        METER,
+        "Records to clients that know no record batches",
+    ),
     MBean("kafka.server", "BrokerTopicMetrics", "TotalShareFetchRequestsPerSec", METER, "Share fetches"),
     MBean("kafka.server", "BrokerTopicMetrics", "FailedShareFetchRequestsPerSec", METER, "Those that failed"),
     MBean(
@@ -109,6 +127,20 @@ MBEANS: Final = (
     MBean("kafka.server", "ReplicaManager", "ReassigningPartitions", GAUGE, "Led, and being reassigned"),
     MBean("kafka.server", "ReplicaManager", "IsrShrinksPerSec", METER, "Replicas that fell out of sync"),
     MBean("kafka.server", "ReplicaManager", "IsrExpandsPerSec", METER, "Replicas that came into sync"),
+    MBean(
+        "kafka.server",
+        "ReplicaFetcherManager",
+        "MaxLag",
+        GAUGE,
+        "The most records that a replica here is behind the leader's high watermark",
+    ),
+    MBean(
+        "kafka.server",
+        "ReplicaFetcherManager",
+        "MinFetchRate",
+        GAUGE,
+        "Fetches a second of the fetcher that asks its leader the least often",
+    ),
     MBean("kafka.server", "KafkaServer", "BrokerState", GAUGE, "3: the broker is running"),
     MBean("kafka.server", "KafkaServer", "linux-disk-read-bytes", GAUGE, "Bytes read from disks"),
     MBean("kafka.server", "KafkaServer", "linux-disk-write-bytes", GAUGE, "Bytes written to disks"),
@@ -119,9 +151,17 @@ MBEANS: Final = (
         SHARE,
         "Share of the last minute in which the event loop was idle",
         confluent="kafka_server_kafkarequesthandlerpool_requesthandleravgidlepercent_oneminuterate",
+        strimzi_counts="Nanoseconds in which the event loop was idle",
     ),
     MBean("kafka.server", "DelayedOperationPurgatory", "PurgatorySize", GAUGE, "Requests that wait"),
     MBean("kafka.server", "FetchSessionCache", "NumIncrementalFetchSessions", GAUGE, "Fetch sessions"),
+    MBean(
+        "kafka.server",
+        "FetchSessionCache",
+        "IncrementalFetchSessionEvictionsPerSec",
+        METER,
+        "Fetch sessions that made room for others",
+    ),
     MBean(
         "kafka.server",
         "socket-server-metrics",
@@ -145,6 +185,77 @@ MBEANS: Final = (
         GAUGE,
         "Closed connections a second, in the last minute",
         confluent="kafka_server_socketservermetrics_connection_close_rate",
+    ),
+    MBean(
+        "kafka.server",
+        "socket-server-metrics",
+        "connections",
+        GAUGE,
+        "Connections by the software of the client",
+        confluent="kafka_server_socketservermetrics_connections",
+    ),
+    MBean(
+        "kafka.server",
+        "transaction-coordinator-metrics",
+        "partition-load-time-avg",
+        GAUGE,
+        "Milliseconds that loads of partitions took",
+    ),
+    MBean(
+        "kafka.server",
+        "transaction-coordinator-metrics",
+        "partition-load-time-max",
+        GAUGE,
+        "Milliseconds that loads of partitions took",
+    ),
+    MBean(
+        "kafka.server",
+        "group-coordinator-metrics",
+        "partition-load-time-avg",
+        GAUGE,
+        "Milliseconds that loads of partitions took",
+    ),
+    MBean(
+        "kafka.server",
+        "group-coordinator-metrics",
+        "partition-load-time-max",
+        GAUGE,
+        "Milliseconds that loads of partitions took",
+    ),
+    MBean(
+        "kafka.server",
+        "ZooKeeperClientMetrics",
+        "ZooKeeperRequestLatencyMs",
+        TIMER,
+        "Requests to ZooKeeper",
+    ),
+    MBean(
+        "kafka.server",
+        "SessionExpireListener",
+        "ZooKeeperSyncConnectsPerSec",
+        METER,
+        "Connections to ZooKeeper",
+    ),
+    MBean(
+        "kafka.server",
+        "SessionExpireListener",
+        "ZooKeeperDisconnectsPerSec",
+        METER,
+        "Connections to ZooKeeper that were lost",
+    ),
+    MBean(
+        "kafka.server",
+        "SessionExpireListener",
+        "ZooKeeperExpiresPerSec",
+        METER,
+        "Sessions that ZooKeeper has ended",
+    ),
+    MBean(
+        "kafka.server",
+        "SessionExpireListener",
+        "ZooKeeperAuthFailuresPerSec",
+        METER,
+        "Logins that ZooKeeper has refused",
     ),
     MBean("kafka.server", "group-coordinator-metrics", "group-count", GAUGE, "Groups by protocol"),
     MBean("kafka.server", "group-coordinator-metrics", "consumer-group-count", GAUGE, "Consumer groups"),
@@ -339,10 +450,13 @@ class Names:
     """The metrics in one spelling, by the keys of `MBEANS` and the names of `OTHERS`."""
 
     def __init__(self, spelling: Spelling) -> None:
+        self.spelling = spelling
         self._metrics = {other.name: Metric(*other) for other in OTHERS}
         for mbean in MBEANS:
-            kind = "counter" if mbean.kind is Kind.METER else "gauge"
-            self._metrics[mbean.key] = Metric(mbean.spelled(spelling), kind, mbean.help)
+            kind, text = "counter" if mbean.kind is Kind.METER else "gauge", mbean.help
+            if mbean.strimzi_counts is not None and spelling is Spelling.STRIMZI:
+                kind, text = "counter", mbean.strimzi_counts
+            self._metrics[mbean.key] = Metric(mbean.spelled(spelling), kind, text)
 
     def __getitem__(self, key: str) -> Metric:
         return self._metrics[key]

@@ -40,6 +40,7 @@ class Page:
 
     def __init__(self, names: Names) -> None:
         self._names = names
+        self.spelling = names.spelling
         self.parts: list[bytes] = []
         """What is written. A page of 10,000 partitions has 12 MB, and joining it would hold up the loop."""
 

@@ -21,7 +21,7 @@ from kafkapy.metadata.image import NO_LEADER
 from kafkapy.metrics import families, snapshot
 from kafkapy.metrics.http_server import Answer
 from kafkapy.metrics.loop_probe import LoopProbe
-from kafkapy.metrics.names import Names
+from kafkapy.metrics.names import Names, Spelling
 from kafkapy.metrics.page import CONTENT_TYPE, Page
 from kafkapy.metrics.record_ages import RecordAges
 from kafkapy.metrics.served_broker import ServedBroker
@@ -95,7 +95,9 @@ class Scrapes:
         await self._ask_for_ends(found)
         idle, accepted, closed = self._probe.rates()
         page = Page(self._names)
-        page.add_one("KafkaRequestHandlerPool.RequestHandlerAvgIdlePercent", round(idle, 4))
+        counts = self._names.spelling is Spelling.STRIMZI
+        shown = int(self._probe.idle_seconds() * 1e9) if counts else round(idle, 4)
+        page.add_one("KafkaRequestHandlerPool.RequestHandlerAvgIdlePercent", shown)
         page.add_one("SocketServer.NetworkProcessorAvgIdlePercent", round(idle, 4))
         page.add_one("socket-server-metrics.connection-creation-rate", round(accepted, 4))
         page.add_one("socket-server-metrics.connection-close-rate", round(closed, 4))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from kafkapy.handlers.context import BrokerParts
+from kafkapy.metadata.store import MetadataStore
 from kafkapy.network.server import Server
 from kafkapy.replicas.group_commit import GroupCommit
 from kafkapy.replicas.log_cleaner import LogCleaner
@@ -16,3 +17,4 @@ class ServedBroker(BrokerParts, Protocol):
     server: Server
     group_commit: GroupCommit
     log_cleaner: LogCleaner
+    store: MetadataStore

@@ -28,6 +28,7 @@ from kafkapy.protocol.messages.describe_share_group_offsets import DescribeShare
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.quotas import ClientQuotaType
 from kafkapy.quotas.rate_quotas import ShownQuota
+from kafkapy.replicas.follower import Follower
 from kafkapy.replicas.leader import Leader
 from kafkapy.replicas.partition import Partition
 from kafkapy.replicas.topic_traffic import TopicTraffic
@@ -87,6 +88,18 @@ class ClientBytes(NamedTuple):
     throttled_seconds: float
 
 
+class ZooKeeperFacts(NamedTuple):
+    """The session with ZooKeeper."""
+
+    requests: int
+    seconds: list[float]
+    """A sample of how long requests took."""
+    connects: int
+    disconnects: int
+    expires: int
+    refusals: int
+
+
 class ApiFacts(NamedTuple):
     """The requests of one API."""
 
@@ -108,6 +121,10 @@ class Snapshot:
     partitions: list[PartitionFacts] = field(default_factory=list)
     offline: int = 0
     """The replicas that are offline."""
+    follower_lag: int = 0
+    """The most records that a replica here is behind the high watermark of its leader."""
+    fetch_rate: float = 0
+    """The fetches a second of the fetcher that asks its leader the least often."""
     total: TopicTraffic = field(default_factory=TopicTraffic)
     topics: list[tuple[str, TopicTraffic]] = field(default_factory=list)
     apis: list[ApiFacts] = field(default_factory=list)
@@ -119,11 +136,18 @@ class Snapshot:
     transactions: Counter[str] = field(default_factory=Counter)
     connections: Counter[str] = field(default_factory=Counter)
     """By listener."""
+    software: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    """The connections by name and version of the client's software, and listener."""
     waiting: Counter[int] = field(default_factory=Counter)
     """The requests that wait for their answers, by API."""
     answers_waiting: int = 0
     """The answers that wait for those to earlier requests."""
     fetch_sessions: int = 0
+    fetch_evictions: int = 0
+    load_seconds: dict[str, list[float]] = field(default_factory=dict)
+    """By type of MBean: a sample of how long its coordinator took to load partitions."""
+    zookeeper: ZooKeeperFacts | None = None
+    """None without ZooKeeper."""
     directories: list[tuple[str, bool]] = field(default_factory=list)
     """The log directories, each with whether it is offline."""
     free_bytes: list[int | None] = field(default_factory=list)
@@ -191,7 +215,13 @@ def take(broker: ServedBroker, ages: RecordAges) -> Steps[Snapshot]:
             found.transactions[metadata.state.label] += 1
         now = broker.clock.monotonic()
         found.shares = yield from share_metrics.take(broker.shares, broker.groups.shares.rebalances, now)
-    found.fetch_sessions = len(broker.fetch_sessions)
+        found.load_seconds = {
+            "group-coordinator-metrics": broker.groups.runtime.load_times.durations(now),
+            "transaction-coordinator-metrics": broker.transactions.runtime.load_times.durations(now),
+        }
+    found.fetch_sessions, found.fetch_evictions = len(broker.fetch_sessions), broker.fetch_sessions.evictions
+    found.fetch_rate = broker.replicas.fetch_rates.slowest(broker.server.loop.time())
+    found.zookeeper = _zookeeper(broker)
     found.directories = [(each.path, each.error is not None) for each in broker.logs.directories]
     commit = broker.group_commit
     found.flushes, found.flush_seconds = commit.flushes, []
@@ -218,6 +248,9 @@ def _partitions(broker: ServedBroker, found: Snapshot) -> Steps[None]:
         yield
         if partition.offline is ErrorCode.NONE:
             found.partitions.append(_facts(partition))
+            if isinstance(role := partition.replication, Follower):
+                behind = role.leader_high_watermark - partition.log.log_end_offset
+                found.follower_lag = max(found.follower_lag, behind)
         elif partition.offline is ErrorCode.KAFKA_STORAGE_ERROR:
             found.offline += 1
     found.offline += broker.replicas.unavailable
@@ -261,6 +294,9 @@ def _network(broker: ServedBroker, found: Snapshot) -> Steps[None]:
     for connection in tuple(server.connections):
         yield
         found.connections[connection.listener.name] += 1
+        if shared.metrics is not None and connection.software is not None:
+            name, version = shared.metrics.software.shown(connection.software)
+            found.software[name, version, connection.listener.name] += 1
         waiting, ready = connection.unanswered()
         found.waiting.update(waiting)
         found.answers_waiting += ready
@@ -284,6 +320,20 @@ def _network(broker: ServedBroker, found: Snapshot) -> Steps[None]:
             durations = api.sample.durations(now)
             errors = api.errors_by_name()
             found.apis.append(ApiFacts(name, api.requests, dict(api.versions), errors, durations))
+
+
+def _zookeeper(broker: ServedBroker) -> ZooKeeperFacts | None:
+    counts = broker.store.session_counts
+    if counts is None:
+        return None
+    return ZooKeeperFacts(
+        counts.requests,
+        counts.times.durations(broker.server.loop.time()),
+        counts.connects,
+        counts.disconnects,
+        counts.expires,
+        counts.refusals,
+    )
 
 
 def _groups(broker: ServedBroker, found: Snapshot, ages: RecordAges) -> Steps[None]:

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkapy.loop.latency_sample import LatencySample
+from kafkapy.network.client_software import ClientSoftware
 from kafkapy.network.client_traffic import TrafficOfClients
 from kafkapy.network.error_finder import error_finder
 from kafkapy.network.slow_requests import SlowRequests
@@ -79,6 +80,7 @@ class RequestMetrics:
     def __init__(self) -> None:
         self._apis: dict[int, ApiMetrics] = {}
         self.clients = TrafficOfClients()
+        self.software = ClientSoftware()
         self.slow: SlowRequests | None = None
         """Logs slow requests, if that is set."""
         self.log: RequestLog | None = None

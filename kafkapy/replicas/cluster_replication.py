@@ -105,6 +105,7 @@ class ClusterReplication:
                 settings=settings.fetch,
                 now_ms=now_ms,
                 quota=replicas.quotas.follower,
+                rates=replicas.fetch_rates,
             ),
             settings.fetchers,
         )

@@ -34,7 +34,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkapy.inter_broker.peers import Peer, PeerAddress, PeerError, Peers
@@ -53,6 +53,7 @@ from kafkapy.protocol.messages.offset_for_leader_epoch import (
 from kafkapy.protocol.records import LENGTH_AT, LOG_OVERHEAD
 from kafkapy.protocol.special_timestamps import EARLIEST, LATEST
 from kafkapy.protocol.types import ZERO_UUID, ApiKey, TopicPartition
+from kafkapy.replicas.fetch_rates import FetchRates
 from kafkapy.replicas.fetch_session import FollowerSession, Wanted
 from kafkapy.replicas.replication_quota import ReplicationQuota
 from kafkapy.replicas.truncation import truncation
@@ -116,6 +117,7 @@ class FetcherParts:
     now_ms: Callable[[], int]
     """The wall clock."""
     quota: ReplicationQuota
+    rates: FetchRates = field(default_factory=FetchRates)
 
 
 class _Fetched:
@@ -171,7 +173,9 @@ class Fetcher:
         """The version of Fetch on this connection; None before it is known."""
         self._complained = False
         """Whether the log says that the leader cannot be reached."""
-        self._task = asyncio.get_running_loop().create_task(self._run(), name=name)
+        loop = asyncio.get_running_loop()
+        self._rate = parts.rates.begin(name, loop.time())
+        self._task = loop.create_task(self._run(), name=name)
 
     def __len__(self) -> int:
         return len(self._fetched)
@@ -197,6 +201,7 @@ class Fetcher:
     def stop(self) -> asyncio.Task[None]:
         """Stop; return the task, which ends soon."""
         self._task.cancel()
+        self._parts.rates.end(self._name, self._rate)
         for key in list(self._fetched):
             self._leave(key)
         return self._task
@@ -281,6 +286,7 @@ class Fetcher:
         if not self._session.sent and not request.forgotten_topics_data:
             await self._wait()
             return
+        self._rate.fetched(asyncio.get_running_loop().time())
         response = await peer.ask(request, seconds=settings.timeout_seconds)
         self._complained = False
         code = self._session.answered(response)

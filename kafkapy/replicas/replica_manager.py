@@ -16,6 +16,7 @@ from kafkapy.loop.waiters import Waiters
 from kafkapy.metadata.image import MetadataImage, Topic
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import ZERO_UUID, TopicPartition, Uuid
+from kafkapy.replicas.fetch_rates import FetchRates
 from kafkapy.replicas.group_commit import GroupCommit
 from kafkapy.replicas.leader import IsrChanges, Leader
 from kafkapy.replicas.log_mover import LogMover
@@ -66,6 +67,7 @@ class ReplicaManager:
         self.quotas = quotas or ReplicationQuotas.unlimited()
         self.traffic = traffic
         self.isr_changes = IsrChanges()
+        self.fetch_rates = FetchRates()
         self.logs = logs
         logs.files.open_files.serve_this_thread()
         self._group_commit = group_commit

@@ -20,8 +20,10 @@ class TopicTraffic:
         "failed_produces",
         "failed_share_acknowledgements",
         "failed_share_fetches",
+        "fetch_conversions",
         "fetches",
         "messages_in",
+        "produce_conversions",
         "produces",
         "replication_bytes_in",
         "replication_bytes_out",
@@ -43,6 +45,10 @@ class TopicTraffic:
         self.fetches = 0
         """Reads of partitions for fetches. A fetch that waits reads again when there is more."""
         self.failed_fetches = 0
+        self.produce_conversions = 0
+        """Records that came as message sets, from clients that know no record batches."""
+        self.fetch_conversions = 0
+        """Records that went out in message sets, to such clients."""
         self.share_fetches = 0
         """Requests of members of share groups that read from the topic."""
         self.failed_share_fetches = 0

@@ -38,12 +38,4 @@ class ShareCounts:
     def load(self, seconds: float, now: float) -> None:
         """Count a share partition that was loaded."""
         self.loads += 1
-        count(self.load_times, seconds, now)
-
-
-def count(sample: LatencySample[float], seconds: float, now: float) -> None:
-    """Take a duration into a sample, if it is its turn."""
-    if sample.skip:
-        sample.skip -= 1
-    else:
-        sample.take(seconds, now)
+        self.load_times.count(seconds, now)

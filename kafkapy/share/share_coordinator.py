@@ -32,7 +32,6 @@ from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.initialize_share_group_state import PartitionData as InitialState
 from kafkapy.protocol.messages.write_share_group_state import PartitionData as WrittenState
 from kafkapy.share import states
-from kafkapy.share.counts import count
 from kafkapy.share.state import UNKNOWN, ShareState
 from kafkapy.share.state_records import ShareKey, encode_record
 from kafkapy.share.state_replay import ShareStateReplay
@@ -197,7 +196,7 @@ class ShareCoordinator:
         await self._written(key, record)
         ended = self._clock.monotonic()
         self.writes += 1
-        count(self.write_times, ended - began, ended)
+        self.write_times.count(ended - began, ended)
 
     async def delete(self, key: ShareKey) -> None:
         """Forget the state, if there is one.

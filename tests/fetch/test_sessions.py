@@ -209,6 +209,7 @@ def test_the_session_of_a_follower_evicts_that_of_a_consumer_and_not_the_reverse
     sessions.begin(0, consumer, 1)  # it is used
     follower, _ = sessions.answer(sessions.begin(1, replica_id=2))
     assert follower > 0
+    assert sessions.cache.evictions == 1
     sessions.now_ms *= 2
     sessions.begin(0, follower, 1)
     assert sessions.answer(sessions.begin(50)) == (0, list(range(50)))

@@ -76,8 +76,9 @@ def down_target(magic: int, compression: Compression) -> Target:
         if not 0 <= header.base_offset <= header.last_offset < 2**63:
             return  # no log has them
         first = header.base_offset
-        messages = down_convert(batch, magic, first, limit=0, max_decompressed=LIMIT)
+        messages, records = down_convert(batch, magic, first, limit=0, max_decompressed=LIMIT)
         expected = content(decode_records(batch))
+        assert records == len(expected), "the count differs"
         if magic == 0:
             expected = [(-1, *rest) for _, *rest in expected]
         assert content(decode_message_set(messages)) == expected, "what is answered differs"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -65,8 +66,8 @@ class Served(NamedTuple):
 
 
 @contextmanager
-def serving(config: Mapping[str, object] | None = None) -> Iterator[Served]:
+def serving(config: Mapping[str, object] | None = None, data_dir: Path | None = None) -> Iterator[Served]:
     """A broker with metrics, while it runs."""
     (port,) = free_ports(1)
-    with kafkapy.Broker(config={"metrics.port": port, **(config or {})}) as broker:
+    with kafkapy.Broker(config={"metrics.port": port, **(config or {})}, data_dir=data_dir) as broker:
         yield Served(broker, port)

@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 import kafkapy
+from kafkapy.replicas.follower import Follower
 from tests.cluster.test_cluster import create, produce, wait_until, wait_until_in_sync
 from tests.metrics.prometheus import Samples
 
@@ -60,6 +61,13 @@ def test_a_broker_that_is_gone_leaves_its_partitions_under_replicated(cluster: k
     assert total(scrapes, "kafka_topic_partition_under_replicated_partition") == 0
     assert total(scrapes, "kafka_server_brokertopicmetrics_replicationbytesin_total") > 0
     assert total(scrapes, "kafka_network_requestmetrics_requests_total", request="FetchFollower") > 0
+    assert min(each.get("kafka_server_replicafetchermanager_minfetchrate") or 0 for each in scrapes) > 0
+    wait_until(
+        lambda: (
+            total([scrape(cluster, each) for each in cluster], "kafka_server_replicafetchermanager_maxlag")
+            == 0
+        )
+    )
     gone = next(broker for broker in cluster if broker != cluster.controller)
     cluster.kill(gone)
     wait_until(
@@ -79,3 +87,19 @@ def test_a_broker_that_is_gone_leaves_its_partitions_under_replicated(cluster: k
     wait_until_in_sync(cluster, "orders")
     scrapes = [scrape(cluster, broker) for broker in cluster]
     assert total(scrapes, "kafka_server_replicamanager_isrexpands_total") >= PARTITIONS
+
+
+def test_the_lag_of_the_follower_that_is_most_behind_is_shown(cluster: kafkapy.Cluster) -> None:
+    create(cluster, "orders", PARTITIONS, 3)
+    wait_until_in_sync(cluster, "orders")
+    produce(cluster, "orders", range(50))
+    broker = next(iter(cluster))
+    replicas = cluster[broker].core.replicas
+    (key, follower) = next(
+        (each.topic_partition, each.replication)
+        for each in replicas
+        if isinstance(each.replication, Follower) and each.topic_partition.topic == "orders"
+    )
+    wait_until(lambda: replicas.partition(*key).log.high_watermark == 50)
+    follower.leader_high_watermark += 7  # as the next answer would say before its records are here
+    assert scrape(cluster, broker).get("kafka_server_replicafetchermanager_maxlag") == 7

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from kafkapy.metrics.names import MBEANS, OTHERS, Kind, Names, Spelling
+from kafkapy.protocol.messages.api_versions import ApiVersionsRequest
 from tests.metrics.prometheus import serving
 from tests.metrics.test_client_traffic import set_quotas
 from tests.metrics.test_scrapes import consume, create, produce
+from tests.network.raw_client import RawClient
 
 QUERIED = {
     Spelling.JMX: """
@@ -29,7 +32,8 @@ kafka_server_replicamanager_underreplicatedpartitions kafka_server_socket_server
 kafka_server_replicamanager_isrshrinks_total kafka_server_replicamanager_isrexpands_total
 kafka_controller_controllerstats_leaderelectionrateandtimems_count
 kafka_log_logflushstats_logflushrateandtimems_count kafka_server_delayedoperationpurgatory_purgatorysize
-kafka_network_requestmetrics_requests_total
+kafka_network_requestmetrics_requests_total kafka_server_replicafetchermanager_maxlag
+kafka_server_replicafetchermanager_minfetchrate
 kafka_server_replicamanager_underminisrpartitioncount kafka_log_logmanager_offlinelogdirectorycount
 process_open_fds
 """,
@@ -61,6 +65,13 @@ kafka_server_replicamanager_isrshrinkspersec kafka_server_replicamanager_isrexpa
 kafka_server_replicamanager_partitioncount kafka_server_replicamanager_underreplicatedpartitions
 kafka_server_socketservermetrics_connection_close_rate kafka_server_socketservermetrics_connection_count
 kafka_server_socketservermetrics_connection_creation_rate process_cpu_seconds_total
+kafka_server_socketservermetrics_connections
+kafka_server_brokertopicmetrics_fetchmessageconversionspersec
+kafka_server_brokertopicmetrics_producemessageconversionspersec
+kafka_server_fetchsessioncache_incrementalfetchsessionevictionspersec
+kafka_server_replicafetchermanager_maxlag kafka_server_replicafetchermanager_minfetchrate
+kafka_server_transaction_coordinator_metrics_partition_load_time_avg
+kafka_server_transaction_coordinator_metrics_partition_load_time_max
 kafka_server_fetch_byte_rate kafka_server_fetch_throttle_time kafka_server_produce_byte_rate
 kafka_server_produce_throttle_time kafka_server_request_request_time kafka_server_request_throttle_time
 """,
@@ -69,6 +80,7 @@ kafka_cluster_partition_atminisr kafka_cluster_partition_replicascount kafka_clu
 kafka_controller_controllerstats_uncleanleaderelectionspersec_total
 kafka_controller_kafkacontroller_activecontrollercount kafka_controller_kafkacontroller_offlinepartitionscount
 kafka_log_log_size kafka_network_socketserver_networkprocessoravgidlepercent
+kafka_server_kafkarequesthandlerpool_requesthandleravgidlepercent_total
 kafka_server_brokertopicmetrics_bytesinpersec_total kafka_server_brokertopicmetrics_bytesoutpersec_total
 kafka_server_brokertopicmetrics_failedfetchrequestspersec_total
 kafka_server_brokertopicmetrics_failedproducerequestspersec_total
@@ -105,6 +117,9 @@ BEFORE_THE_FIRST = {
 }
 """What a broker shows once it has a group, a transaction, a sync, or a client that pushes."""
 
+OF_ZOOKEEPER = ("ZooKeeperClientMetrics.", "SessionExpireListener.")
+"""What a broker shows in a cluster only (interop/zookeeper/test_metrics.py)."""
+
 
 @pytest.mark.parametrize("spelling", Spelling)
 def test_a_broker_has_the_names_that_dashboards_query(spelling: Spelling) -> None:
@@ -118,15 +133,45 @@ def test_a_broker_has_the_names_that_dashboards_query(spelling: Spelling) -> Non
         )
         produce(served.broker, "orders", 1)
         consume(served.broker, "readers", "orders", 1)
-        found = served.scrape().names
+        with RawClient(served.broker.bootstrap_servers) as client:
+            client.ask(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3)
+            found = served.scrape().names
     assert set(QUERIED[spelling].split()) - found == set()
     names = Names(spelling)
-    wanted = {names[key].name for key in names if key not in BEFORE_THE_FIRST}
+    wanted = {
+        names[key].name for key in names if key not in BEFORE_THE_FIRST and not key.startswith(OF_ZOOKEEPER)
+    }
     wanted = {f"{name}_count" if name == "kafkapy_event_loop_lag_seconds" else name for name in wanted}
     assert wanted - found == set()
     ours = {name for name in found if name.startswith(("kafka_", "kafkapy_"))}
     known = {names[key].name for key in names}
     assert {re.sub("_(count|bucket|sum)$", "", name) for name in ours - known} <= known
+
+
+NOT_HERE = {
+    "raft": "there is no KRaft",
+    "tier": "nothing is tiered",
+    "stray": "KRaft's, too",
+    "acceptorblocked": "connections beyond a limit wait outside",
+    "deprecatedrequests": "no version is deprecated",
+    "active_transaction_total_time_max": "Confluent Server's",
+    "partitions_total_size": "Confluent Server's",
+    "prepare_commit_to_complete_commit_latency": "Confluent Server's",
+    "transaction_state_error_count": "Confluent Server's",
+    "transaction_timeout": "Confluent Server's",
+    "transactional_id_count": "Confluent Server's",
+}
+"""Parts of names that dashboards query, and why they are not here."""
+
+
+def test_the_page_says_of_what_is_not_here_that_panels_stay_empty() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "metrics.md").read_text()
+    (paragraph,) = re.findall(r"^These panels stay empty.*?\n\n", page, re.DOTALL | re.MULTILINE)
+    assert [part for part in NOT_HERE if part not in paragraph] == []
+    said = set(re.findall(r"(?:kafka_|…)[a-z_]+", paragraph))
+    for spelling in Spelling:
+        names = {Names(spelling)[key].name for key in Names(spelling)}
+        assert [part for part in said if any(part.strip("…") in name for name in names)] == []
 
 
 @pytest.mark.parametrize("spelling", Spelling)
@@ -142,5 +187,11 @@ def test_the_spellings_are_those_of_the_exporters() -> None:
         "kafka_server_brokertopicmetrics_messagesin_total",
         "kafka_server_brokertopicmetrics_messagesinpersec",
         "kafka_server_brokertopicmetrics_messagesinpersec_total",
+    ]
+    idle = by_key["KafkaRequestHandlerPool.RequestHandlerAvgIdlePercent"]
+    assert [idle.spelled(each).rpartition("requesthandler")[2] for each in Spelling] == [
+        "avgidle_percent",
+        "avgidlepercent_oneminuterate",
+        "avgidlepercent_total",
     ]
     assert all(each.name.endswith("PerSec") for each in MBEANS if each.kind is Kind.METER)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -11,7 +12,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 import kafkapy
 from kafkapy.loop.turns import VALUES_AT_ONCE
 from kafkapy.metrics import snapshot
+from kafkapy.network import client_software
+from kafkapy.network.client_software import ClientSoftware
 from kafkapy.protocol.frames import encode_request
+from kafkapy.protocol.legacy_records import build_message_set
+from kafkapy.protocol.messages.api_versions import ApiVersionsRequest
 from kafkapy.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kafkapy.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -24,6 +29,7 @@ from kafkapy.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from kafkapy.protocol.records import Record
 from tests.metrics.prometheus import serving
 from tests.network.raw_client import RawClient, eventually
 
@@ -241,3 +247,70 @@ def test_the_process_and_the_loop_are_shown() -> None:
         assert (found.get("process_cpu_seconds_total") or 0) > 0
         assert found.get("python_gc_collections_total", generation="2") is not None
         assert 0 <= (found.get("kafka_network_socketserver_networkprocessoravgidle_percent") or -1) <= 1
+
+
+def test_records_of_old_clients_are_counted_both_ways() -> None:
+    records = [Record(-1, 1_700_000_000_000, b"key", b"value", []) for _ in range(3)]
+    with serving() as served, RawClient(served.broker.bootstrap_servers) as client:
+        create(served.broker, "orders")
+        create(served.broker, "others")
+        for place, record in enumerate(records):
+            record.offset = place
+        data = PartitionProduceData(index=0, records=bytes(build_message_set(records, 1)))
+        topics = [TopicProduceData(name="orders", partition_data=[data])]
+        client.ask(ProduceRequest(acks=1, timeout_ms=1000, topic_data=topics), 2)
+        produce(served.broker, "others", 5)
+        wanted = [
+            FetchTopic(topic=name, partitions=[FetchPartition(partition_max_bytes=1 << 20)])
+            for name in ("orders", "others")
+        ]
+        client.ask(FetchRequest(max_wait_ms=100, min_bytes=1, topics=wanted), 2)
+        found = served.scrape()
+    into, out = f"{TOPIC}_producemessageconversions_total", f"{TOPIC}_fetchmessageconversions_total"
+    assert (found.get(into, topic="orders"), found.get(into, topic="others"), found.get(into)) == (3, 0, 3)
+    assert (found.get(out, topic="orders"), found.get(out, topic="others"), found.get(out)) == (3, 5, 8)
+
+
+def test_connections_are_counted_by_the_software_of_the_client() -> None:
+    with serving({"metrics.names": "confluent"}) as served, RawClient(served.broker.bootstrap_servers) as one:
+        name = "kafka_server_socketservermetrics_connections"
+        request = ApiVersionsRequest(client_software_name="our-app", client_software_version="1.2")
+        with RawClient(served.broker.bootstrap_servers) as other:
+            for client in (one, other):
+                client.ask(request, 3)
+            (count,) = served.scrape().having(name, client_software_name="our-app").values()
+            assert count == 2
+        ours = {"client_software_name": "our-app", "client_software_version": "1.2"}
+        eventually(lambda: [*served.scrape().having(name, **ours).values()] == [1], "one is gone")
+
+
+def test_no_client_can_grow_the_labels_of_software() -> None:
+    software = ClientSoftware()
+    assert software.shown(("first", "1")) == ("first", "1")
+    shown = {software.shown((f"app-{number}", "x" * (number % 200))) for number in range(1000)}
+    assert client_software.OTHER in shown
+    assert len(shown) <= client_software.MOST
+    assert all(len(version) <= client_software.LONGEST for _, version in shown)
+    assert software.shown(("first", "1")) == ("first", "1")
+
+
+def test_the_idle_time_of_strimzis_reporter_is_a_counter_in_nanoseconds() -> None:
+    """Its dashboard divides the rate by 1e9."""
+    name = "kafka_server_kafkarequesthandlerpool_requesthandleravgidlepercent_total"
+    with serving({"metrics.names": "strimzi"}) as served:
+        began, first = time.monotonic(), served.scrape().get(name) or 0
+        eventually(lambda: (served.scrape().get(name) or 0) > first + 50e6, "the loop was idle for 50 ms")
+        assert (served.scrape().get(name) or 0) - first <= (time.monotonic() - began) * 1e9
+
+
+def test_the_time_that_coordinators_took_to_load_is_shown(tmp_path: Path) -> None:
+    with kafkapy.Broker(data_dir=tmp_path) as broker:
+        create(broker, "orders")
+        produce(broker, "orders", 1)
+        consume(broker, "readers", "orders", 1)
+    with serving({}, data_dir=tmp_path) as served:
+        consume(served.broker, "readers", "orders", 1)
+        found = served.scrape()
+    longest = found.get("kafka_server_group_coordinator_metrics_partition_load_time_max") or 0
+    assert 0 < (found.get("kafka_server_group_coordinator_metrics_partition_load_time_avg") or 0) <= longest
+    assert found.get("kafka_server_transaction_coordinator_metrics_partition_load_time_max") == 0

@@ -49,6 +49,16 @@ def offsets(data: bytes | bytearray) -> list[int]:
     return [record.offset for record in decode_message_set(data)]
 
 
+def converted(
+    data: bytes | bytearray, magic: int, first_offset: int, *, limit: int, **bounds: int
+) -> bytearray:
+    """The message set; it says how many records it has, if it does not end within a message."""
+    found = down_convert(data, magic, first_offset, limit=limit, **bounds)
+    if limit == PLENTY:
+        assert found.records == len(offsets(found.messages))
+    return found.messages
+
+
 @given(
     st.lists(st.tuples(records, st.sampled_from(CODECS)), min_size=1, max_size=4),
     st.sampled_from([0, 1]),
@@ -63,69 +73,67 @@ def test_every_record_is_there_without_headers(
         made = build_batch(found, base_offset=len(expected), compression=codec, timestamp_type=timestamp_type)
         expected += decode_records(made)
         data += made
-    converted = down_convert(data, magic, 0, limit=1 << 30)
+    messages = converted(data, magic, 0, limit=1 << 30)
     for record in expected:
         record.headers = []
         if magic == 0:
             record.timestamp = NO_TIMESTAMP
-    assert plain(decode_message_set(converted)) == plain(expected)
+    assert plain(decode_message_set(messages)) == plain(expected)
 
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_an_offset_within_a_batch_is_found_in_messages_but_not_in_wrappers(magic: int) -> None:
-    assert offsets(down_convert(batch(10), magic, 11, limit=PLENTY)) == [11, 12]
+    assert offsets(converted(batch(10), magic, 11, limit=PLENTY)) == [11, 12]
     compressed = batch(10, compression=Compression.GZIP)
-    assert offsets(down_convert(compressed, magic, 11, limit=PLENTY)) == [10, 11, 12]
+    assert offsets(converted(compressed, magic, 11, limit=PLENTY)) == [10, 11, 12]
 
 
 def test_log_append_time_is_told_in_magic_1() -> None:
     for codec in CODECS:
         made = batch(0, compression=codec, timestamp_type=TimestampType.LOG_APPEND_TIME)
-        converted = down_convert(made, 1, 0, limit=PLENTY)
-        assert all(message.attributes == 0x08 | codec for message in iter_messages(converted))
-        assert {record.timestamp for record in decode_message_set(converted)} == {START + 2}
-        assert all(
-            message.attributes == codec for message in iter_messages(down_convert(made, 0, 0, limit=9))
-        )
+        found = converted(made, 1, 0, limit=PLENTY)
+        assert all(message.attributes == 0x08 | codec for message in iter_messages(found))
+        assert {record.timestamp for record in decode_message_set(found)} == {START + 2}
+        assert all(message.attributes == codec for message in iter_messages(converted(made, 0, 0, limit=9)))
 
 
 def test_control_batches_are_left_out_and_transactional_records_stay() -> None:
     transactional = batch(0, transactional=True, producer_id=5, producer_epoch=0, base_sequence=0)
     data = transactional + marker(3) + batch(4)
-    assert offsets(down_convert(data, 1, 0, limit=PLENTY)) == [0, 1, 2, 4, 5, 6]
-    assert down_convert(marker(3) + marker(4), 1, 3, limit=PLENTY) == b""
+    assert offsets(converted(data, 1, 0, limit=PLENTY)) == [0, 1, 2, 4, 5, 6]
+    assert converted(marker(3) + marker(4), 1, 3, limit=PLENTY) == b""
 
 
 def test_zstd_ends_the_set_and_is_refused_where_it_comes_first() -> None:
     zstd = batch(3, compression=Compression.ZSTD)
-    assert offsets(down_convert(batch(0) + zstd + batch(6), 1, 0, limit=PLENTY)) == [0, 1, 2]
+    assert offsets(converted(batch(0) + zstd + batch(6), 1, 0, limit=PLENTY)) == [0, 1, 2]
     for data in (zstd + batch(6), marker(2) + zstd):
         with pytest.raises(ZstdBatchError):
-            down_convert(data, 1, 0, limit=PLENTY)
+            converted(data, 1, 0, limit=PLENTY)
 
 
 def test_the_first_batch_is_whole_and_the_others_end_at_the_limit() -> None:
-    first = down_convert(batch(0, 100), 0, 0, limit=0)
+    first = converted(batch(0, 100), 0, 0, limit=0)
     assert offsets(first) == list(range(100))
     data = batch(0, 100) + batch(100, 100)
-    truncated = down_convert(data, 0, 0, limit=len(first) + 100)
+    truncated = converted(data, 0, 0, limit=len(first) + 100)
     assert len(truncated) == len(first) + 100
     assert offsets(truncated) == list(range(102))
-    assert down_convert(data, 0, 0, limit=PLENTY).startswith(truncated)
+    assert converted(data, 0, 0, limit=PLENTY).startswith(truncated)
 
 
 def test_a_wrapper_beyond_the_limit_is_truncated() -> None:
     data = batch(0, 100, compression=Compression.GZIP) + batch(100, 100, compression=Compression.GZIP)
-    first = down_convert(data, 1, 0, limit=0)
+    first = converted(data, 1, 0, limit=0)
     assert offsets(first) == list(range(100))
-    truncated = down_convert(data, 1, 0, limit=len(first) + 50)
+    truncated = converted(data, 1, 0, limit=len(first) + 50)
     assert len(truncated) == len(first) + 50
     assert offsets(truncated) == list(range(100))
 
 
 def test_a_batch_that_decompresses_to_more_than_the_limit_is_refused() -> None:
     with pytest.raises(DecodeError):
-        down_convert(
+        converted(
             batch(0, 1, size=100_000, compression=Compression.GZIP), 1, 0, limit=9, max_decompressed=99_999
         )
 
@@ -137,14 +145,14 @@ def test_what_compaction_left_of_a_batch_before_the_offset_is_left_out(codec: Co
     if codec:
         compacted = recompress_batch(compacted, 0, read_header(compacted), codec)
     fix_crc(compacted)
-    assert offsets(down_convert(compacted, 1, 12, limit=PLENTY))[-1] == 12
-    assert down_convert(compacted, 1, 13, limit=PLENTY) == b""
-    assert offsets(down_convert(compacted + batch(20), 1, 13, limit=PLENTY)) == [20, 21, 22]
+    assert offsets(converted(compacted, 1, 12, limit=PLENTY))[-1] == 12
+    assert converted(compacted, 1, 13, limit=PLENTY) == b""
+    assert offsets(converted(compacted + batch(20), 1, 13, limit=PLENTY)) == [20, 21, 22]
 
 
 def test_a_damaged_batch_is_never_converted() -> None:
     damaged = batch(3)
     damaged[-2] ^= 1
-    assert offsets(down_convert(batch(0) + damaged + batch(6), 1, 0, limit=PLENTY)) == [0, 1, 2]
+    assert offsets(converted(batch(0) + damaged + batch(6), 1, 0, limit=PLENTY)) == [0, 1, 2]
     with pytest.raises(DecodeError):
-        down_convert(damaged + batch(6), 1, 0, limit=PLENTY)
+        converted(damaged + batch(6), 1, 0, limit=PLENTY)
