@@ -80,7 +80,7 @@ _GROUPS: dict[str, tuple[str, str | None, str]] = {
 # Commands for any Kafka cluster: name -> its line; the module in kafkapy/commands has the name too.
 _CLUSTER_COMMANDS = {
     "acls": "List, add and remove ACLs.",
-    "brokers": "Show the brokers of a cluster, its id, features and quorum.",
+    "cluster": "Show its id, brokers, features and quorum; or run one, to try things out.",
     "configs": "Show and change settings of topics, brokers and others.",
     "consume": "Show records of topics.",
     "context": "Name clusters, and choose the one that commands are for.",
@@ -105,7 +105,38 @@ _CLUSTER_COMMANDS = {
 _GROUPS |= {
     name: (f"kafkapy.commands.{name.replace('-', '_')}", "tools", line)
     for name, line in _CLUSTER_COMMANDS.items()
+    if name != "cluster"
 }
+
+
+def _imported(module: str, attribute: str, extra: str | None) -> Any:
+    """What a module has; ends the program if a library is missing that `extra` brings."""
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        if extra is None or not error.name or error.name.startswith("kafkapy"):
+            raise
+        _fail(f"{error.name} is not installed: pip install '.[{extra}]' in a checkout", code=1)
+
+
+class _ClusterCommands(click.Group):
+    """The commands of kafkapy/commands/cluster.py, which are imported when one of them is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        try:
+            return self._others().list_commands(ctx)
+        except ModuleNotFoundError:
+            return []  # the help says the rest, and a cluster can be run
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        _imported("kafkapy.commands.cluster", "cluster", "tools")
+        return self._others().get_command(ctx, cmd_name)
+
+    @staticmethod
+    def _others() -> click.Group:
+        from kafkapy.commands.cluster import cluster as others
+
+        return others
 
 
 class _Commands(click.Group):
@@ -116,20 +147,19 @@ class _Commands(click.Group):
         if cmd_name not in _GROUPS:
             return super().get_command(ctx, cmd_name)
         module, extra, _ = _GROUPS[cmd_name]
-        try:
-            attribute = cmd_name.replace("-", "_")
-            if keyword.iskeyword(attribute):
-                attribute += "_"
-            command: click.Command = getattr(importlib.import_module(module), attribute)
-        except ModuleNotFoundError as error:
-            if extra is None or not error.name or error.name.startswith("kafkapy"):
-                raise
-            _fail(f"{error.name} is not installed: pip install '.[{extra}]' in a checkout", code=1)
+        attribute = cmd_name.replace("-", "_")
+        if keyword.iskeyword(attribute):
+            attribute += "_"
+        command: click.Command = _imported(module, attribute, extra)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing the groups: their extras may be missing."""
-        own = {name: command.get_short_help_str(80) for name, command in self.commands.items()}
+        own = {
+            name: command.get_short_help_str(80)
+            for name, command in self.commands.items()
+            if name not in _CLUSTER_COMMANDS
+        }
         rows = {**own, **{name: line for name, (_, _, line) in _GROUPS.items()}}
         with formatter.section("Commands"):
             formatter.write_dl(sorted(row for row in rows.items() if row[0] not in _CLUSTER_COMMANDS))
@@ -233,7 +263,7 @@ def serve(
         errors.flush(EXIT_SECONDS)
 
 
-@main.command()
+@main.group(cls=_ClusterCommands, invoke_without_command=True)
 @click.option("--brokers", type=click.IntRange(min=1), default=3, show_default=True, help="How many.")
 @click.option(
     "--first-id", type=click.IntRange(min=0), default=1, show_default=True, help="The first broker's id."
@@ -241,13 +271,23 @@ def serve(
 @click.option("--data", metavar="DIR", type=click.Path(), help="Keep the data and the ports in DIR.")
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Set one of Kafka's settings.")
 @click.option("--log-level", type=click.Choice(LEVELS), default="warning", show_default=True)
-def cluster(brokers: int, first_id: int, data: str | None, settings: tuple[str, ...], log_level: str) -> None:
-    """Run a cluster in one process, to try things out.
+@click.pass_context
+def cluster(
+    ctx: click.Context,
+    brokers: int,
+    first_id: int,
+    data: str | None,
+    settings: tuple[str, ...],
+    log_level: str,
+) -> None:
+    """Show any Kafka cluster; without a command, run one in one process, to try things out.
 
     It ends with SIGTERM, SIGINT or SIGHUP. Without --data, its data is deleted at the end, and it takes free
     ports at each start. Brokers on machines of their own use `kafkapy serve` with --set
     zookeeper.connect=HOST:PORT.
     """
+    if ctx.invoked_subcommand is not None:
+        return
     from kafkapy.broker.core import StartError
     from kafkapy.cluster import Cluster
 

@@ -182,11 +182,11 @@ def test_transactions_and_producers(done: RunJson, kafka: SecureKafka, kafkapy: 
 def test_brokers_directories_and_reassignments(
     done: RunJson, kafka: SecureKafka, kafkapy: Run, tmp_path: Path
 ) -> None:
-    assert values(done("brokers", "list"), "broker") == [1]
-    assert done("brokers", "describe")["cluster_id"] == "a2Fma2FweS1pbnRlcm9wMQ"
-    assert {"Produce", "DescribeQuorum"} <= set(values(done("brokers", "api-versions"), "api"))
-    assert "metadata.version" in values(done("brokers", "features"), "feature")
-    (node,) = done("brokers", "quorum")
+    assert values(done("cluster", "list-endpoints"), "broker") == [1]
+    assert done("cluster", "describe")["cluster_id"] == "a2Fma2FweS1pbnRlcm9wMQ"
+    assert {"Produce", "DescribeQuorum"} <= set(values(done("cluster", "api-versions"), "api"))
+    assert "metadata.version" in values(done("cluster", "features"), "feature")
+    (node,) = done("cluster", "quorum")
     assert (node["node"], node["role"]) == (1, "leader")
     assert values(done("ping"), "result") == ["answers"]
     done("topics", "create", "moved", "-p", "1")
@@ -213,13 +213,13 @@ def test_brokers_directories_and_reassignments(
 
 
 def test_features_are_downgraded_and_upgraded(kafkapy: Run, done: RunJson) -> None:
-    level = {row["feature"]: row["finalized"] for row in done("brokers", "features")}["streams.version"]
+    level = {row["feature"]: row["finalized"] for row in done("cluster", "features")}["streams.version"]
     assert level == 1
-    down = ("brokers", "downgrade-features", "streams.version=0")
+    down = ("cluster", "downgrade-features", "streams.version=0")
     assert values(done(*down, "--dry-run"), "result") == ["would be changed"]
     assert values(done(*down, "--yes"), "result") == ["changed"]
-    assert values(done("brokers", "upgrade-features", "streams.version=1"), "result") == ["changed"]
-    refused = kafkapy("brokers", "upgrade-features", "streams.version=9")
+    assert values(done("cluster", "upgrade-features", "streams.version=1"), "result") == ["changed"]
+    refused = kafkapy("cluster", "upgrade-features", "streams.version=9")
     assert refused.exit_code == 1
     assert "INVALID_UPDATE_VERSION" in refused.stderr
 
@@ -227,7 +227,7 @@ def test_features_are_downgraded_and_upgraded(kafkapy: Run, done: RunJson) -> No
 def test_a_plan_that_is_done_ends_throttles(done: RunJson, tmp_path: Path) -> None:
     done("topics", "create", "held", "-p", "1")
     wait_until(lambda: "held" in values(done("topics", "list"), "topic"))
-    broker = str(done("brokers", "list")[0]["broker"])
+    broker = str(done("cluster", "list-endpoints")[0]["broker"])
     throttled = "leader.replication.throttled"
     done("configs", "alter", "brokers", broker, "--set", f"{throttled}.rate=1000")
     done("configs", "alter", "topics", "held", "--set", f"{throttled}.replicas=0:{broker}")

@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 
 from kafkapy.commands.connection.references import require_no_secret, resolved
-from kafkapy.commands.options import Session, connected, dry_run, settings
+from kafkapy.commands.options import Session, changes, connected, dry_run, settings
 from kafkapy.commands.units import setting_value
 from kafkapy.errors import UserError
 
@@ -65,7 +65,7 @@ def list_(session: Session, type_: str | None) -> None:
 
 @configs.command()
 @_type
-@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Show default values too.")
 @click.option("--key", "keys", metavar="KEY", multiple=True, help="Only this setting.")
 @click.option("--synonyms", is_flag=True, help="Show where a value comes from, and what it replaces.")
@@ -80,7 +80,7 @@ def describe(
 ) -> None:
     """Show settings that were changed, or all."""
     rows = []
-    for name, entries in described(session, type_, names).items():
+    for name, entries in described(session, type_, names or _names(session, type_)).items():
         default = type_ == "brokers" and name == "default"
         source = "DYNAMIC_DEFAULT_BROKER_CONFIG" if default else _CHANGED[type_]
         if missing := sorted(set(keys) - set(entries)):
@@ -104,11 +104,21 @@ def describe(
     session.output.rows(rows, columns, empty="no setting was changed; --all shows all.")
 
 
+def _names(session: Session, type_: str) -> tuple[str, ...]:
+    """All of a type that there are; brokers also have settings for all of them."""
+    if type_ == "topics":
+        return tuple(topic["name"] for topic in session.admin.topics(None))
+    if type_ in ("brokers", "broker-loggers"):
+        ids = tuple(f"{broker['broker_id']}" for broker in session.admin.brokers())
+        return (*ids, "default") if type_ == "brokers" else ids
+    with session.admin.calls() as client:
+        return tuple(sorted(client.list_config_resources([_TYPES[type_]]).get(_TYPES[type_].lower(), ())))
+
+
 @configs.command()
 @_type
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
-@click.option("--set", "-c", "sets", metavar="KEY=VALUE", multiple=True, help="Set it; 1d, 64MiB.")
-@click.option("--unset", "-d", "unsets", metavar="KEY", multiple=True, help="Give it its default back.")
+@changes("Set it; 1d, 64MiB.", "Give it its default back.")
 @dry_run
 @connected
 def alter(
@@ -123,14 +133,14 @@ def alter(
 
     In place of a secret, write ${NAME} for an environment variable, or ${file:PATH}.
     """
-    changes: dict[str, str | None] = {}
+    changed: dict[str, str | None] = {}
     for key, value in settings(sets, "--set").items():
         require_no_secret("--set", key, value)
-        changes[key] = setting_value(key, resolved(key, value))
-    changes |= dict.fromkeys(unsets)
-    if not changes:
+        changed[key] = setting_value(key, resolved(key, value))
+    changed |= dict.fromkeys(unsets)
+    if not changed:
         raise UserError("nothing is to be changed: give --set KEY=VALUE or --unset KEY")
-    rows = alter_configs(session, type_, dict.fromkeys(names, changes), dry_run=dry_run)
+    rows = alter_configs(session, type_, dict.fromkeys(names, changed), dry_run=dry_run)
     session.results(rows, ("name", "result"))
 
 

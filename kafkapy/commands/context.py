@@ -10,7 +10,7 @@ from kafkapy.commands.connection.client_config import check_properties
 from kafkapy.commands.connection.contexts import COMMAND_CONFIG, Contexts
 from kafkapy.commands.connection.references import PROMPT, has_secret, require_no_secret
 from kafkapy.commands.connection.target import BOOTSTRAP_SERVERS, properties_of
-from kafkapy.commands.options import settings
+from kafkapy.commands.options import names_of_contexts, settings
 from kafkapy.commands.output import FORMATS, Output
 from kafkapy.errors import UserError
 
@@ -99,7 +99,7 @@ def set_(
 
 
 @context.command()
-@click.argument("name")
+@click.argument("name", shell_complete=names_of_contexts)
 def use(name: str) -> None:
     """Use a context for the commands from now on."""
     contexts = Contexts()
@@ -129,7 +129,7 @@ def list_(format_: str) -> None:
 
 
 @context.command()
-@click.argument("name", required=False)
+@click.argument("name", shell_complete=names_of_contexts, required=False)
 @_format
 def show(name: str | None, format_: str) -> None:
     """Show the properties of a context, or of the one in use; never a secret."""
@@ -149,7 +149,7 @@ def show(name: str | None, format_: str) -> None:
 
 
 @context.command()
-@click.argument("name")
+@click.argument("name", shell_complete=names_of_contexts)
 def delete(name: str) -> None:
     """Delete a context."""
     contexts = Contexts()

@@ -19,13 +19,21 @@ def leaders() -> None:
 @leaders.command()
 @click.argument("partitions", metavar="[TOPIC[:0,1]]...", nargs=-1)
 @click.option("--all-topic-partitions", "everywhere", is_flag=True, help="Instead of naming them.")
-@click.option("--unclean", is_flag=True, help="Take any replica if none is in sync: records may be lost.")
+@click.option(
+    "--election-type",
+    type=click.Choice(["preferred", "unclean"]),
+    default="preferred",
+    show_default=True,
+    help="unclean: take any replica if none is in sync; records may be lost.",
+)
 @yes
 @connected
-def elect(session: Session, partitions: tuple[str, ...], everywhere: bool, unclean: bool, yes: bool) -> None:
+def elect(
+    session: Session, partitions: tuple[str, ...], everywhere: bool, election_type: str, yes: bool
+) -> None:
     """Make the preferred replica the leader.
 
-    With --unclean, any replica of a partition without a leader.
+    With --election-type unclean, any replica of a partition without a leader.
     """
     from kafka.protocol.admin import ElectLeadersRequest
 
@@ -34,6 +42,7 @@ def elect(session: Session, partitions: tuple[str, ...], everywhere: bool, uncle
 
     if bool(partitions) == everywhere:
         raise UserError("name partitions, such as orders or orders:0,1, or give --all-topic-partitions")
+    unclean = election_type == "unclean"
     wanted: dict[str, list[int]] = {}
     for each in session.admin.partitions() if everywhere else named(session, partitions):
         wanted.setdefault(each.topic, []).append(each.partition)

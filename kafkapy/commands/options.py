@@ -14,6 +14,7 @@ import click
 from click.core import ParameterSource
 
 from kafkapy.commands.connection.client_config import client_config
+from kafkapy.commands.connection.contexts import Contexts
 from kafkapy.commands.connection.target import client_properties
 from kafkapy.commands.output import FORMATS, Output, Row
 from kafkapy.errors import UserError
@@ -61,6 +62,14 @@ class Session:
             sys.exit(1)
 
 
+def names_of_contexts(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The contexts whose names begin so, for the completion of shells."""
+    try:
+        return [name for name in sorted(Contexts().contexts) if name.startswith(incomplete)]
+    except UserError:
+        return []
+
+
 def connected(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that name the cluster and the format; the function gets a Session."""
 
@@ -95,7 +104,13 @@ def connected(function: Callable[..., Any]) -> Callable[..., Any]:
             show_default=True,
             help="How long to wait for the cluster.",
         ),
-        click.option("--context", metavar="NAME", envvar="KAFKAPY_CONTEXT", help="The cluster of a context."),
+        click.option(
+            "--context",
+            metavar="NAME",
+            envvar="KAFKAPY_CONTEXT",
+            help="The cluster of a context.",
+            shell_complete=names_of_contexts,
+        ),
         click.option(
             "--command-config",
             metavar="FILE",
@@ -106,6 +121,21 @@ def connected(function: Callable[..., Any]) -> Callable[..., Any]:
     ):
         run = option(run)
     return run
+
+
+def changes(set_help: str, unset_help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the options `sets` and `unsets`, which also have the words of kafka-configs.sh."""
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        unset = click.option(
+            "--unset", "-d", "--delete-config", "unsets", metavar="KEY", multiple=True, help=unset_help
+        )
+        set_ = click.option(
+            "--set", "-c", "--add-config", "sets", metavar="KEY=VALUE", multiple=True, help=set_help
+        )
+        return set_(unset(function))
+
+    return add
 
 
 schema_registry_option: Final = click.option(

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from kafkapy.commands.options import Session, connected, dry_run
+from kafkapy.commands.options import Session, changes, connected, dry_run
 from kafkapy.commands.units import setting_value
 from kafkapy.errors import UserError
 
@@ -62,8 +62,7 @@ def list_(session: Session) -> None:
 
 @quotas.command()
 @_entity
-@click.option("--set", "-c", "sets", metavar="KEY=VALUE", multiple=True, help=f"{', '.join(_KEYS[:3])}, …")
-@click.option("--unset", "-d", "unsets", metavar="KEY", multiple=True, help="Remove the quota.")
+@changes(f"{', '.join(_KEYS[:3])}, …", "Remove the quota.")
 @dry_run
 @connected
 def alter(

@@ -45,14 +45,22 @@ def list_(session: Session, exclude_internal: bool) -> None:
 @click.option("--under-replicated-partitions", "under_replicated", is_flag=True, help="Only those.")
 @click.option("--unavailable-partitions", "unavailable", is_flag=True, help="Only those without a leader.")
 @click.option("--under-min-isr-partitions", "under_min_isr", is_flag=True, help="Only those.")
+@click.option("--at-min-isr-partitions", "at_min_isr", is_flag=True, help="Only those.")
+@click.option("--topics-with-overrides", "overridden", is_flag=True, help="Only topics with settings.")
 @connected
 def describe(
-    session: Session, names: tuple[str, ...], under_replicated: bool, unavailable: bool, under_min_isr: bool
+    session: Session,
+    names: tuple[str, ...],
+    under_replicated: bool,
+    unavailable: bool,
+    under_min_isr: bool,
+    at_min_isr: bool,
+    overridden: bool,
 ) -> None:
     """Describe partitions and settings of topics, or of all."""
     found = session.admin.topics(names or None)
     configs = _configs(session, [topic["name"] for topic in found])
-    filtered = under_replicated or unavailable or under_min_isr
+    filtered = under_replicated or unavailable or under_min_isr or at_min_isr
     documents, rows = [], []
     for topic in found:
         name = topic["name"]
@@ -64,10 +72,11 @@ def describe(
             or (under_replicated and len(partition["isr"]) < len(partition["replicas"]))
             or (unavailable and partition["leader"] is None)
             or (under_min_isr and len(partition["isr"]) < min_isr)
+            or (at_min_isr and len(partition["isr"]) == min_isr)
         ]
-        if filtered and not partitions:
-            continue
         set_ = {key: entry["value"] for key, entry in configs[name].items() if _is_set(entry)}
+        if (filtered and not partitions) or (overridden and not set_):
+            continue
         documents.append(
             {
                 "topic": name,
@@ -87,7 +96,8 @@ def describe(
             f"PartitionCount: {len(document['partitions'])}  "
             f"ReplicationFactor: {document['replication_factor']}  Configs: {cell(document['configs'])}"
         )
-    session.output.rows(rows, _PARTITION_COLUMNS, empty="no partition is like this.")
+    if not overridden:
+        session.output.rows(rows, _PARTITION_COLUMNS, empty="no partition is like this.")
 
 
 @topics.command()

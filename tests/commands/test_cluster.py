@@ -19,22 +19,22 @@ from tests.commands.conftest import Run, RunJson, invoke
 def test_brokers_are_listed_and_the_cluster_described(
     kafkapy: Run, kafkapy_json: RunJson, broker: Broker
 ) -> None:
-    (row,) = kafkapy_json("brokers", "list")
+    (row,) = kafkapy_json("cluster", "list-endpoints")
     assert f"{row['host']}:{row['port']}" == broker.bootstrap_servers
-    found = kafkapy_json("brokers", "describe")
+    found = kafkapy_json("cluster", "describe")
     assert (found["cluster_id"], found["controller"]) == (broker.core.cluster_id, 1)
-    assert found["cluster_id"] in kafkapy("brokers", "describe").stdout
+    assert found["cluster_id"] in kafkapy("cluster", "describe").stdout
 
 
 def test_versions_and_features_of_a_broker_are_shown(kafkapy_json: RunJson) -> None:
-    versions = {row["api"]: row["max_version"] for row in kafkapy_json("brokers", "api-versions", "1")}
+    versions = {row["api"]: row["max_version"] for row in kafkapy_json("cluster", "api-versions", "1")}
     assert versions["Produce"] == 13
-    levels = {row["feature"]: row["finalized"] for row in kafkapy_json("brokers", "features")}
+    levels = {row["feature"]: row["finalized"] for row in kafkapy_json("cluster", "features")}
     assert levels["transaction.version"] == 2
 
 
 def test_features_are_changed_as_far_as_the_cluster_does(kafkapy: Run, kafkapy_json: RunJson) -> None:
-    upgrade, downgrade = ("brokers", "upgrade-features"), ("brokers", "downgrade-features")
+    upgrade, downgrade = ("cluster", "upgrade-features"), ("cluster", "downgrade-features")
     (row,) = kafkapy_json(*upgrade, "transaction.version=2")
     assert row == {"feature": "transaction.version", "level": 2, "result": "changed", "error": None}
     (row,) = kafkapy_json(*downgrade, "transaction.version=1", "--dry-run")
@@ -49,11 +49,11 @@ def test_features_are_changed_as_far_as_the_cluster_does(kafkapy: Run, kafkapy_j
 
 def test_a_cluster_without_a_quorum_is_said_to_have_none(kafkapy: Run) -> None:
     """So is one of Apache Kafka with ZooKeeper, which does not have the request either."""
-    result = kafkapy("brokers", "quorum")
+    result = kafkapy("cluster", "quorum")
     assert result.exit_code == 1
     assert result.stderr == (
         "kafkapy: the cluster cannot do this: its brokers do not have DescribeQuorum, as only KRaft has a"
-        " quorum of controllers; kafkapy brokers describe names the controller\n"
+        " quorum of controllers; kafkapy cluster describe names the controller\n"
     )
 
 
@@ -260,6 +260,8 @@ def test_the_preferred_leader_is_elected(on_three: Run, three: Cluster) -> None:
     elect = ("leaders", "elect", "led", "--format", "json")
     assert [row["result"] for row in json.loads(on_three(*elect).stdout)] == ["not needed"]
     assert "name partitions" in on_three("leaders", "elect").stderr
+    unclean = on_three("leaders", "elect", "led", "--election-type", "unclean")
+    assert "may lack records" in unclean.stderr
     three.stop(2)
     deadline = time.monotonic() + 30
     while _partitions(on_three, "led")[0]["leader"] != 3:

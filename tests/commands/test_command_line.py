@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -60,18 +61,36 @@ def test_a_cluster_that_is_not_there_is_named() -> None:
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_shells_complete_commands() -> None:
+def completed(words: str, **environment: str) -> list[str]:
+    """What bash is told to complete the last of `words` to."""
     done = subprocess.run(
         [sys.executable, "-c", "import sys; sys.argv[0] = 'kafkapy'\nfrom kafkapy.cli import main; main()"],
         capture_output=True,
         text=True,
         env={
             **os.environ,
+            **environment,
             "_KAFKAPY_COMPLETE": "bash_complete",
-            "COMP_WORDS": "kafkapy topi",
-            "COMP_CWORD": "1",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(len(words.split()) - 1),
         },
         check=False,
     )
-    assert done.stdout == "plain,topics\n"
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def test_shells_complete_commands() -> None:
+    assert completed("kafkapy topi") == ["plain,topics"]
+    assert "plain,describe" in completed("kafkapy cluster d")
     assert "_KAFKAPY_COMPLETE=bash_complete" in invoke("completion", "bash").stdout
+
+
+def test_shells_complete_the_names_of_contexts(tmp_path: Path) -> None:
+    folder = {"XDG_CONFIG_HOME": str(tmp_path)}
+    for name in ("prod", "preview", "here"):
+        assert invoke("context", "set", name, "--bootstrap-server", "localhost:1", env=folder).exit_code == 0
+    for words in ("kafkapy context use pr", "kafkapy topics list --context pr"):
+        assert completed(words, **folder) == ["plain,preview", "plain,prod"]
+    (tmp_path / "kafkapy" / "contexts.yaml").write_text("{")  # it is named when a command reads it
+    assert completed("kafkapy context use pr", **folder) == []

@@ -57,6 +57,40 @@ def test_resources_of_all_types_have_settings(
     kafkapy("configs", "alter", type_, name, "--unset", key)
 
 
+def test_the_words_of_kafka_configs_change_settings(kafkapy: Run, kafkapy_json: RunJson) -> None:
+    kafkapy("topics", "create", "worded", "--partitions", "1")
+    alter = ("configs", "alter", "topics", "worded")
+    kafkapy(*alter, "--add-config", "retention.ms=1d", "--add-config", "segment.bytes=64MiB")
+    kafkapy(*alter, "--delete-config", "retention.ms")
+    (row,) = kafkapy_json("configs", "describe", "topics", "worded")
+    assert (row["key"], row["value"]) == ("segment.bytes", "67108864")
+    quota = ("quotas", "alter", "--user", "worded")
+    kafkapy(*quota, "--add-config", "producer_byte_rate=1MiB")
+    assert len(kafkapy_json("quotas", "describe", "--user", "worded")) == 1
+    kafkapy(*quota, "--delete-config", "producer_byte_rate")
+    assert kafkapy_json("quotas", "describe", "--user", "worded") == []
+
+
+@pytest.mark.parametrize(
+    ("type_", "name", "setting"),
+    [
+        ("topics", "all-of-them", "retention.ms=1d"),
+        ("brokers", "default", "log.retention.ms=2d"),
+        ("groups", "all-of-them", "consumer.session.timeout.ms=50s"),
+        ("client-metrics", "all-of-them", "interval.ms=1m"),
+    ],
+)
+def test_without_a_name_all_of_a_type_is_described(
+    kafkapy: Run, kafkapy_json: RunJson, type_: str, name: str, setting: str
+) -> None:
+    if type_ == "topics":
+        kafkapy("topics", "create", name, "--partitions", "1")
+    kafkapy("configs", "alter", type_, name, "--set", setting)
+    rows = kafkapy_json("configs", "describe", type_)
+    key = setting.partition("=")[0]
+    assert [row["name"] for row in rows if row["key"] == key and row["name"] == name] == [name]
+
+
 def test_what_has_settings_is_listed(kafkapy: Run, kafkapy_json: RunJson) -> None:
     kafkapy("topics", "create", "listed")
     rows = kafkapy_json("configs", "list")

@@ -189,3 +189,19 @@ def test_records_are_deleted_up_to_an_offset(kafkapy: Run, kafkapy_json: RunJson
     (row,) = kafkapy_json("topics", "delete-records", "emptied:0=-1", "--yes")
     assert row == {"topic": "emptied", "partition": 0, "low_watermark": 0}
     assert "OFFSET_OUT_OF_RANGE" in kafkapy("topics", "delete-records", "emptied:0=7", "--yes").stderr
+
+
+def test_partitions_with_just_enough_replicas_and_topics_with_settings_are_found(
+    kafkapy: Run, kafkapy_json: RunJson
+) -> None:
+    kafkapy("topics", "create", "plain", "kept", "--partitions", "1")
+    kafkapy("configs", "alter", "topics", "kept", "--add-config", "retention.ms=1d")
+    (kept,) = kafkapy_json("topics", "describe", "plain", "kept", "--topics-with-overrides")
+    assert (kept["topic"], kept["configs"]) == ("kept", {"retention.ms": "86400000"})
+    text = kafkapy("topics", "describe", "plain", "kept", "--topics-with-overrides").stdout
+    assert len(text.splitlines()) == 1  # no partitions, as kafka-topics.sh shows it
+    found = kafkapy_json("topics", "describe", "plain", "kept", "--at-min-isr-partitions")
+    assert [row["topic"] for row in found] == ["kept", "plain"]
+    kafkapy("configs", "alter", "topics", "kept", "--add-config", "min.insync.replicas=2")
+    (plain,) = kafkapy_json("topics", "describe", "plain", "kept", "--at-min-isr-partitions")
+    assert plain["topic"] == "plain"

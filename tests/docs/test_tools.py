@@ -20,7 +20,7 @@ _CLUSTER, _, _ = _PAGE.partition("\n# Looking into a data directory\n")
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _ROW = re.compile(r"^\| `(kafka-[\w-]+\.sh)` \| (.*) \|$", re.MULTILINE)
 
-# bin/kafka-*.sh of Apache Kafka 4.3.1, but for measurements, tests, stops and what only a JVM or KRaft has
+# bin/*.sh of Apache Kafka 4.3.1 that have a command here
 _KAFKAS = {
     f"kafka-{name}.sh"
     for name in [
@@ -47,6 +47,34 @@ _KAFKAS = {
         "streams-groups",
         "topics",
         "transactions",
+    ]
+}
+
+
+# The others
+_WITHOUT_A_COMMAND = {
+    f"{name}.sh"
+    for name in [
+        "connect-distributed",
+        "connect-mirror-maker",
+        "connect-plugin-path",
+        "connect-standalone",
+        "kafka-console-share-consumer",
+        "kafka-consumer-perf-test",
+        "kafka-e2e-latency",
+        "kafka-jmx",
+        "kafka-metadata-shell",
+        "kafka-producer-perf-test",
+        "kafka-replica-verification",
+        "kafka-run-class",
+        "kafka-server-stop",
+        "kafka-share-consumer-perf-test",
+        "kafka-storage",
+        "kafka-streams-application-reset",
+        "kafka-verifiable-consumer",
+        "kafka-verifiable-producer",
+        "kafka-verifiable-share-consumer",
+        "trogdor",
     ]
 }
 
@@ -89,8 +117,10 @@ def test_the_examples_print_what_the_page_shows(tmp_path: Path, monkeypatch: pyt
 
 
 def test_every_tool_of_kafka_has_its_command() -> None:
-    rows = dict(_ROW.findall(_CLUSTER))
+    with_a_command, _, without = _CLUSTER.partition("\nNo command here does what these do:\n")
+    rows = dict(_ROW.findall(with_a_command))
     assert set(rows) == _KAFKAS
+    assert set(re.findall(r"`([a-z0-9-]+\.sh)`", without)) == _WITHOUT_A_COMMAND
     for cell in rows.values():
         commands = re.findall(r"`kafkapy ([^`]+)`", cell)
         assert commands, cell

@@ -47,7 +47,7 @@ _NO_SUCH_REQUEST: Final = re.compile(
 )
 _REASONS: Final = {
     "DescribeQuorum": (
-        ", as only KRaft has a quorum of controllers; kafkapy brokers describe names the controller"
+        ", as only KRaft has a quorum of controllers; kafkapy cluster describe names the controller"
     ),
 }
 """Why a cluster may not have a request, and what to do instead."""

@@ -40,9 +40,11 @@ CHECKPOINTS: Final = (
 )
 
 ASKED: Final = (
-    ("brokers", "describe"),
-    ("brokers", "api-versions"),
-    ("brokers", "features"),
+    ("cluster", "describe"),
+    ("cluster", "api-versions"),
+    ("cluster", "features"),
+    ("configs", "describe", "brokers"),
+    ("configs", "describe", "topics"),
     ("topics", "list"),
     ("groups", "list"),
     ("lag",),

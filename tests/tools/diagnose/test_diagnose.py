@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 import tarfile
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from kafkapy.cli import main
 from kafkapy.tools.diagnose.command import diagnose
 from kafkapy.tools.diagnose.redaction import HIDDEN, Redaction
 from tests.metrics.prometheus import serving
@@ -109,11 +111,15 @@ def test_a_running_broker_is_asked(tmp_path: Path) -> None:
         create(served.broker, "orders")
         produce(served.broker, "orders", 3)
         options = ["--bootstrap-server", served.broker.bootstrap_servers]
+        change = ["configs", "alter", "topics", "orders", "--set", "retention.ms=1d", *options]
+        assert CliRunner().invoke(main, change).exit_code == 0
         result = run(*options, "--metrics", f"{served.url}/metrics", "--output", archive)
     assert result.exit_code == 0, result.output
     found = contents(archive)
     assert 'kafka_server_brokertopicmetrics_messagesin_total{topic="orders"} 3' in found["metrics.txt"]
     assert "orders" in found["cluster-topics-list.txt"]
+    assert re.search(r"orders +retention.ms +86400000 ", found["cluster-configs-describe-topics.txt"])
+    assert "min.insync.replicas" in found["cluster-configs-describe-brokers.txt"]
     assert "exit status" not in "".join(found.values())
 
 

@@ -1,4 +1,7 @@
-"""`kafkapy brokers`: what kafka-cluster.sh and others show of a cluster."""
+"""The commands of `kafkapy cluster`: what kafka-cluster.sh and others show of a cluster.
+
+`kafkapy cluster` alone runs one (kafkapy/cli.py), and needs no client library for that.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +15,19 @@ from kafkapy.errors import UserError
 
 
 @click.group()
-def brokers() -> None:
+def cluster() -> None:
     """Show the brokers of a cluster, its id, features and quorum (kafka-cluster.sh and others)."""
 
 
-@brokers.command("list")
+@cluster.command("list-endpoints")
 @connected
-def list_(session: Session) -> None:
-    """List the brokers, with their addresses."""
+def list_endpoints(session: Session) -> None:
+    """List the brokers, with their addresses (kafka-cluster.sh list-endpoints)."""
     rows = [_broker(broker) for broker in session.admin.brokers()]
     session.output.rows(rows, ("broker", "host", "port", "rack", "fenced"))
 
 
-@brokers.command()
+@cluster.command()
 @connected
 def describe(session: Session) -> None:
     """Show the cluster's id, its controller and its brokers (kafka-cluster.sh cluster-id)."""
@@ -38,7 +41,7 @@ def describe(session: Session) -> None:
         session.output.item({**document, "brokers": rows})
 
 
-@brokers.command("api-versions")
+@cluster.command("api-versions")
 @click.argument("broker", type=int, required=False)
 @connected
 def api_versions(session: Session, broker: int | None) -> None:
@@ -50,7 +53,7 @@ def api_versions(session: Session, broker: int | None) -> None:
 
     request = ApiVersionsRequest(client_software_name="kafkapy", client_software_version="0")
     answer = session.admin.send(request, broker)
-    check(answer.error_code, None, "brokers")
+    check(answer.error_code, None, "cluster")
     names = {int(key): key.name for key in ApiKey}
     rows = [
         {
@@ -64,7 +67,7 @@ def api_versions(session: Session, broker: int | None) -> None:
     session.output.rows(rows, ("api_key", "api", "min_version", "max_version"))
 
 
-@brokers.command()
+@cluster.command()
 @connected
 def features(session: Session) -> None:
     """Show the cluster's features (kafka-features.sh describe)."""
@@ -82,7 +85,7 @@ def features(session: Session) -> None:
     session.output.rows(rows, ("feature", "supported_min", "supported_max", "finalized"))
 
 
-@brokers.command("upgrade-features")
+@cluster.command("upgrade-features")
 @click.argument("levels", metavar="FEATURE=LEVEL...", nargs=-1, required=True)
 @dry_run
 @connected
@@ -91,7 +94,7 @@ def upgrade_features(session: Session, levels: tuple[str, ...], dry_run: bool) -
     _change_features(session, levels, "UPGRADE", dry_run=dry_run)
 
 
-@brokers.command("downgrade-features")
+@cluster.command("downgrade-features")
 @click.argument("levels", metavar="FEATURE=LEVEL...", nargs=-1, required=True)
 @click.option("--unsafe", is_flag=True, help="Even if metadata are lost by it.")
 @dry_run
@@ -107,7 +110,7 @@ def downgrade_features(
     _change_features(session, levels, kind, dry_run=dry_run)
 
 
-@brokers.command()
+@cluster.command()
 @connected
 def quorum(session: Session) -> None:
     """Show the quorum of the controllers (kafka-metadata-quorum.sh describe)."""
