@@ -21,6 +21,8 @@ from kafkapy.security.tls.settings import TlsSettings
 
 PEM: Final = "PEM"
 PKCS12: Final = "PKCS12"
+_JKS: Final = b"\xfe\xed\xfe\xed"
+"""How files in Java's own format begin."""
 MOST_BYTES: Final = 1 << 22
 """How long a store may be; the authorities of a whole system are 200 KB."""
 
@@ -59,12 +61,12 @@ def key_store(config: TlsSettings) -> KeyStore:
             "ssl.keystore.location",
             "not set; TLS needs a certificate: name a PEM file with key and chain",
         )
-    if _type(config, "keystore", location) == PKCS12:
+    kind, content = _stored(config, "keystore", location)
+    if kind == PKCS12:
         from kafkapy.security.tls.pkcs12 import key_store_of
 
-        return key_store_of(config, _read(config, "ssl.keystore.location", location))
-    text = _read(config, "ssl.keystore.location", location).decode("ascii", "replace")
-    return KeyStore(text, config["ssl.key.password"] or "")
+        return key_store_of(config, content)
+    return KeyStore(content.decode("ascii", "replace"), config["ssl.key.password"] or "")
 
 
 def trusted_certificates(config: TlsSettings) -> str | None:
@@ -80,29 +82,38 @@ def trusted_certificates(config: TlsSettings) -> str | None:
     location = config["ssl.truststore.location"]
     if location is None:
         return None
-    content = _read(config, "ssl.truststore.location", location)
-    if _type(config, "truststore", location) == PKCS12:
+    kind, content = _stored(config, "truststore", location)
+    if kind == PKCS12:
         from kafkapy.security.tls.pkcs12 import trusted_of
 
         return trusted_of(config, content)
     return content.decode("ascii", "replace")
 
 
-def _type(config: TlsSettings, store: str, location: str) -> str:
+def _stored(config: TlsSettings, store: str, location: str) -> tuple[str, bytes]:
+    """The format of a store, PEM or PKCS12, and its content; raises ConfigError."""
+    content = _read(config, f"ssl.{store}.location", location)
     setting = f"ssl.{store}.type"
     kind: str = config[setting].upper()
-    if kind in (PEM, PKCS12):
-        return kind
-    if kind == "JKS":
-        p12, pem = (Path(location).with_suffix(suffix) for suffix in (".p12", ".pem"))
-        no_key = " -nokeys" if store == "truststore" else ""
-        raise config.wrong(
-            setting,
-            "JKS is Java's own format; convert it: keytool -importkeystore -deststoretype PKCS12 -srckeystore"
-            f" {location} -destkeystore {p12}; openssl pkcs12 -in {p12} -out {pem}{no_key}; then set"
-            f" {setting}=PEM and ssl.{store}.location={pem}",
-        )
-    raise config.wrong(setting, f"expected PEM or PKCS12, found {kind}")
+    if kind == PEM:
+        _refuse_password(config, store)
+    elif kind == "JKS":
+        if content.startswith(_JKS):
+            p12, pem = (Path(location).with_suffix(suffix) for suffix in (".p12", ".pem"))
+            no_key = " -nokeys" if store == "truststore" else ""
+            raise config.wrong(
+                setting,
+                "JKS is Java's own format; convert it: keytool -importkeystore -deststoretype PKCS12"
+                f" -srckeystore {location} -destkeystore {p12}; openssl pkcs12 -in {p12} -out {pem}{no_key};"
+                f" then set {setting}=PEM and ssl.{store}.location={pem}, and remove ssl.{store}.password",
+            )
+        if content.lstrip().startswith(b"-----BEGIN "):
+            raise config.wrong(setting, f"{location} is a PEM file: set {setting}=PEM")
+        # Java reads it by this name too. Since Java 9, keytool makes such files unless it is told otherwise.
+        kind = PKCS12
+    elif kind != PKCS12:
+        raise config.wrong(setting, f"expected PEM or PKCS12, found {kind}")
+    return kind, content
 
 
 def _require_pem(config: TlsSettings, store: str, setting: str) -> None:
@@ -110,6 +121,15 @@ def _require_pem(config: TlsSettings, store: str, setting: str) -> None:
         raise config.wrong(setting, f"needs ssl.{store}.type=PEM")
     if config[f"ssl.{store}.location"] is not None:
         raise config.wrong(setting, f"set this or ssl.{store}.location, not both")
+    _refuse_password(config, store)
+
+
+def _refuse_password(config: TlsSettings, store: str) -> None:
+    """PEM is not encrypted as a whole; raises ConfigError, as Apache Kafka does."""
+    setting = f"ssl.{store}.password"
+    if config[setting]:
+        of_key = "; ssl.key.password is the password of the key" if store == "keystore" else ""
+        raise config.wrong(setting, f"ssl.{store}.type=PEM has no password: remove it{of_key}")
 
 
 def _read(config: TlsSettings, setting: str, location: str) -> bytes:

@@ -59,6 +59,9 @@ class _ZooKeeperTls:
             case "ssl.keystore.type" | "ssl.truststore.type":
                 location = self[name.replace("type", "location")] or ""
                 return value or _TYPES.get(Path(location).suffix.lower(), "JKS")
+            case "ssl.keystore.password" | "ssl.truststore.password":
+                # PEM has none as a whole: it is that of the key, or counts for nothing.
+                return None if self[name.replace("password", "type")].upper() == "PEM" else value
         return value
 
     def wrong(self, name: str, reason: str) -> ConfigError:
