@@ -52,6 +52,7 @@ from kafkapy.controller.acls import AclAdmin
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.modern.settings import SESSION_TIMEOUT, GroupSettings
 from kafkapy.inprocess import TEST_DEFAULTS, Broker
+from kafkapy.logins import ScramCredential
 from kafkapy.metadata.embedded import EmbeddedStore
 from kafkapy.metadata.quotas import USER, quota_entity
 from kafkapy.network.channel import Channel
@@ -75,7 +76,6 @@ from kafkapy.security.sasl.login import SaslLogin
 from kafkapy.security.sasl.mechanisms import LoginParts
 from kafkapy.security.sasl.scram_credential import (
     MECHANISMS,
-    ScramCredential,
     ScramMechanism,
     encode_credential,
 )

@@ -16,7 +16,9 @@ from kafkapy.network.entrance import Entrance, OpenEntrance
 from kafkapy.network.server import Server
 
 if TYPE_CHECKING:
+    from kafkapy.logins import ScramCredential
     from kafkapy.security.sasl.mechanisms import LoginParts
+    from kafkapy.security.sasl.scram_credential import ScramMechanism
     from kafkapy.security.token_cache import TokenCache
 
 
@@ -49,8 +51,12 @@ def _login_parts(start: Start, workers: Workers, tokens: TokenCache | None) -> L
     from kafkapy.security.sasl.users import credentials_of
 
     metadata = start.metadata
+
+    async def find(mechanism: ScramMechanism, user: str) -> ScramCredential | None:
+        return credentials_of(metadata.image, user).get(mechanism)
+
     return LoginParts(
-        lambda mechanism, user: credentials_of(metadata.image, user).get(mechanism),
+        find,
         workers.threads.costly,
         UnknownUsers(metadata, workers.turns.finish),
         tokens,

@@ -44,11 +44,14 @@ TOKEN_VALIDATORS: Final = (
 )
 """Kafka's check of signed tokens, by its names in 4 and in 3."""
 
+TOKEN_VALIDATOR: Final = "sasl.oauthbearer.jwt.validator.class"
+
 KNOWN_CLASSES: Final = {
     AUTHORIZER: (
         "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "kafka.security.authorizer.AclAuthorizer",
     ),
+    TOKEN_VALIDATOR: ("org.apache.kafka.common.security.oauthbearer.BrokerJwtValidator",),
     "sasl.server.callback.handler.class": TOKEN_VALIDATORS,
     "replica.selector.class": (RACK_AWARE_SELECTOR, "org.apache.kafka.common.replica.LeaderSelector"),
     "zookeeper.clientCnxnSocket": (
@@ -71,7 +74,7 @@ REFUSED: Final = {
     "client.quota.callback.class": "expected a Python class, as module:Class (docs/quotas.md); name one, or"
     " remove the setting",
     "principal.builder.class": _NO_CLASSES,
-    "sasl.oauthbearer.jwt.validator.class": _NO_CLASSES,
+    TOKEN_VALIDATOR: _NO_CLASSES,
     "sasl.server.callback.handler.class": "expected a Python class, as module:Class (docs/security.md)",
     "ssl.engine.factory.class": _NO_CLASSES,
     "group.share.assignors": "share groups have one assignor, simple, and this broker loads no Java classes; "

@@ -16,13 +16,13 @@ import hmac
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from kafkapy.logins import ScramCredential
 from kafkapy.loop.clock import Clock
 from kafkapy.metadata.cache import MetadataCache
 from kafkapy.metadata.delegation_tokens import DelegationToken
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.security.sasl.scram_credential import (
     MIN_ITERATIONS,
-    ScramCredential,
     ScramMechanism,
     credential_of,
 )

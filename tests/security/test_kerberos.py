@@ -139,7 +139,7 @@ def mechanisms(settings: dict[str, str]) -> None:
     async def in_thread(*_: object) -> None:
         """Not called."""
 
-    parts = LoginParts(lambda *_: None, in_thread, UnknownUsers(MetadataCache(), in_thread))
+    parts = LoginParts(in_thread, in_thread, UnknownUsers(MetadataCache(), in_thread))
     mechanisms_of(ListenerConfig(config, "SASL_PLAINTEXT"), {}, parts)
 
 

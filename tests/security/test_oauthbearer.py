@@ -25,6 +25,7 @@ from kafkapy.configs.listener_config import ListenerConfig
 from kafkapy.logins import TokenOwner
 from kafkapy.security.sasl import json_web_keys
 from kafkapy.security.sasl.exchange import LoginError
+from kafkapy.security.sasl.jaas import LoginModule
 from kafkapy.security.sasl.json_web_keys import JsonWebKeys, KeysError
 from kafkapy.security.sasl.oauthbearer import OAuthBearer
 from kafkapy.security.sasl.signed_tokens import SignedTokens
@@ -48,6 +49,9 @@ def claims(**others: Any) -> dict[str, Any]:
     return {"sub": "alice", "iss": ISSUER, "aud": AUDIENCE, "iat": now, "exp": now + 600, **others}
 
 
+LINE = LoginModule("OAuthBearerLoginModule", {})
+
+
 def signed(body: dict[str, Any], key: Any = RSA, algorithm: str = "RS256", key_id: str = "r") -> str:
     return jwt.encode(body, key, algorithm, headers={"kid": key_id})
 
@@ -64,7 +68,7 @@ def settings(tmp_path: Path) -> dict[str, str]:
 
 
 def tokens(settings: dict[str, str]) -> SignedTokens:
-    return SignedTokens(ListenerConfig(BrokerConfig(settings), "SASL_SSL", "OAUTHBEARER"))
+    return SignedTokens(ListenerConfig(BrokerConfig(settings), "SASL_SSL", "OAUTHBEARER"), LINE)
 
 
 @pytest.mark.parametrize(("key", "algorithm", "key_id"), [(RSA, "RS256", "r"), (EC, "ES256", "e")])
@@ -82,7 +86,7 @@ def test_what_tokens_are_checked_with_may_be_set_for_the_mechanism_of_a_listener
     of_mechanism = {f"listener.name.sasl.oauthbearer.{name}": value for name, value in settings.items()}
     of_mechanism["listener.name.sasl.oauthbearer.sasl.oauthbearer.clock.skew.seconds"] = "5"
     config = ListenerConfig(BrokerConfig(of_mechanism), "SASL", "OAUTHBEARER")
-    assert SignedTokens(config).owner(signed(claims(exp=int(time.time()) - 2))) is not None
+    assert SignedTokens(config, LINE).owner(signed(claims(exp=int(time.time()) - 2))) is not None
 
 
 def test_the_end_may_be_written_as_text(settings: dict[str, str]) -> None:

@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
+from kafkapy.logins import ScramCredential
 from kafkapy.loop.turns import Steps
 from kafkapy.metadata.cache import MetadataCache
 from kafkapy.security.sasl.exchange import Exchange, LoginError
 from kafkapy.security.sasl.scram import Scram
 from kafkapy.security.sasl.scram_credential import (
-    ScramCredential,
     ScramMechanism,
     credential_of,
     decode_credential,
@@ -22,7 +22,7 @@ SHA_256 = ScramMechanism.SCRAM_SHA_256
 SALT = b"a salt"
 
 
-def find(mechanism: ScramMechanism, name: str) -> ScramCredential | None:
+async def find(mechanism: ScramMechanism, name: str) -> ScramCredential | None:
     if name not in ("alice", "a,b=c"):
         return None
     key = salted(mechanism, "secret", SALT, 4096)

@@ -16,6 +16,7 @@ import pytest
 
 from kafkapy import Broker
 from kafkapy.configs.security_protocol import SecurityProtocol
+from kafkapy.logins import ScramCredential
 from kafkapy.loop.turns import Steps
 from kafkapy.metadata.cache import MetadataCache
 from kafkapy.metadata.delegation_tokens import DelegationToken
@@ -25,7 +26,6 @@ from kafkapy.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kafkapy.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kafkapy.security.sasl import users
 from kafkapy.security.sasl.scram_credential import (
-    ScramCredential,
     ScramMechanism,
     encode_credential,
 )

@@ -11,6 +11,7 @@ import contextlib
 import json
 import logging
 import socket
+import ssl
 import threading
 import time
 import urllib.error
@@ -99,9 +100,10 @@ class _WatchedTls(HTTPSConnection, _Watched):
 class _Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
     """Connects by http and by https, under a deadline."""
 
-    def __init__(self, deadline: _Deadline) -> None:
+    def __init__(self, deadline: _Deadline, context: ssl.SSLContext | None) -> None:
         super().__init__()
         self._deadline = deadline
+        self._context = context
 
     def http_open(self, req: urllib.request.Request) -> HTTPResponse:
         """Open an address of http."""
@@ -109,7 +111,7 @@ class _Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
 
     def https_open(self, req: urllib.request.Request) -> HTTPResponse:
         """Open an address of https."""
-        return self.do_open(partial(self._connection, _WatchedTls), req)
+        return self.do_open(partial(self._connection, _WatchedTls, context=self._context), req)
 
     def _connection(self, kind: type[_Watched], host: str, **options: Any) -> _Watched:
         connection = kind(host, **options)
@@ -127,9 +129,19 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 class JsonWebKeys:
     """The keys at one address, which threads use."""
 
-    def __init__(self, url: str, refresh_seconds: float, backoff_seconds: float) -> None:
-        """`url` begins with file: or https:."""
+    def __init__(
+        self,
+        url: str,
+        refresh_seconds: float,
+        backoff_seconds: float,
+        context: ssl.SSLContext | None = None,
+    ) -> None:
+        """Keep them of a url that begins with file: or https:.
+
+        Without a context, the authorities of the system are trusted.
+        """
         self._url = url
+        self._context = context
         self._refresh_seconds = refresh_seconds
         self._backoff_seconds = backoff_seconds
         self._lock = threading.Lock()
@@ -189,7 +201,7 @@ class JsonWebKeys:
                 content = file.read(MOST_BYTES + 1)
         else:
             with _Deadline(_SECONDS) as deadline:
-                opener = urllib.request.build_opener(_NoRedirects, _Handler(deadline))
+                opener = urllib.request.build_opener(_NoRedirects, _Handler(deadline, self._context))
                 with opener.open(self._url, timeout=_SECONDS) as answer:
                     content = answer.read(MOST_BYTES + 1)
         if len(content) > MOST_BYTES:

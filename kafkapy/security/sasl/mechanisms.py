@@ -13,13 +13,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from kafkapy.configs.keys import ConfigError
 from kafkapy.configs.listener_config import ListenerConfig
 from kafkapy.configs.unsupported import TOKEN_VALIDATORS
-from kafkapy.logins import PasswordChecker
+from kafkapy.logins import CredentialFinder, PasswordChecker, ScramCredential
+from kafkapy.logs.text import quoted
 from kafkapy.operator_class import UnusableClassError, find_class, one_line
 from kafkapy.security.sasl.exchange import Mechanism
 from kafkapy.security.sasl.jaas import JAAS, JaasError, LoginModule, parse_jaas
 from kafkapy.security.sasl.plain import Check, ListedUsers, PlainMechanism
 from kafkapy.security.sasl.scram import Find, Scram
-from kafkapy.security.sasl.scram_credential import MECHANISMS
+from kafkapy.security.sasl.scram_credential import (
+    MECHANISMS,
+    MIN_ITERATIONS,
+    ScramMechanism,
+)
 from kafkapy.security.sasl.unknown_users import UnknownUsers
 
 if TYPE_CHECKING:
@@ -79,8 +84,11 @@ def _mechanism(
     if name == "PLAIN":
         return PlainMechanism(_password_check(config, settings, module, parts))
     if name in MECHANISMS:
-        return Scram(MECHANISMS[name], parts.find_credential, parts.unknown, parts.tokens)
+        find = _credential_finder(config, settings, module, parts)
+        return Scram(MECHANISMS[name], find, parts.unknown, parts.tokens)
     if name == "GSSAPI":
+        if not _is_ours(config):
+            raise config.wrong(HANDLER, "no class checks logins by GSSAPI; remove the setting")
         from kafkapy.security.sasl.kerberos.exchange import Kerberos
         from kafkapy.security.sasl.kerberos.library import key_of, short_names
 
@@ -104,15 +112,42 @@ def _password_check(
     return check
 
 
+def _credential_finder(
+    config: ListenerConfig, settings: Mapping[str, str], module: LoginModule, parts: LoginParts
+) -> Find:
+    if _is_ours(config):
+        return parts.find_credential
+    finder: CredentialFinder = _new_checker(config, CredentialFinder, settings, module)
+    in_thread = _guarded(finder.find, parts)
+
+    async def find(mechanism: ScramMechanism, username: str) -> ScramCredential | None:
+        found: ScramCredential | None = await in_thread(mechanism.text, username)
+        if found is not None and found.iterations < MIN_ITERATIONS:
+            logger.error(
+                "The credential of %s has %d iterations, fewer than %d: it lets nobody in",
+                quoted(username),
+                found.iterations,
+                MIN_ITERATIONS,
+            )
+            return None
+        return found
+
+    return find
+
+
+def _is_ours(config: ListenerConfig) -> bool:
+    """Whether a mechanism has no class of the operator's own."""
+    return config[HANDLER] is None or config[HANDLER] in TOKEN_VALIDATORS
+
+
 def _token_check(
     config: ListenerConfig, settings: Mapping[str, str], module: LoginModule, parts: LoginParts
 ) -> CheckToken:
     from kafkapy.logins import TokenChecker
     from kafkapy.security.sasl.signed_tokens import SignedTokens
 
-    name = config[HANDLER]
-    if name is None or name in TOKEN_VALIDATORS:
-        return _guarded(SignedTokens(config).owner, parts)
+    if _is_ours(config):
+        return _guarded(SignedTokens(config, module).owner, parts)
     checker: TokenChecker = _new_checker(config, TokenChecker, settings, module)
     return _guarded(checker.check, parts)
 

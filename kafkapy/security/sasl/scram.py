@@ -15,11 +15,12 @@ import binascii
 import hmac
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
+from kafkapy.logins import ScramCredential
 from kafkapy.security.sasl.exchange import Exchange, LoginError
-from kafkapy.security.sasl.scram_credential import ScramCredential, ScramMechanism, xor
+from kafkapy.security.sasl.scram_credential import ScramMechanism, xor
 from kafkapy.security.sasl.unknown_users import UnknownUsers
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ _FINAL: Final = re.compile(
 _LONGEST: Final = 4096
 """The most bytes of a message: several times as many as names and nonces need."""
 
-Find = Callable[[ScramMechanism, str], ScramCredential | None]
+Find = Callable[[ScramMechanism, str], Awaitable[ScramCredential | None]]
 """Finds the credential of a user."""
 
 
@@ -95,7 +96,7 @@ class _ScramExchange(Exchange):
         self.by_token = extensions.get("tokenauth", "").lower() == "true"
         if not self.by_token:
             unknown = await self._unknown.user(self._mechanism, name)
-            found = self._find(self._mechanism, name)
+            found = await self._find(self._mechanism, name)
         else:
             unknown = self._unknown.token(self._mechanism, name)
             found = None if self._tokens is None else await self._tokens.credential(self._mechanism, name)

@@ -11,9 +11,10 @@ import base64
 import binascii
 import hashlib
 import hmac
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
+
+from kafkapy.logins import ScramCredential
 
 MIN_ITERATIONS: Final = 4096
 MAX_ITERATIONS: Final = 16384
@@ -59,16 +60,6 @@ class ScramMechanism(IntEnum):
 
 MECHANISMS: Final = {each.text: each for each in ScramMechanism}
 """The mechanisms by name."""
-
-
-@dataclass(frozen=True, slots=True)
-class ScramCredential:
-    """The credential of one user for one mechanism."""
-
-    salt: bytes = field(repr=False)
-    stored_key: bytes = field(repr=False)
-    server_key: bytes = field(repr=False)
-    iterations: int
 
 
 def xor(one: bytes, other: bytes) -> bytes:

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from kafkapy.configs.listener_config import ListenerConfig
 from kafkapy.logins import TokenOwner
+from kafkapy.security.sasl.jaas import LoginModule
 
 ALGORITHMS: Final = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
@@ -26,7 +27,7 @@ logger = logging.getLogger(__name__)
 class SignedTokens:
     """The check of the tokens of one listener."""
 
-    def __init__(self, config: ListenerConfig) -> None:
+    def __init__(self, config: ListenerConfig, module: LoginModule) -> None:
         """Raises ConfigError: what is needed to check tokens is not set."""
         try:
             import jwt  # noqa: F401
@@ -45,10 +46,16 @@ class SignedTokens:
         self._audience = list(self._required(config, "sasl.oauthbearer.expected.audience"))
         self._name_claim: str = config["sasl.oauthbearer.sub.claim.name"]
         self._leeway: int = config["sasl.oauthbearer.clock.skew.seconds"]
+        context = None
+        if parts.scheme == "https":
+            from kafkapy.security.tls.issuer_tls import issuer_context
+
+            context = issuer_context(config, module.options)
         self._keys = JsonWebKeys(
             url,
             config["sasl.oauthbearer.jwks.endpoint.refresh.ms"] / 1000,
             config["sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms"] / 1000,
+            context,
         )
         if parts.scheme == "file":
             try:

@@ -19,13 +19,13 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple
 
+from kafkapy.logins import ScramCredential
 from kafkapy.loop.turns import Steps
 from kafkapy.metadata.cache import MetadataCache
 from kafkapy.metadata.quotas import ClientQuotas
 from kafkapy.security.sasl.scram_credential import (
     MECHANISMS,
     MIN_ITERATIONS,
-    ScramCredential,
     ScramMechanism,
     decode_credential,
 )

@@ -8,12 +8,12 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
+from kafkapy.logins import ScramCredential
 from kafkapy.loop.turns import Steps
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.metadata.quotas import USER, quota_entity
 from kafkapy.security.sasl.scram_credential import (
     MECHANISMS,
-    ScramCredential,
     ScramMechanism,
     decode_credential,
 )

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from kafkapy.logins import ScramCredential
 from kafkapy.metadata.quotas import USER, ClientQuotas, QuotaEntity, quota_entity
 from kafkapy.protocol.messages.metadata_records import UserScramCredentialRecord
 from kafkapy.security.sasl.scram_credential import (
     MECHANISMS,
-    ScramCredential,
     ScramMechanism,
     decode_credential,
     encode_credential,

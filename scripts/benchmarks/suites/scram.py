@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
+from kafkapy.logins import ScramCredential
 from kafkapy.loop.turns import Steps
 from kafkapy.metadata.cache import MetadataCache
 from kafkapy.security.sasl.scram import Scram
@@ -74,7 +75,10 @@ def _kafkapy(mechanism: ScramMechanism, key: bytes) -> Server:
         for _ in steps:
             pass
 
-    scram = Scram(mechanism, lambda *_: credential, UnknownUsers(MetadataCache(), at_once))
+    async def find(*_: object) -> ScramCredential:
+        return credential
+
+    scram = Scram(mechanism, find, UnknownUsers(MetadataCache(), at_once))
 
     def begin() -> tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]:
         exchange = scram.begin()
