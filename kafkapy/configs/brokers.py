@@ -57,11 +57,13 @@ _THREAD_COUNTS: Final = (
 class BrokerConfigs(ConfigKind):
     """The dynamic settings of one broker, by its id, and of all brokers."""
 
-    def __init__(self, config: BrokerConfig, node_id: int, check_tls: Callable[[BrokerConfig], None]) -> None:
-        """`check_tls` raises ConfigError if keys or certificates that settings name cannot be used."""
+    def __init__(
+        self, config: BrokerConfig, node_id: int, check_listeners: Callable[[BrokerConfig], None]
+    ) -> None:
+        """`check_listeners` raises ConfigError if keys or lines that settings name cannot be used."""
         self._config = config
         self._node_id = node_id
-        self._check_tls = check_tls
+        self._check_listeners = check_listeners
 
     def check_name(self, name: str) -> None:
         if name != ALL_BROKERS:
@@ -93,8 +95,8 @@ class BrokerConfigs(ConfigKind):
         settings = {**self._config.originals, **levels[ALL_BROKERS], **levels[str(self._node_id)]}
         try:
             new = BrokerConfig(settings, clustered=self._config.clustered)
-            if any((listener_setting(setting) or "").startswith("ssl.") for setting in touched):
-                self._check_tls(new)
+            if any((listener_setting(setting) or "").startswith(("ssl.", "sasl.")) for setting in touched):
+                self._check_listeners(new)
         except ConfigError as error:
             raise _refused(str(error)) from None
         self._check_thread_counts(new, before.get(name, {}), configs)

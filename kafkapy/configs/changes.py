@@ -76,12 +76,12 @@ class ConfigAdmin:
         notices: ChangeNotices,
         *,
         node_id: int,
-        check_tls: Callable[[BrokerConfig], None],
+        check_listeners: Callable[[BrokerConfig], None],
         policy: PolicyCalls | None = None,
     ) -> None:
         """`policy` decides which settings may be changed.
 
-        `check_tls` raises ConfigError if keys or certificates that settings name cannot be used.
+        `check_listeners` raises ConfigError if keys, certificates or JAAS lines cannot be used.
         """
         self._writer = writer
         self._config = config
@@ -89,7 +89,7 @@ class ConfigAdmin:
         self._policy = policy
         self._kinds: dict[int, ConfigKind] = {
             ResourceType.TOPIC: TopicConfigs(config),
-            ResourceType.BROKER: BrokerConfigs(config, node_id, check_tls),
+            ResourceType.BROKER: BrokerConfigs(config, node_id, check_listeners),
             ResourceType.CLIENT_METRICS: ClientMetricsConfigs(),
             ResourceType.GROUP: GroupConfigs(config),
         }

@@ -140,7 +140,7 @@ class ClusterAdmin:
             config,
             self._notices,
             node_id=node_id,
-            check_tls=partial(_check_tls, {} if certificate_names is None else certificate_names),
+            check_listeners=partial(_check_listeners, {} if certificate_names is None else certificate_names),
             policy=policies.alter_config,
         )
         self._entity_nodes = EntityNodes(self._writer, self._notices)
@@ -468,11 +468,11 @@ class ClusterAdmin:
         )
 
 
-def _check_tls(in_use: Mapping[str, CertificateNames], config: BrokerConfig) -> None:
-    """Load the keys and certificates of all listeners; raises ConfigError."""
-    from kafkapy.security.entrances import check_tls  # few brokers need its code
+def _check_listeners(in_use: Mapping[str, CertificateNames], config: BrokerConfig) -> None:
+    """Try the keys, certificates and JAAS lines of all listeners; raises ConfigError."""
+    from kafkapy.security.entrances import check_listeners  # few brokers need its code
 
-    check_tls(config, in_use)
+    check_listeners(config, in_use)
 
 
 def _state_written(topic: str, index: int, state: PartitionState) -> SetData:

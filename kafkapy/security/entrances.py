@@ -18,7 +18,7 @@ from kafkapy.network.connection import Connection
 from kafkapy.network.entrance import ANONYMOUS
 from kafkapy.security.sasl.exchange import Mechanism
 from kafkapy.security.sasl.login import LoginLimits, SaslLogin
-from kafkapy.security.sasl.mechanisms import LoginParts, mechanisms_of
+from kafkapy.security.sasl.mechanisms import LoginParts, login_modules, mechanisms_of
 
 if TYPE_CHECKING:
     from kafkapy.security.tls.certificate_names import CertificateNames
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def check_tls(config: BrokerConfig, in_use: Mapping[str, CertificateNames]) -> None:
+def check_listeners(config: BrokerConfig, in_use: Mapping[str, CertificateNames]) -> None:
     """Load the keys and certificates of all listeners, and those of links to other brokers.
 
-    `in_use` are the names in the certificates of the listeners now.
+    Read the JAAS lines, too. `in_use` are the names in the certificates of the listeners now.
 
     Raises:
         ConfigError: some cannot be used.
@@ -37,6 +37,8 @@ def check_tls(config: BrokerConfig, in_use: Mapping[str, CertificateNames]) -> N
     for listener in config.listeners:
         if listener.protocol.is_encrypted:
             Tls(ListenerConfig(config, listener.name), listener.protocol, in_use.get(listener.name))
+        if listener.protocol.has_login:
+            login_modules(ListenerConfig(config, listener.name))
     if config.clustered and config.inter_broker_protocol.is_encrypted:
         from kafkapy.security.tls.context import client_context
 

@@ -66,21 +66,33 @@ def mechanisms_of(
     Raises:
         ConfigError: one is unknown, or lacks what it needs.
     """
+    modules = login_modules(config)
+    return {
+        name: _mechanism(name, config.of_mechanism(name), settings, module, parts)
+        for name, module in modules.items()
+    }
+
+
+def login_modules(config: ListenerConfig) -> dict[str, LoginModule]:
+    """The login modules of a listener, by mechanism.
+
+    Raises:
+        ConfigError: a mechanism is unknown, or its line is missing or wrong.
+    """
     setting = "sasl.enabled.mechanisms"
     names = config[setting]
     if not names:
         raise config.wrong(setting, "name at least one mechanism, such as SCRAM-SHA-256")
-    return {name: _mechanism(name, config, settings, parts) for name in names}
+    for name in names:
+        if name not in LOGIN_MODULES:
+            known = ", ".join(LOGIN_MODULES)
+            raise config.wrong(setting, f"{name} is not supported; expected {known}")
+    return {name: login_module(name, config.of_mechanism(name)) for name in names}
 
 
 def _mechanism(
-    name: str, listener: ListenerConfig, settings: Mapping[str, str], parts: LoginParts
+    name: str, config: ListenerConfig, settings: Mapping[str, str], module: LoginModule, parts: LoginParts
 ) -> Mechanism:
-    config = listener.of_mechanism(name)
-    if name not in LOGIN_MODULES:
-        known = ", ".join(LOGIN_MODULES)
-        raise listener.wrong("sasl.enabled.mechanisms", f"{name} is not supported; expected {known}")
-    module = login_module(name, config)
     if name == "PLAIN":
         return PlainMechanism(_password_check(config, settings, module, parts))
     if name in MECHANISMS:
