@@ -82,14 +82,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
     config.addinivalue_line(
         "markers",
-        f"{_MARK}(topics={{name: partitions}}, config={{setting: value}}, clock): of the kafka_broker",
+        f"{_MARK}(topics={{name: partitions}}, config={{setting: value}}, clock): of a broker or cluster",
     )
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Refuse a mark that a shared broker cannot heed."""
     scope = item.config.getini(_SETTING)
-    if scope == "function" or "kafka_broker" not in getattr(item, "fixturenames", ()):
+    if scope == "function" or not {"kafka_broker", "kafka_cluster"} & {*getattr(item, "fixturenames", ())}:
         return
     sharing = item.getparent(_NODES[scope])
     heeded = () if sharing is None else tuple(sharing.iter_markers(_MARK))
@@ -125,7 +125,9 @@ def _marked(node: pytest.Item | pytest.Collector) -> _Marked:
     config: dict[str, object] = {}
     clock: ClockName = "real"
     for mark in reversed(list(node.iter_markers(_MARK))):
-        if mark.args or not mark.kwargs.keys() <= _ARGUMENTS:
+        named = (mark.kwargs.get("topics", {}), mark.kwargs.get("config", {}))
+        is_named = not mark.args and mark.kwargs.keys() <= _ARGUMENTS
+        if not is_named or not all(isinstance(each, Mapping) for each in named):
             raise pytest.UsageError(
                 f"{node.nodeid}: the mark {_MARK} takes topics={{…}}, config={{…}} and clock=…"
             )
@@ -188,11 +190,15 @@ def _kafka_seeded() -> Iterator[_Seeded]:
 
 
 @pytest.fixture(scope=_scope)
-def kafka_cluster(kafka_broker_config: Mapping[str, object]) -> Iterator[Cluster]:
-    """A running `kafkapy.Cluster` of three brokers, with the settings of `kafka_broker_config`."""
+def kafka_cluster(
+    request: pytest.FixtureRequest, kafka_broker_config: Mapping[str, object]
+) -> Iterator[Cluster]:
+    """A running `kafkapy.Cluster` of three brokers, with the topics and settings of marks `kafka`."""
     from kafkapy.cluster import Cluster
 
-    with Cluster(brokers=3, config=kafka_broker_config) as cluster:
+    topics, marked, clock = _marked(request.node)
+    with Cluster(brokers=3, config={**kafka_broker_config, **marked}, clock=clock) as cluster:
+        cluster.create_topics(topics)
         yield cluster
 
 

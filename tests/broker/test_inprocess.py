@@ -262,12 +262,36 @@ def test_marks_give_a_test_its_topics_and_settings(pytester: pytest.Pytester) ->
         @pytest.mark.kafka(topics={"a b": 6})
         def test_four(kafka_broker):
             pass
+
+        @pytest.mark.kafka(topics=["orders"])
+        def test_five(kafka_broker):
+            pass
         """
     )
     result = pytester.runpytest("-p", "no:cacheprovider")
-    result.assert_outcomes(passed=2, errors=2)
+    result.assert_outcomes(passed=2, errors=3)
     result.stdout.fnmatch_lines(["*test_three: the mark kafka takes topics={…}, config={…} and clock=…*"])
     result.stdout.fnmatch_lines(["*topic a b: Topic name is invalid*"])
+    result.stdout.fnmatch_lines(["*test_five: the mark kafka takes topics={…}, config={…} and clock=…*"])
+
+
+def test_marks_give_a_cluster_its_topics_settings_and_clock(pytester: pytest.Pytester) -> None:
+    pytester.makeini(INI)
+    pytester.makepyfile(
+        """
+        import pytest
+
+        pytestmark = pytest.mark.kafka(topics={"all": 2}, config={"num.partitions": 4})
+
+        @pytest.mark.kafka(topics={"orders": 6}, clock="manual")
+        def test_one(kafka_cluster):
+            topics = kafka_cluster[1].core.metadata.image.topics
+            assert {name: len(topic.partitions) for name, topic in topics.items()} == {"all": 2, "orders": 6}
+            assert kafka_cluster[1].core.config["num.partitions"] == 4
+            kafka_cluster.clock.advance(days=7)
+        """
+    )
+    pytester.runpytest("-p", "no:cacheprovider").assert_outcomes(passed=1)
 
 
 def test_a_mark_that_a_shared_broker_cannot_heed_is_refused(pytester: pytest.Pytester) -> None:
@@ -289,10 +313,14 @@ def test_a_mark_that_a_shared_broker_cannot_heed_is_refused(pytester: pytest.Pyt
         class TestThree:
             def test_three(self, kafka_broker):
                 pass
+
+        @pytest.mark.kafka(topics={"others": 6})
+        def test_four(kafka_cluster):
+            pass
         """
     )
     result = pytester.runpytest("-p", "no:cacheprovider")
-    result.assert_outcomes(passed=1, errors=2)
+    result.assert_outcomes(passed=1, errors=3)
     result.stdout.fnmatch_lines(["*its broker is shared (kafka_broker_scope=module)*"])
 
 
