@@ -103,6 +103,7 @@ class _Reader:
         for (_, index), start in (await offsets(self._core, [self._name], EARLIEST)).items():
             if not await self._read_partition(topic, index, start):
                 self._forget()
+                self._topic = None
                 break
         return self._all()
 
