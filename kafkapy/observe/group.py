@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from kafkapy.groups.classic.subscription import CONSUMER_PROTOCOL_TYPE
+from kafkapy.groups.consumer.conversion import read_assignment
 from kafkapy.observe.asking import ask
 from kafkapy.observe.brokers import Brokers
 from kafkapy.observe.offsets import offsets
 from kafkapy.observe.topic import has_records
 from kafkapy.observe.waiting import NotYet, until
+from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kafkapy.protocol.messages.consumer_group_describe import DescribedGroup as ConsumerGroup
+from kafkapy.protocol.messages.describe_groups import DescribedGroup as ClassicGroup
 from kafkapy.protocol.messages.describe_groups import DescribeGroupsRequest
 from kafkapy.protocol.messages.list_groups import ListGroupsRequest
 from kafkapy.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
@@ -60,16 +65,22 @@ async def wait_until_stable(core: Observed, name: str, members: int | None, seco
 
 async def _described(core: Observed, name: str) -> tuple[str, list[Member]] | None:
     """The state and the members of a group; None if there is none."""
+    group = await _description(core, name)
+    if group is None:
+        return None
+    members = [Member(each.member_id, each.client_id, each.client_host) for each in group.members]
+    return group.group_state, sorted(members)
+
+
+async def _description(core: Observed, name: str) -> Any | None:
+    """The answer about a group of any type; None if there is none."""
     listed = await ask(core, ListGroupsRequest())
     kind = next((each.group_type for each in listed.groups if each.group_id == name), None)
     if kind is None:
         return None
     answer = await ask(core, _DESCRIBE[kind.lower()](name))
     group = answer.groups[0]
-    if group.error_code:  # it has gone since, or has become one of another type
-        return None
-    members = [Member(each.member_id, each.client_id, each.client_host) for each in group.members]
-    return group.group_state, sorted(members)
+    return None if group.error_code else group  # it has gone since, or has become one of another type
 
 
 async def wait_until_caught_up(core: Observed, name: str, seconds: float) -> None:
@@ -80,15 +91,16 @@ async def wait_until_caught_up(core: Observed, name: str, seconds: float) -> Non
     """
 
     async def look() -> NotYet | None:
-        ends = await _positions(core, name)
-        if not ends:
-            return NotYet(f"it has committed nothing{_elsewhere(core)}")
+        committed = await _committed(core, name)
         behind = [
             f"{topic}-{partition} by {end - at}"
-            for (topic, partition), (at, end) in ends.items()
+            for (topic, partition), (at, end) in (await _positions(core, name, committed)).items()
             if at < end and await has_records(core, topic, partition, at)
         ]
-        return NotYet(f"it is behind in {', '.join(behind)}") if behind else None
+        where = f" is behind in {', '.join(behind)}" if behind else ""
+        if not committed:
+            return NotYet(f"it has committed nothing{where and f', and{where}'}{_elsewhere(core)}")
+        return NotYet(f"it{where}") if behind else None
 
     await until(look, f"group {name} to catch up", seconds)
 
@@ -111,20 +123,41 @@ async def wait_for_commit(
 
 async def lags_of(core: Observed, name: str) -> dict[tuple[str, int], int]:
     """By topic and partition, how many offsets a group is behind."""
-    return {key: max(0, end - at) for key, (at, end) in (await _positions(core, name)).items()}
+    positions = await _positions(core, name, await _committed(core, name))
+    return {key: max(0, end - at) for key, (at, end) in positions.items()}
 
 
-async def _positions(core: Observed, name: str) -> dict[tuple[str, int], tuple[int, int]]:
+async def _positions(
+    core: Observed, name: str, committed: Mapping[tuple[str, int], int]
+) -> dict[tuple[str, int], tuple[int, int]]:
     """By topic and partition, where a group continues, and the end.
 
-    It begins with the first record of a partition without a committed offset, if it has committed one of
-    another partition of the topic.
+    These are the topics that it has committed offsets of, and those of its members. It begins with the first
+    record of a partition without a committed offset.
     """
-    committed = await _committed(core, name)
-    topics = sorted({topic for topic, _ in committed})
+    topics = sorted({topic for topic, _ in committed} | await _assigned_topics(core, name))
     starts = await offsets(core, topics, EARLIEST)
     ends = await offsets(core, topics, LATEST)
     return {key: (committed.get(key, start), ends[key]) for key, start in starts.items() if key in ends}
+
+
+async def _assigned_topics(core: Observed, name: str) -> set[str]:
+    """The topics of the partitions that the members of a classic or a consumer group have."""
+    group = await _description(core, name)
+    if isinstance(group, ClassicGroup) and group.protocol_type == CONSUMER_PROTOCOL_TYPE:
+        return {topic for member in group.members for topic in _topics_in(member.member_assignment)}
+    if isinstance(group, ConsumerGroup):
+        assignments = [member.assignment for member in group.members if member.assignment is not None]
+        return {each.topic_name for assignment in assignments for each in assignment.topic_partitions}
+    return set()
+
+
+def _topics_in(assignment: bytes) -> list[str]:
+    """The topics in what a classic member was assigned; some clients put something else there."""
+    try:
+        return [each.topic for each in read_assignment(assignment).assigned_partitions]
+    except DecodeError:
+        return []
 
 
 async def _committed(core: Observed, name: str) -> dict[tuple[str, int], int]:

@@ -286,6 +286,29 @@ def test_a_group_need_not_commit_what_ends_transactions(broker: kafkapy.Broker) 
     reader.close()
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_reads_the_topics_that_its_members_are_assigned(
+    broker: kafkapy.Broker, protocol: str
+) -> None:
+    broker.produce("orders", value="1")
+    broker.produce("payments", value="2")
+    settings = {"enable.auto.commit": "false", "group.protocol": protocol}
+    group, reader = broker.group("billing"), consumer(broker, **settings)
+    reader.subscribe(["orders", "payments"])
+    assert len(reader.consume(2, timeout=20)) == 2
+    expected = "it has committed nothing, and is behind in orders-0 by 1, payments-0 by 1"
+    with pytest.raises(NotSeenError, match=f"{expected}$"):
+        group.caught_up(within=0.05)
+    reader.commit(offsets=[TopicPartition("orders", 0, 1)], asynchronous=False)
+    with pytest.raises(NotSeenError, match=r"it is behind in payments-0 by 1$"):
+        group.caught_up(within=0.05)
+    assert group.lags() == {("orders", 0): 0, ("payments", 0): 1}
+    reader.commit(offsets=[TopicPartition("payments", 0, 1)], asynchronous=False)
+    group.caught_up()
+    reader.close()
+    group.caught_up()
+
+
 def test_waits_until_a_group_has_caught_up(broker: kafkapy.Broker) -> None:
     group = broker.group("billing")
     with pytest.raises(NotSeenError, match=r"for group billing to catch up; it has committed nothing$"):
@@ -428,7 +451,9 @@ def test_a_cluster_waits_for_groups_whoever_coordinates_them(cluster: kafkapy.Cl
                 found += len(reader.consume(6 - found, timeout=0.2))
             (member,) = cluster.group(f"billing-{number}").stable(members=1)
             assert member.client_id == "rdkafka"
-            with pytest.raises(NotSeenError, match=r"; it has committed nothing$"):
+            with pytest.raises(
+                NotSeenError, match=r"; it has committed nothing, and is behind in orders-0 by 1, "
+            ):
                 cluster.group(f"billing-{number}").caught_up(within=0)
             reader.commit(asynchronous=False)
         cluster.group(f"billing-{number}").caught_up()
