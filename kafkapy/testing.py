@@ -41,6 +41,13 @@ _NODES: dict[str, type[pytest.Collector]] = {
 }
 """What shares a broker, by the scope."""
 
+_TOLD = {
+    "==": "the records are not the same",
+    "in": "the record is not among the others",
+    "not in": "the record is among the others",
+}
+"""What is wrong with records if a comparison fails."""
+
 
 class _BrokerModules:
     """Finds the broker's modules before pytest does, which would rewrite their asserts.
@@ -102,14 +109,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
-    """Show records that are not equal as tables."""
+    """Show records that are not as expected as tables."""
     shown = sys.modules.get("kafkapy.observe.record")
-    if op != "==" or shown is None or not (shown.are_records(left) or shown.are_records(right)):
+    if op not in _TOLD or shown is None or not (shown.are_records(left) or shown.are_records(right)):
         return None
     if not all(shown.are_records(side) or side == [] for side in (left, right)):
         return None
     tables = [shown.table(side).splitlines() for side in (left, right)]
-    return ["the records are not the same", *tables[0], "", "but", *tables[1]]
+    return [_TOLD[op], *tables[0], "", "but", *tables[1]]
 
 
 class _Marked(NamedTuple):

@@ -27,8 +27,9 @@ class Record(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
-def table(records: Sequence[Record]) -> str:
+def table(found: Sequence[Record] | Record) -> str:
     """The records as lines of columns; the first ones, if there are many."""
+    records = [found] if isinstance(found, Record) else found
     lines = [_COLUMNS, *(_cells(record) for record in records[:_SHOWN])]
     widths = [max(len(line[column]) for line in lines) for column in range(len(_COLUMNS))]
     shown = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
@@ -37,7 +38,9 @@ def table(records: Sequence[Record]) -> str:
 
 
 def are_records(found: object) -> bool:
-    """Whether it is a list of records, and not empty."""
+    """Whether it is a record, or a list of some."""
+    if isinstance(found, Record):
+        return True
     return isinstance(found, list) and bool(found) and all(isinstance(each, Record) for each in found)
 
 

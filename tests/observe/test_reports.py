@@ -29,6 +29,39 @@ def test_records_that_differ_are_shown_as_tables(pytester: pytest.Pytester) -> N
     )
 
 
+def test_a_record_that_differs_or_is_missing_is_shown_as_a_table(pytester: pytest.Pytester) -> None:
+    pytester.makeini(INI)
+    pytester.makepyfile(
+        """
+        def test_one(kafka_broker):
+            one = kafka_broker.produce("orders", key="17", value="two apples", timestamp=0)
+            other = kafka_broker.produce("orders", key="18", value="bread", timestamp=0)
+            assert one == other
+
+        def test_two(kafka_broker):
+            one = kafka_broker.produce("orders", key="17", value="two apples", timestamp=0)
+            assert one._replace(key=b"18") in kafka_broker.records("orders")
+
+        def test_three(kafka_broker):
+            one = kafka_broker.produce("orders", key="17", value="two apples", timestamp=0)
+            assert one not in kafka_broker.records("orders")
+        """
+    )
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(failed=3)
+    heading = "E *partition  offset  time *value *"
+    one = "E *0          0       1970-01-01 00:00:00.000  17   two apples"
+    result.stdout.fnmatch_lines(
+        [
+            *("E *assert the records are not the same", heading, one, "E *but"),
+            *(heading, "E *0          1       1970-01-01 00:00:00.000  18   bread"),
+            *("E *assert the record is not among the others", heading),
+            *("E *0          0       1970-01-01 00:00:00.000  18   two apples", "E *but", heading, one),
+            *("E *assert the record is among the others", heading, one, "E *but", heading, one),
+        ]
+    )
+
+
 def test_a_wait_in_vain_points_at_the_test(pytester: pytest.Pytester) -> None:
     pytester.makeini(INI)
     pytester.makepyfile(
