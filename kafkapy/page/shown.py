@@ -48,7 +48,8 @@ def shown(data: bytes | None, decoder: Decoder, kind: str = AUTO) -> Shown:
             if (found := decoder.by_schema(data)) is not None:
                 text = json.dumps(found.value, ensure_ascii=False, indent=2)
                 line = json.dumps(found.value, ensure_ascii=False)
-                return _cut(found.kind, text, line, data, f"schema {found.schema_id}")
+                schema = f"schema {found.schema_id} {found.message}".strip()
+                return _cut(found.kind, text, line, data, schema)
         except (UserError, ValueError, RecursionError) as error:
             note = str(error)
     found_kind, text, problem = _KINDS[kind](data)

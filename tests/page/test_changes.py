@@ -9,14 +9,14 @@ from typing import Any, Final
 
 from click.testing import CliRunner
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from kafkapy import Broker, Page, SchemaRegistry
 from kafkapy.cli import main
 from kafkapy.observe.record import Record
-from tests.page.browsing import Browser
+from tests.page.browsing import Browser, View
 from tests.page.test_topics import commit
 
 
@@ -86,14 +86,14 @@ def test_an_avro_record_is_edited_as_json(broker: Broker, name: str) -> None:
         with Page(broker.bootstrap_servers, schema_registry=registry.url) as page:
             browser = Browser(page.url)
             form = browser.get(f"/topics/{name}/produce?partition=0&offset=0")
-            assert form_of(form.text, "value") == "avro"
+            assert form_of(form.text, "value") == "schema"
             assert form_of(form.text, "key") == "text"
             assert json.loads(form.field("value")) == {"what": "two apples", "count": 2}
             fields = produced(
                 key="k",
                 key_form="text",
                 value=form.field("value"),
-                value_form="avro",
+                value_form="schema",
                 value_schema=form.field("value_schema"),
                 secret=browser.secret(),
             )
@@ -104,13 +104,13 @@ def test_an_avro_record_is_edited_as_json(broker: Broker, name: str) -> None:
             for wrong, why in (
                 ({"value": '{"what": "x"}'}, "value: schema 1: the field count is missing"),
                 ({"value": "{"}, "value: no JSON"),
-                ({"value_schema": ""}, "value: avro needs the id of a schema"),
+                ({"value_schema": ""}, "value: give the id of the schema"),
                 ({"value_schema": "999"}, "value: schema 999: "),
             ):
                 view = browser.send(send, {**fields, **wrong})
                 assert view.status == 400
                 assert why in view.problem
-                assert form_of(view.text, "value") == "avro"
+                assert form_of(view.text, "value") == "schema"
             # Which branch of the union it was, JSON does not say.
             form = browser.get(f"/topics/{name}/produce?partition=0&offset=1")
             assert form_of(form.text, "value") == "base64"
@@ -120,11 +120,107 @@ def test_an_avro_record_is_edited_as_json(broker: Broker, name: str) -> None:
         assert AvroDeserializer(client)(new.value, context) == {"what": "three apples", "count": None}
 
 
-def test_without_a_registry_there_is_no_avro(broker: Broker, browser: Browser, name: str) -> None:
+PROTO: Final = """syntax = "proto3";
+package shop;
+message Order {
+  string what = 1;
+  int64 count = 2;
+  float weight = 3;
+  message Line { string sku = 1; }
+  repeated Line lines = 4;
+}
+message Parcel { map<string, int32> sizes = 1; }
+"""
+
+
+def test_a_protobuf_record_is_edited_as_json(broker: Broker, name: str) -> None:
+    broker.create_topics({name: 1})
+    with SchemaRegistry(broker.bootstrap_servers) as registry:
+        with SchemaRegistryClient({"url": registry.url}) as client:
+            number = client.register_schema(f"{name}-value", Schema(PROTO, "PROTOBUF"))
+        head = b"\0" + number.to_bytes(4, "big")
+        order = head + b"\0" + b"\x0a\x04figs\x10\x03\x22\x04\x0a\x02A7"
+        line, parcel = head + b"\x04\0\0" + b"\x0a\x02A7", head + b"\x02\x02" + b"\x0a\x05\x0a\x01a\x10\x01"
+        unknown = head + b"\0" + b"\x0a\x04figs\x78\x01"
+        for value in (order, line, parcel, unknown):
+            broker.produce(name, value=value)
+        with Page(broker.bootstrap_servers, schema_registry=registry.url) as page:
+            browser = Browser(page.url)
+            send = f"/topics/{name}/produce"
+
+            def form(offset: int) -> View:
+                return browser.get(f"{send}?partition=0&offset={offset}")
+
+            def sent(view: View, **fields: str) -> View:
+                given = {"value": view.field("value"), "value_schema": view.field("value_schema")}
+                given |= {"value_form": "schema", "secret": browser.secret()}
+                return browser.send(send, produced(**(given | fields)))
+
+            assert json.loads(form(0).field("value")) == {
+                "what": "figs",
+                "count": "3",
+                "lines": [{"sku": "A7"}],
+            }
+            assert form(1).field("value_schema") == f"{number} shop.Order.Line"
+            assert f"schema {number} shop.Parcel" in browser.get(f"/topics/{name}/0/2").text
+            for offset in range(3):
+                assert sent(form(offset)).status == 200
+            assert sent(form(0), value='{"what": "pears", "weight": 0.5}').status == 200
+            for wrong, why in (
+                ({"value": '{"whatever": 1}'}, f"value: schema {number}: "),
+                ({"value": '{"count": 1.5}'}, f"value: schema {number}: "),
+                ({"value": '{"weight": 0.123456789}'}, "0.123456789 would be rounded to 0.12345679"),
+                ({"value": '{"weight": 1e-60}'}, "1e-60 would be rounded to 0.0"),
+                ({"value": '{"what": "a", "what": "b"}'}, "duplicate"),
+                ({"value": "{"}, f"value: schema {number}: "),
+                ({"value_schema": f"{number} shop.Nothing"}, "it has no message shop.Nothing"),
+            ):
+                view = sent(form(0), **wrong)
+                assert (view.status, why in view.problem) == (400, True), view.problem
+                assert form_of(view.text, "value") == "schema"
+            # A field that the schema does not have would be lost.
+            assert form_of(form(3).text, "value") == "base64"
+        values = [record.value for record in broker.records(name)][4:]
+        assert values == [order, line, parcel, head + b"\0" + b"\x0a\x05pears\x1d\0\0\0\x3f"]
+
+
+def test_a_record_with_a_json_schema_is_edited_as_it_is_written(broker: Broker, name: str) -> None:
+    broker.create_topics({name: 1})
+    person = {"type": "object", "properties": {"name": {"type": "string"}}}
+    schema = {"type": "object", "properties": {"id": {"type": "integer"}, "by": {"$ref": "person.json"}}}
+    with SchemaRegistry(broker.bootstrap_servers) as registry:
+        with SchemaRegistryClient({"url": registry.url}) as client:
+            client.register_schema(f"{name}-person", Schema(json.dumps(person), "JSON"))
+            reference = SchemaReference("person.json", f"{name}-person", 1)
+            number = client.register_schema(f"{name}-value", Schema(json.dumps(schema), "JSON", [reference]))
+        head = b"\0" + number.to_bytes(4, "big")
+        broker.produce(name, value=head + b'{"id":1.0,\n "by": {"name":"Ann"}}')
+        with Page(broker.bootstrap_servers, schema_registry=registry.url) as page:
+            browser = Browser(page.url)
+            send = f"/topics/{name}/produce"
+            view = browser.get(f"{send}?partition=0&offset=0")
+            assert form_of(view.text, "value") == "schema"
+            fields = produced(value_form="schema", value_schema=str(number), secret=browser.secret())
+            as_sent = view.field("value").replace("\n", "\r\n")
+            assert browser.send(send, {**fields, "value": as_sent}).status == 200
+            for wrong, why in (
+                ('{"id": "x"}', f"value: schema {number}: 'x' is not of type 'integer' (at /id)"),
+                ('{"by": {"name": 7}}', "7 is not of type 'string' (at /by/name)"),
+                ("{", "value: no JSON"),
+            ):
+                refused = browser.send(send, {**fields, "value": wrong})
+                assert (refused.status, why in refused.problem) == (400, True), refused.problem
+            refused = browser.send(send, {**fields, "value": "{}", "value_schema": f"{number} shop.Order"})
+            assert "it is json, and has no message shop.Order" in refused.problem
+        first, again = broker.records(name)
+        assert again.value == first.value
+
+
+def test_without_a_registry_there_is_no_form_for_schemas(broker: Broker, browser: Browser, name: str) -> None:
     broker.create_topics({name: 1})
     form = browser.get(f"/topics/{name}/produce")
-    assert 'value="avro"' not in form.text
-    fields = produced(value="{}", value_form="avro", value_schema="1", secret=browser.secret())
+    assert 'value="schema"' not in form.text
+    fields = produced(value="{}", value_form="schema", value_schema="1", secret=browser.secret())
     assert "expected one of text, base64, null" in browser.send(f"/topics/{name}/produce", fields).problem
 
 

@@ -14,7 +14,8 @@ from typing import Any, Final, NamedTuple
 
 from kafkapy.commands.decoding.schemas import Schemas
 
-_HEAD: Final = 5
+HEAD: Final = 5
+"""Bytes before what the schema describes."""
 
 
 class Decoded(NamedTuple):
@@ -23,6 +24,8 @@ class Decoded(NamedTuple):
     kind: str
     schema_id: int
     value: Any
+    message: str = ""
+    """Of Protobuf: the name of the message, if it is not the first one of its schema."""
 
 
 class Decoder:
@@ -51,29 +54,37 @@ class Decoder:
             ValueError: they cannot be decoded by it.
             UserError: a package of the extra `registry` is missing.
         """
-        if self._schemas is None or len(data) < _HEAD or data[0]:
+        if self._schemas is None or len(data) < HEAD or data[0]:
             return None
-        number = int.from_bytes(data[1:_HEAD], "big")
+        number = int.from_bytes(data[1:HEAD], "big")
         try:
             schema = self._schemas.schema(number)
-            return Decoded(schema.kind, number, schema.decode(data[_HEAD:]))
+            content = data[HEAD:]
+            return Decoded(schema.kind, number, schema.decode(content), schema.message(content))
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"schema {number}: {error}") from None
 
-    def encoded(self, value: Any, number: int) -> bytes:
-        """A value as bytes that name its Avro schema, which `by_schema` shows as it was.
+    def encoded(self, text: str, number: int, message: str = "") -> bytes:
+        """JSON as bytes that name its schema, which `by_schema` shows as it was.
+
+        Args:
+            text: JSON, as `by_schema` has the value; of JSON Schema it is written as it is.
+            number: the id of the schema.
+            message: of Protobuf, the name of a message of the schema; the first one by default.
 
         Raises:
-            ValueError: it does not fit the schema, or that is of another kind or cannot be had.
+            ValueError: it is no JSON, or does not fit the schema, or that cannot be had.
             UserError: a package of the extra `registry` is missing.
         """
         if self._schemas is None:
             raise ValueError("there is no schema registry")
         try:
             schema = self._schemas.schema(number)
-            if schema.encode is None:
-                raise ValueError(f"it is {schema.kind}, and only avro is written")
-            return b"\0" + number.to_bytes(_HEAD - 1, "big") + schema.encode(value)
+            if message and schema.kind != "protobuf":
+                raise ValueError(f"it is {schema.kind}, and has no message {message}")
+            return b"\0" + number.to_bytes(HEAD - 1, "big") + schema.encode(text, message)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"no JSON: {error}") from None
         except (ValueError, OverflowError, RecursionError) as error:
             raise ValueError(f"schema {number}: {error}") from None
 

@@ -1,34 +1,45 @@
-"""Protobuf messages as JSON has them, by Google's library, which has bounds of its own."""
+"""Protobuf messages as JSON has them, and back, by Google's library, which has bounds of its own.
+
+A message begins with its path in the file of its schema, as zigzag numbers: how many indexes, and these; of
+the first message it is a zero.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Final
+
+_MOST_TOLD: Final = 300
+"""Characters of what is wrong with a value: it quotes the value."""
 
 
-def decoding(descriptor: Any, files: list[Any]) -> Callable[[bytes], Any]:
-    """What decodes messages of a file; `files` are those that it imports, with their names."""
-    from google.protobuf import descriptor_pool, json_format, message_factory
-    from google.protobuf.message import DecodeError
+class Messages:
+    """The messages of a schema.
 
-    pool = descriptor_pool.DescriptorPool()
-    for name, file in [*files, (descriptor.name, descriptor)]:
-        for imported in file.dependency:
-            _add_well_known(pool, imported)
-        named = type(file)()
-        named.CopyFrom(file)
-        named.name = name
-        pool.Add(named)
-    top = pool.FindFileByName(descriptor.name)
+    Args:
+        descriptor: its FileDescriptorProto.
+        files: those of the files that it imports, with their names.
+    """
 
-    def decode(data: bytes) -> Any:
-        indexes, at = _indexes(data)
-        messages: Any = list(top.message_types_by_name.values())
-        for index in indexes:
-            if not 0 <= index < len(messages):
-                raise ValueError(f"it has no message {index}")
-            found = messages[index]
-            messages = list(found.nested_types)
+    def __init__(self, descriptor: Any, files: list[Any]) -> None:
+        from google.protobuf import descriptor_pool
+
+        pool = descriptor_pool.DescriptorPool()
+        for name, file in [*files, (descriptor.name, descriptor)]:
+            for imported in file.dependency:
+                _add_well_known(pool, imported)
+            named = type(file)()
+            named.CopyFrom(file)
+            named.name = name
+            pool.Add(named)
+        self._top: Final = list(pool.FindFileByName(descriptor.name).message_types_by_name.values())
+
+    def decoded(self, data: bytes) -> Any:
+        """A message as JSON; raises ValueError."""
+        from google.protobuf import json_format, message_factory
+        from google.protobuf.message import DecodeError
+
+        found, at = self._found(data)
         message = message_factory.GetMessageClass(found)()
         try:
             message.ParseFromString(data[at:])
@@ -36,7 +47,73 @@ def decoding(descriptor: Any, files: list[Any]) -> Callable[[bytes], Any]:
             raise ValueError(str(error)) from None
         return json_format.MessageToDict(message, preserving_proto_field_name=True)
 
-    return decode
+    def name(self, data: bytes) -> str:
+        """The full name of a message, without one if it is the first; raises ValueError."""
+        found, _ = self._found(data)
+        return "" if found is self._top[0] else str(found.full_name)
+
+    def encoded(self, text: str, name: str) -> bytes:
+        """JSON as a message of a name, without one as the first; raises ValueError."""
+        from google.protobuf import json_format, message_factory
+
+        path, found = self._named(name)
+        message = message_factory.GetMessageClass(found)()
+        try:
+            json_format.Parse(text, message)
+        except json_format.ParseError as error:
+            raise ValueError(str(error)[:_MOST_TOLD]) from None
+        _require_exact(json_format, text, message)
+        # Those that write maps in another order are told apart by who compares the bytes.
+        return _path(path) + bytes(message.SerializeToString(deterministic=True))
+
+    def _found(self, data: bytes) -> tuple[Any, int]:
+        """The type of a message, and where it begins."""
+        indexes, at = _indexes(data)
+        messages = self._top
+        for index in indexes:
+            if not 0 <= index < len(messages):
+                raise ValueError(f"it has no message {index}")
+            found = messages[index]
+            messages = list(found.nested_types)
+        return found, at
+
+    def _named(self, name: str) -> tuple[list[int], Any]:
+        for path, found in _all(self._top, []):
+            if name in ("", found.full_name):
+                return path, found
+        raise ValueError(f"it has no message {name}")
+
+
+def _all(messages: list[Any], path: list[int]) -> Iterator[tuple[list[int], Any]]:
+    """All messages with their paths, the first one first."""
+    for index, found in enumerate(messages):
+        own = [*path, index]
+        yield own, found
+        yield from _all(list(found.nested_types), own)
+
+
+def _require_exact(json_format: Any, text: str, message: Any) -> None:
+    """Raises ValueError for a number that a `float` of the message would round."""
+    import json
+
+    given = json.loads(text)
+    for by_its_name in (True, False):
+        told = json_format.MessageToDict(
+            message, preserving_proto_field_name=by_its_name, always_print_fields_with_no_presence=True
+        )
+        _compare(given, told)
+
+
+def _compare(given: Any, told: Any) -> None:
+    if isinstance(given, dict) and isinstance(told, dict):
+        for name, value in given.items():
+            if name in told:
+                _compare(value, told[name])
+    elif isinstance(given, list) and isinstance(told, list):
+        for each, value in zip(given, told, strict=False):
+            _compare(each, value)
+    elif isinstance(given, int | float) and isinstance(told, float) and given != told:
+        raise ValueError(f"{given} would be rounded to {told}")
 
 
 def _add_well_known(pool: Any, name: str) -> None:
@@ -53,6 +130,23 @@ def _add_well_known(pool: Any, name: str) -> None:
     file = FileDescriptorProto()
     module.DESCRIPTOR.CopyToProto(file)
     pool.Add(file)
+
+
+def _path(indexes: list[int]) -> bytes:
+    """The path of a message, as it is written before it."""
+    if indexes == [0]:
+        return b"\0"
+    return b"".join(_zigzag(number) for number in (len(indexes), *indexes))
+
+
+def _zigzag(number: int) -> bytes:
+    """A number that is not negative."""
+    rest, written = number << 1, bytearray()
+    while rest >= 0x80:
+        written.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    written.append(rest)
+    return bytes(written)
 
 
 def _indexes(data: bytes) -> tuple[list[int], int]:

@@ -7,7 +7,8 @@ import json
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.client import HTTPException
 from typing import Any, Final, NamedTuple
 from urllib.error import HTTPError, URLError
@@ -33,8 +34,10 @@ class Schema(NamedTuple):
     """avro, json or protobuf."""
     decode: Callable[[bytes], Any]
     """Raises ValueError, KeyError, TypeError or RecursionError."""
-    encode: Callable[[Any], bytes] | None = None
-    """The reverse, of avro alone; it raises ValueError."""
+    encode: Callable[[str, str], bytes]
+    """The reverse: JSON as bytes, for Protobuf with the name of the message; it raises ValueError."""
+    message: Callable[[bytes], str] = lambda data: ""
+    """The name of the message of Protobuf that bytes are, if it is not the first one of its schema."""
 
 
 class _Failed(NamedTuple):
@@ -91,7 +94,8 @@ class Schemas:
             if (known := self._remembered(number)) is not None:
                 return known
             try:
-                known = self._asked(number)
+                with _failures():
+                    known = self._read(number)
             except (UserError, ValueError) as error:
                 kind = UserError if isinstance(error, UserError) else ValueError
                 with self._lock:
@@ -116,41 +120,42 @@ class Schemas:
             raise failed.kind(failed.reason)
         return None
 
-    def _asked(self, number: int) -> Schema:
-        try:
-            return self._read(number)
-        except ModuleNotFoundError as error:
-            raise UserError(
-                f"{error.name} is not installed: pip install '.[registry]' in a checkout"
-            ) from None
-        except RecursionError:
-            raise ValueError("it is nested too deeply") from None
-        except (KeyError, TypeError, AttributeError):
-            raise ValueError("the registry's answer has no schema") from None
-
     def _read(self, number: int) -> Schema:
         found = self._get(f"/schemas/ids/{number}")
         kind, text = found.get("schemaType") or "AVRO", str(found["schema"])
+        references: dict[str, str] = {}
         if kind == "JSON":
-            return Schema("json", json.loads)
+            # Values are shown without a look at the schema: its references are asked for by a write.
+            return Schema("json", json.loads, lambda value, _: self._as_json(value, text, found))
         if kind not in ("AVRO", "PROTOBUF"):
             raise ValueError(f"its kind, {kind}, is none of AVRO, JSON and PROTOBUF")
         from kafkapy.registry.formats import parsed
 
-        references: dict[str, str] = {}
         self._add_references(found, references)
         tree = parsed(kind, text, tuple(references.items())).tree
         if kind == "AVRO":
             from kafkapy.commands.decoding import avro, avro_writing
 
-            return Schema("avro", avro.decoding(tree), avro_writing.encoding(tree))
-        from kafkapy.commands.decoding import protobuf
+            write = avro_writing.encoding(tree)
+            return Schema("avro", avro.decoding(tree), lambda value, _: write(json.loads(value)))
+        from kafkapy.commands.decoding.protobuf import Messages
 
         files: list[Any] = []
         for name in references:
             before = tuple(references.items())[: len(files)]
             files.append((name, parsed(kind, references[name], before).tree))
-        return Schema("protobuf", protobuf.decoding(tree, files))
+        messages = Messages(tree, files)
+        return Schema("protobuf", messages.decoded, messages.encoded, messages.name)
+
+    def _as_json(self, value: str, text: str, schema: Any) -> bytes:
+        """JSON that fits a JSON Schema, as it is written; raises ValueError, and UserError as `schema`."""
+        references: dict[str, str] = {}
+        with _failures():
+            from kafkapy.registry.formats import json_format
+
+            self._add_references(schema, references)
+            json_format.validation(text, tuple(references.items()))(json.loads(value))
+        return value.encode()
 
     def _add_references(self, schema: Any, found: dict[str, str]) -> None:
         """Add the schemas that one refers to, by name; those first that others need."""
@@ -184,3 +189,16 @@ class Schemas:
         if len(content) > _MOST_BYTES:
             raise ValueError("the registry's answer is too long")
         return json.loads(content)
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    """Tell what the registry's answers, and the packages that read them, may lack."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise UserError(f"{error.name} is not installed: pip install '.[registry]' in a checkout") from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except (KeyError, TypeError, AttributeError):
+        raise ValueError("the registry's answer has no schema") from None

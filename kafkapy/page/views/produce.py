@@ -8,6 +8,7 @@ import json
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from kafkapy.commands.decoding.decoder import HEAD
 from kafkapy.errors import UserError
 from kafkapy.page.call import MOST_FORM, SECRET, Answer, Call, whole
 from kafkapy.page.cluster.producing import write
@@ -18,7 +19,7 @@ from kafkapy.page.views.messages import record
 from kafkapy.protocol.records import Record
 
 _FORMS: Final = ("text", "base64", "null")
-_AVRO: Final = "avro"
+_SCHEMA: Final = "schema"
 """One more form, with a schema registry: JSON that is written by the schema of an id."""
 _TIMEOUT: Final = 10.0
 
@@ -60,7 +61,7 @@ def _form(
         "title": f"Produce to {topic.name}",
         "topic": topic,
         "fields": fields,
-        "forms": (*_FORMS, _AVRO) if call.sources.decoder.has_registry else _FORMS,
+        "forms": (*_FORMS, _SCHEMA) if call.sources.decoder.has_registry else _FORMS,
         "offset": offset,
         "problem": problem,
     }
@@ -98,21 +99,29 @@ def _part(call: Call, name: str, data: bytes | None) -> dict[str, str]:
     """The fields of a key or a value."""
     text, form = _written(data)
     schema = ""
-    if data is not None and (found := _as_avro(call, data)) is not None:
-        (text, schema), form = found, _AVRO
+    if data is not None and (found := _by_schema(call, data)) is not None:
+        (text, schema), form = found, _SCHEMA
     return {name: text, f"{name}_form": form, f"{name}_schema": schema}
 
 
-def _as_avro(call: Call, data: bytes) -> tuple[str, str] | None:
-    """Bytes as JSON, and their schema's id; None if these would not give the same bytes."""
+def _by_schema(call: Call, data: bytes) -> tuple[str, str] | None:
+    """Bytes as JSON, and their schema; None if these would not give the same bytes."""
     decoder = call.sources.decoder
     try:
         found = decoder.by_schema(data)
-        if found is None or found.kind != _AVRO or decoder.encoded(found.value, found.schema_id) != data:
+        if found is None:
+            return None
+        if found.kind == "json":
+            text, form = _written(data[HEAD:])
+            if form != "text":
+                return None
+        else:
+            text = json.dumps(found.value, ensure_ascii=False, indent=2)
+        if decoder.encoded(text, found.schema_id, found.message) != data:
             return None
     except (UserError, ValueError):
         return None
-    return json.dumps(found.value, ensure_ascii=False, indent=2), str(found.schema_id)
+    return text, f"{found.schema_id} {found.message}".strip()
 
 
 def _written(data: bytes | None) -> tuple[str, str]:
@@ -136,17 +145,14 @@ def _json(data: bytes | None) -> Any:
 def _content(call: Call, fields: dict[str, str], name: str) -> bytes | None:
     """A key or a value of the form; raises UserError."""
     text, form = fields[name], fields[f"{name}_form"]
-    if form != _AVRO or not call.sources.decoder.has_registry:
+    if form != _SCHEMA or not call.sources.decoder.has_registry:
         return _bytes(text, form, name)
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{name}: no JSON: {error}") from None
-    number = fields[f"{name}_schema"].strip()
+    number, _, message = fields[f"{name}_schema"].strip().partition(" ")
     if not number:
-        raise UserError(f"{name}: avro needs the id of a schema")
+        raise UserError(f"{name}: give the id of the schema")
+    schema = whole(number, f"{name}: schema id", 0)
     try:
-        return call.sources.decoder.encoded(value, whole(number, f"{name}: schema id", 0))
+        return call.sources.decoder.encoded(text.replace("\r\n", "\n"), schema, message.strip())
     except ValueError as error:
         raise UserError(f"{name}: {error}") from None
 

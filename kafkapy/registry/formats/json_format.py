@@ -8,13 +8,14 @@ a reference, whose name is its URI. Nothing is fetched.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from jsonschema.exceptions import SchemaError
+from jsonschema.exceptions import SchemaError, best_match
 from jsonschema.validators import Draft202012Validator, validator_for
 from jsonschema_specifications import REGISTRY as DRAFTS
-from referencing import Resource
+from referencing import Registry, Resource
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
@@ -29,13 +30,13 @@ _DRAFTS: Final = (
     "https://json-schema.org/draft/2019-09/schema",
     "https://json-schema.org/draft/2020-12/schema",
 )
+_MOST_TOLD: Final = 300
+"""Characters of what is wrong with a value: it quotes the value."""
 
 
 def parse(text: str, references: Sequence[tuple[str, str]]) -> Parsed:
     content = json_text.loaded(text)
-    registry = DRAFTS.with_resources(
-        (name, _resource(json_text.loaded(referred))) for name, referred in references
-    )
+    registry = _registry(references)
     try:
         _check(content)
         resource = _resource(content)
@@ -52,6 +53,28 @@ def parse(text: str, references: Sequence[tuple[str, str]]) -> Parsed:
     normalized = json_text.normalized(content)
     text = json_text.without_spaces(text)
     return Parsed(text, normalized, normalized, text, content)
+
+
+def validation(text: str, references: Sequence[tuple[str, str]]) -> Callable[[Any], None]:
+    """What raises ValueError for a value that does not fit a valid schema."""
+    content = json_text.loaded(text)
+    validator = validator_for(content, default=Draft202012Validator)(content, registry=_registry(references))
+
+    def validate(value: Any) -> None:
+        try:
+            error = best_match(validator.iter_errors(value))
+        except (Unresolvable, re.error) as problem:  # other registries check less
+            raise ValueError(f"the schema cannot be used: {problem}") from None
+        if error is not None:
+            place = "/".join(map(str, error.absolute_path))
+            raise ValueError(f"{error.message[:_MOST_TOLD]} (at /{place})")
+
+    return validate
+
+
+def _registry(references: Sequence[tuple[str, str]]) -> Registry[Any]:
+    resources = ((name, _resource(json_text.loaded(text))) for name, text in references)
+    return DRAFTS.with_resources(resources)
 
 
 def _check(content: Any) -> None:
