@@ -18,6 +18,7 @@ VIEWS = (
     "/topics?internal=1",
     "/topics/orders",
     "/topics/orders/configs",
+    "/brokers/1/configs",
     "/groups",
     "/transactions",
     "/cluster",
@@ -121,3 +122,32 @@ def test_a_setting_is_changed_and_given_back(browser: Browser) -> None:
     assert plan.rows == [["max.message.bytes", "1048576 topic", "1048588 default, as message.max.bytes"]]
     sent = {field: plan.field(field) for field in ("setting", "secret", "before_is_set", "before_value")}
     assert browser.send(f"{path}/do", sent).rows[0][:3] == ["max.message.bytes", "1048588", "default"]
+
+
+def test_a_setting_of_a_broker_is_changed_and_given_back(browser: Browser) -> None:
+    path = "/brokers/1/configs/change"
+
+    def planned(scope: str, **fields: str) -> View:
+        browser.get(f"{path}?setting=log.cleaner.threads")
+        sent = {"setting": "log.cleaner.threads", "scope": scope, "how": "set", "value": "", **fields}
+        return browser.send(path, {**sent, "secret": browser.secret()})
+
+    def done(plan: View, *fields: str) -> View:
+        sent = {field: plan.field(field) for field in ("setting", "scope", "secret", *fields)}
+        return browser.send(f"{path}/do", sent)
+
+    def own() -> list[str]:
+        rows = browser.get("/brokers/1/configs?name=log.cleaner.threads").rows
+        return rows[0][1:3]
+
+    refused = planned("this", value="many")
+    assert (refused.status, "many" in refused.problem) == (400, True)
+    for scope, origin in (("this", "broker, dynamic"), ("all", "all brokers, dynamic")):
+        plan = planned(scope, value="2")
+        assert plan.rows == [["log.cleaner.threads", "1 default", f"2 {origin}"]]
+        assert done(plan, "after_is_set", "after_value").status == 200
+        eventually(lambda origin=origin: own() == ["2", origin])  # type: ignore[misc]  # of the round
+        plan = planned(scope, how="unset")
+        assert plan.rows == [["log.cleaner.threads", f"2 {origin}", "1 default"]]
+        assert done(plan, "before_is_set", "before_value").status == 200
+        eventually(lambda: own() == ["1", "default"])

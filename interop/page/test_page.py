@@ -21,6 +21,8 @@ VIEWS = {
     "produce avro": "/topics/avro/produce?partition=0&offset=0",
     "settings": "/topics/orders/configs",
     "a setting": "/topics/orders/configs/change?setting=retention.ms",
+    "settings of a broker": "/brokers/1/configs",
+    "a setting of a broker": "/brokers/1/configs/change?setting=log.cleaner.threads",
     "groups": "/groups",
     "group": "/group?name=billing",
     "reset": "/group/reset?name=stopped",
@@ -166,6 +168,19 @@ def test_a_setting_is_changed_after_it_was_shown(tab: Tab, shown: Shown) -> None
     expect(tab.get_by_role("row", name="retention.ms 172800000 topic")).to_be_visible()
 
 
+def test_a_setting_of_a_broker_is_changed_after_it_was_shown(tab: Tab, shown: Shown) -> None:
+    tab.goto(shown.url + "/cluster")
+    tab.get_by_role("link", name="1, its settings").click()
+    tab.get_by_role("link", name="Change log.cleaner.threads", exact=True).click()
+    tab.get_by_label("all brokers that have no value").check()
+    tab.get_by_label("Value", exact=True).fill("2")
+    tab.get_by_role("button", name="Show what would change").click()
+    expect(tab.locator("tbody tr")).to_contain_text("2 all brokers, dynamic")
+    tab.get_by_role("button", name="Change log.cleaner.threads").click()
+    row = tab.get_by_role("row", name="log.cleaner.threads 2 all brokers, dynamic")
+    expect(row).to_be_visible()
+
+
 def test_a_fault_is_switched_on_and_off_and_its_counts_come(tab: Tab, shown: Shown) -> None:
     tab.goto(shown.url + "/faults")
     tab.get_by_label("Of: an API").fill("list_groups")
@@ -201,10 +216,14 @@ def test_requests_come_while_one_looks_and_are_opened(tab: Tab, shown: Shown) ->
 def test_previews_are_accessible(chromium: Browser, shown: Shown, axe: str, scheme: str) -> None:
     context = chromium.new_context(color_scheme="dark" if scheme == "dark" else "light")
     tab = context.new_page()
-    for path in ("/topics/orders/configs/change?setting=retention.ms", "/group/reset?name=stopped"):
+    for path, value in (
+        ("/topics/orders/configs/change?setting=retention.ms", "2d"),
+        ("/brokers/1/configs/change?setting=background.threads", "9"),
+        ("/group/reset?name=stopped", ""),
+    ):
         tab.goto(shown.url + path)
-        if "configs" in path:
-            tab.get_by_label("Value", exact=True).fill("2d")
+        if value:
+            tab.get_by_label("Value", exact=True).fill(value)
         else:
             tab.get_by_label("to the end").check()
         tab.get_by_role("button", name="Show what would change").click()

@@ -76,12 +76,15 @@ _VIEWS: Final[Mapping[str, View]] = {
 _FORMS: Final[Mapping[str, View]] = {
     "/topics/{topic}/produce": produce.form,
     "/topics/{topic}/configs/change": config_change.form,
+    "/brokers/{broker:number}/configs/change": config_change.form,
     "/group/reset": reset.form,
 }
 _CHANGES: Final[Mapping[str, View]] = {
     "/topics/{topic}/produce": produce.send,
     "/topics/{topic}/configs/change": config_change.plan,
     "/topics/{topic}/configs/change/do": config_change.do,
+    "/brokers/{broker:number}/configs/change": config_change.plan,
+    "/brokers/{broker:number}/configs/change/do": config_change.do,
     "/group/reset": reset.plan,
     "/group/reset/do": reset.do,
 }

@@ -290,16 +290,16 @@ def test_a_message_that_is_too_large_for_a_form_is_edited_by_commands(name: str,
         assert [content(record) for record in records[1::2]] == [content(records[1])] * 2
 
 
-def settings_form(browser: Browser, topic: str, setting: str, **fields: str) -> dict[str, str]:
+def settings_form(browser: Browser, configs: str, setting: str, **fields: str) -> dict[str, str]:
     """The fields of the form that changes a setting."""
-    form = browser.get(f"/topics/{topic}/configs/change?setting={setting}")
+    form = browser.get(f"{configs}/change?setting={setting}")
     sent = {"setting": setting, "how": "set", "value": form.field("value"), "secret": browser.secret()}
     return sent | fields
 
 
-def setting(browser: Browser, topic: str, name: str) -> list[str]:
+def setting(browser: Browser, configs: str, name: str) -> list[str]:
     """The value of a setting, and where it is from."""
-    (row,) = [row for row in browser.get(f"/topics/{topic}/configs").rows if row[0] == name]
+    (row,) = [row for row in browser.get(configs).rows if row[0] == name]
     return row[1:3]
 
 
@@ -308,20 +308,20 @@ def test_a_setting_is_changed_after_a_dry_run_that_changes_nothing(
 ) -> None:
     broker.create_topics({name: 1})
     path = f"/topics/{name}/configs/change"
-    default = setting(browser, name, "retention.ms")
+    default = setting(browser, f"/topics/{name}/configs", "retention.ms")
     assert default == ["604800000", "default"]
-    plan = browser.send(path, settings_form(browser, name, "retention.ms", value="1d"))
+    plan = browser.send(path, settings_form(browser, f"/topics/{name}/configs", "retention.ms", value="1d"))
     assert plan.rows == [["retention.ms", "604800000 default", "86400000 topic"]]
-    assert setting(browser, name, "retention.ms") == default
+    assert setting(browser, f"/topics/{name}/configs", "retention.ms") == default
     sent = {field: plan.field(field) for field in ("setting", "secret", "after_is_set", "after_value")}
     done = browser.send(f"{path}/do", sent)
     assert done.url.endswith(f"/topics/{name}/configs?name=retention.ms")
-    assert setting(browser, name, "retention.ms") == ["86400000", "topic"]
-    plan = browser.send(path, settings_form(browser, name, "retention.ms", how="unset"))
+    assert setting(browser, f"/topics/{name}/configs", "retention.ms") == ["86400000", "topic"]
+    plan = browser.send(path, settings_form(browser, f"/topics/{name}/configs", "retention.ms", how="unset"))
     assert plan.rows == [["retention.ms", "86400000 topic", "the value of the brokers"]]
     sent = {field: plan.field(field) for field in ("setting", "secret", "before_is_set", "before_value")}
     assert browser.send(f"{path}/do", sent).status == 200
-    assert setting(browser, name, "retention.ms") == default
+    assert setting(browser, f"/topics/{name}/configs", "retention.ms") == default
 
 
 def test_what_a_setting_would_be_without_a_value_of_its_own_is_shown(
@@ -329,10 +329,14 @@ def test_what_a_setting_would_be_without_a_value_of_its_own_is_shown(
 ) -> None:
     broker.create_topics({name: 1})
     path = f"/topics/{name}/configs/change"
-    plan = browser.send(path, settings_form(browser, name, "max.message.bytes", value="1MiB"))
+    plan = browser.send(
+        path, settings_form(browser, f"/topics/{name}/configs", "max.message.bytes", value="1MiB")
+    )
     sent = {field: plan.field(field) for field in ("setting", "secret", "after_is_set", "after_value")}
     browser.send(f"{path}/do", sent)
-    plan = browser.send(path, settings_form(browser, name, "max.message.bytes", how="unset"))
+    plan = browser.send(
+        path, settings_form(browser, f"/topics/{name}/configs", "max.message.bytes", how="unset")
+    )
     assert plan.rows == [["max.message.bytes", "1048576 topic", "1048588 default, as message.max.bytes"]]
 
 
@@ -345,7 +349,10 @@ def test_a_change_that_the_broker_refuses_comes_back_in_the_form(
         ("cleanup.policy", "shred", "cleanup.policy"),
         ("retention.ms", "1.5ms", "is not a whole number"),
     ):
-        view = browser.send(f"/topics/{name}/configs/change", settings_form(browser, name, key, value=value))
+        view = browser.send(
+            f"/topics/{name}/configs/change",
+            settings_form(browser, f"/topics/{name}/configs", key, value=value),
+        )
         assert view.status == 400
         assert problem in view.problem
         assert view.field("value") == value
@@ -356,7 +363,8 @@ def test_a_change_that_the_broker_refuses_comes_back_in_the_form(
 def test_a_value_that_is_there_is_not_changed(broker: Broker, browser: Browser, name: str) -> None:
     broker.create_topics({name: 1})
     view = browser.send(
-        f"/topics/{name}/configs/change", settings_form(browser, name, "retention.ms", how="unset")
+        f"/topics/{name}/configs/change",
+        settings_form(browser, f"/topics/{name}/configs", "retention.ms", how="unset"),
     )
     assert "Nothing would change" in view.text
 
@@ -368,18 +376,76 @@ def test_a_setting_that_changed_since_the_dry_run_is_not_changed(
     path = f"/topics/{name}/configs/change"
     sent = []
     for value in ("1d", "2d"):
-        plan = browser.send(path, settings_form(browser, name, "retention.ms", value=value))
+        plan = browser.send(
+            path, settings_form(browser, f"/topics/{name}/configs", "retention.ms", value=value)
+        )
         sent.append(
             {field: plan.field(field) for field in ("setting", "secret", "after_is_set", "after_value")}
         )
     assert browser.send(f"{path}/do", sent[0]).status == 200
     assert "has changed since the dry run" in browser.send(f"{path}/do", sent[1]).problem
-    assert setting(browser, name, "retention.ms") == ["86400000", "topic"]
+    assert setting(browser, f"/topics/{name}/configs", "retention.ms") == ["86400000", "topic"]
 
 
 def reset(browser: Browser, **fields: str) -> dict[str, str]:
     browser.get(f"/group/reset?name={fields['name']}")
     return {"topic": "", "how": "to_earliest", "value": "", **fields, "secret": browser.secret()}
+
+
+PLANNED: Final = ("scope", "setting", "secret")
+
+
+def done(browser: Browser, plan: View, *fields: str) -> View:
+    """Do what a dry run of a broker's setting has shown."""
+    sent = {field: plan.field(field) for field in (*PLANNED, *fields)}
+    return browser.send("/brokers/1/configs/change/do", sent)
+
+
+def test_a_setting_of_a_broker_is_changed_after_a_dry_run() -> None:
+    with Broker() as broker, Page(broker.bootstrap_servers) as page:
+        browser, configs, name = Browser(page.url), "/brokers/1/configs", "log.cleaner.threads"
+        path = f"{configs}/change"
+        default = setting(browser, configs, name)
+        assert default == ["1", "default"]
+        plan = browser.send(path, settings_form(browser, configs, name, scope="this", value="2"))
+        assert plan.rows == [[name, "1 default", "2 broker, dynamic"]]
+        assert "would take this change, of broker 1" in plan.text
+        assert setting(browser, configs, name) == default
+        assert done(browser, plan, "after_is_set", "after_value").url.endswith(f"{configs}?name={name}")
+        assert setting(browser, configs, name) == ["2", "broker, dynamic"]
+        # For all brokers, below the value of this one.
+        plan = browser.send(path, settings_form(browser, configs, name, scope="all", value="3"))
+        assert plan.rows == [[name, "1 default", "3 all brokers, dynamic"]]
+        assert "keeps it" in plan.text
+        assert done(browser, plan, "after_is_set", "after_value").status == 200
+        assert setting(browser, configs, name) == ["2", "broker, dynamic"]
+        plan = browser.send(path, settings_form(browser, configs, name, scope="this", how="unset"))
+        assert plan.rows == [[name, "2 broker, dynamic", "3 all brokers, dynamic"]]
+        assert done(browser, plan, "before_is_set", "before_value").status == 200
+        assert setting(browser, configs, name) == ["3", "all brokers, dynamic"]
+        # Done already: the setting is no more as the dry run has seen it.
+        again = done(browser, plan, "before_is_set", "before_value")
+        assert f"{name} of broker 1 has changed since the dry run" in again.problem
+        plan = browser.send(path, settings_form(browser, configs, name, scope="all", how="unset"))
+        assert plan.rows == [[name, "3 all brokers, dynamic", "1 default"]]
+        assert done(browser, plan, "before_is_set", "before_value").status == 200
+        assert setting(browser, configs, name) == default
+        refused = browser.send(path, settings_form(browser, configs, name, scope="this", value="none"))
+        assert (refused.status, "none" in refused.problem) == (400, True)
+        assert (
+            "expected one of this, all"
+            in browser.send(path, {"secret": browser.secret(), "scope": "x"}).problem
+        )
+
+
+def test_settings_of_a_broker_that_are_read_at_its_start_have_no_form(
+    broker: Broker, browser: Browser
+) -> None:
+    view = browser.get("/brokers/1/configs?name=log.dirs")
+    assert "change?setting=cordoned.log.dirs" in view.text
+    assert "change?setting=log.dirs" not in view.text
+    refused = browser.get("/brokers/1/configs/change?setting=log.dirs")
+    assert "brokers have no setting 'log.dirs' that can be changed here" in refused.problem
 
 
 def test_offsets_are_set_after_a_dry_run_that_changes_nothing(
@@ -449,7 +515,7 @@ def test_a_form_without_the_secret_changes_nothing(broker: Broker, browser: Brow
     assert browser.send("/group/reset/do", {"name": name, "moves": moves}).status == 403
     change = {"setting": "retention.ms", "after_is_set": "1", "after_value": "1"}
     assert browser.send(f"/topics/{name}/configs/change/do", change).status == 403
-    assert setting(browser, name, "retention.ms") == ["604800000", "default"]
+    assert setting(browser, f"/topics/{name}/configs", "retention.ms") == ["604800000", "default"]
     assert broker.records(name) == []
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from kafkapy.commands.connection.failures import check
 from kafkapy.page.call import Answer, Call
+from kafkapy.page.rendering import part
 from kafkapy.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -15,7 +16,7 @@ from kafkapy.protocol.messages.describe_configs import (
 )
 
 TOPIC: Final = 2
-_BROKER: Final = 4
+BROKER: Final = 4
 _SOURCES: Final = {
     1: "topic",
     2: "broker, dynamic",
@@ -31,12 +32,26 @@ _DEFAULT: Final = 5
 
 def topic(call: Call) -> Answer:
     found = call.sources.topics.topic(call.path["topic"])
-    return _answer(call, f"Settings of {found.name}", TOPIC, found.name, None, {"topic": found})
+    return _answer(
+        call,
+        f"Settings of {found.name}",
+        TOPIC,
+        found.name,
+        None,
+        {"topic": found, "path": f"/topics/{part(found.name)}/configs"},
+    )
 
 
 def broker(call: Call) -> Answer:
     number = int(call.path["broker"])
-    return _answer(call, f"Settings of broker {number}", _BROKER, str(number), number, {"topic": None})
+    return _answer(
+        call,
+        f"Settings of broker {number}",
+        BROKER,
+        str(number),
+        number,
+        {"topic": None, "path": f"/brokers/{number}/configs"},
+    )
 
 
 def described(

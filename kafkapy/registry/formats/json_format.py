@@ -74,7 +74,8 @@ def validation(text: str, references: Sequence[tuple[str, str]]) -> Callable[[An
 
 def _registry(references: Sequence[tuple[str, str]]) -> Registry[Any]:
     resources = ((name, _resource(json_text.loaded(text))) for name, text in references)
-    return DRAFTS.with_resources(resources)
+    registry: Registry[Any] = DRAFTS.with_resources(resources)
+    return registry
 
 
 def _check(content: Any) -> None:
