@@ -303,7 +303,8 @@ class AgentTools:
         types = known(admin, [group])
         (found,) = described(admin, types)
         offsets = [
-            {name: value for name, value in row.items() if name != "group"} for row in lag_rows(admin, types)
+            {name: value for name, value in row.items() if name != "group"}
+            for row in lag_rows(admin, types, [found])
         ]
         return {
             "group": group,

@@ -97,29 +97,36 @@ def committed(admin: Admin, types: Mapping[str, str]) -> dict[str, dict[Any, int
     return offsets
 
 
-def lag_rows(admin: Admin, types: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Rows by group and partition: committed offset, end, and the records between."""
+def lag_rows(admin: Admin, types: Mapping[str, str], groups: Iterable[Group] = ()) -> list[dict[str, Any]]:
+    """Rows by group and partition: committed offset, end, and the records between.
+
+    Partitions that members of `groups` have, and in which nothing is committed, have neither offset nor lag.
+    """
     share = {name: share_positions(admin, name) for name, type_ in types.items() if type_ == "share"}
     offsets = committed(admin, {name: type_ for name, type_ in types.items() if name not in share})
     offsets |= {name: {each: own.start for each, own in found.items()} for name, found in share.items()}
+    assigned = {
+        group.name: {each for member in group.members for each in member.partitions} for group in groups
+    }
+    places = {name: {*offsets.get(name, ()), *assigned.get(name, ())} for name in types}
     existing = {topic["name"] for topic in admin.topics()}
-    partitions = {each for own in offsets.values() for each in own if each.topic in existing}
+    partitions = {each for own in places.values() for each in own if each.topic in existing}
     last = ends(admin, partitions)
     return [
         {
             "group": name,
             "topic": each.topic,
             "partition": each.partition,
-            "committed": offset,
+            "committed": offsets.get(name, {}).get(each),
             "end": last.get(each),
             "lag": share[name][each].lag
-            if name in share and share[name][each].lag is not None
-            else max(last[each] - offset, 0)
-            if each in last
+            if name in share and each in share[name] and share[name][each].lag is not None
+            else max(last[each] - offsets[name][each], 0)
+            if each in last and each in offsets.get(name, ())
             else None,
         }
         for name in types
-        for each, offset in sorted(offsets.get(name, {}).items())
+        for each in sorted(places[name])
     ]
 
 

@@ -47,7 +47,8 @@ def describe(session: Session, names: tuple[str, ...], members: bool, state: boo
     from kafkapy.commands.group_state import described, known, lag_rows
 
     types = known(session.admin, names)
-    found, offsets = described(session.admin, types), lag_rows(session.admin, types)
+    found = described(session.admin, types)
+    offsets = lag_rows(session.admin, types, found)
     documents: list[dict[str, Any]] = [
         {
             "group": group.name,

@@ -79,9 +79,11 @@ def test_a_group_is_described_with_members_and_lag(
         assert (found["type"], found["state"]) == (protocol, "Stable")
         (one,) = found["members"]
         assert (one["client_id"], one["partitions"]) == ("till", [f"{topic}:0", f"{topic}:1"])
-        (offset,) = found["offsets"]
-        assert (offset["committed"], offset["end"], offset["lag"]) == (4, 10, 6)
-        text = kafkapy("groups", "describe", group).stdout.splitlines()[1].split()
+        # What a member has, but the group has no offset of: nobody would see its records otherwise.
+        offsets = [(row["committed"], row["end"], row["lag"]) for row in found["offsets"]]
+        assert offsets == [(4, 10, 6), (None, 10, None)]
+        _, text, without = (line.split() for line in kafkapy("groups", "describe", group).stdout.splitlines())
+        assert without[:7] == [group, topic, "1", "-", "10", "-", "till"]
         assert text[:6] == [group, topic, "0", "4", "10", "6"]
         assert text[6] == "till"
         assert one["member_id"] in kafkapy("groups", "describe", group, "--members").stdout
@@ -275,7 +277,13 @@ def test_a_share_group_is_described(kafkapy_json: RunJson, broker: Broker, topic
         assert (group["type"], group["state"]) == ("share", "Stable")
         assert [each["partitions"] for each in group["members"]] == [[f"{topic}:0", f"{topic}:1"]]
         offsets = {row["partition"]: row for row in group["offsets"]}
-        assert all(row["end"] == 10 and row["lag"] == 10 - row["committed"] for row in offsets.values())
+        # Whether the group knows already where its records begin.
+        lags = {
+            None if row["committed"] is None else 10 - row["committed"]: row["lag"]
+            for row in offsets.values()
+        }
+        assert {place: row["end"] for place, row in offsets.items()} == {0: 10, 1: 10}
+        assert all(lag == told for lag, told in lags.items())
 
 
 def test_offsets_of_a_share_group_are_reset_and_deleted(

@@ -66,6 +66,8 @@ def test_a_group_is_shown_with_members_and_lag_by_partition(
     broker.create_topics({name: 2})
     for number in range(4):
         broker.produce(name, value=str(number), partition=0)
+    for number in range(2):
+        broker.produce(name, value=str(number), partition=1)
     for protocol in ("classic", "consumer"):
         group = f"{name}-{protocol}"
         consumer = Consumer(
@@ -85,6 +87,8 @@ def test_a_group_is_shown_with_members_and_lag_by_partition(
         view = browser.get(f"/group?name={group}")
         assert view.rows[0][:4] == [f"{name}-0", "1", "4", "3"]
         assert view.rows[0][4].startswith("reader")
+        assert view.rows[1][:4] == [f"{name}-1", "-", "2", "-"]
+        assert view.rows[1][4].startswith("reader")
         assert f"<dt>Type</dt><dd>{protocol}</dd>" in view.text
         assert "<dt>State</dt><dd>Stable</dd>" in view.text
         assert f"2: {name}-0, {name}-1" in view.rows[-1][3]

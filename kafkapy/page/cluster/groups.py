@@ -50,7 +50,8 @@ class Position:
     """Where a group is in a partition."""
 
     place: Place
-    committed: int
+    committed: int | None
+    """None: a member has the partition, and has committed nothing."""
     end: int | None
     lag: int | None
 
@@ -138,9 +139,11 @@ class Groups:
         return [
             Position(
                 place,
-                offsets.committed[place],
+                offsets.committed.get(place),
                 ends.get(place),
-                max(ends[place] - offsets.done[place], 0) if place in ends else None,
+                max(ends[place] - offsets.done[place], 0)
+                if place in ends and place in offsets.done
+                else None,
             )
             for place in wanted
         ]

@@ -7,6 +7,7 @@ from typing import Final
 from kafkapy.commands.group_state import Member
 from kafkapy.page.call import Answer, Call
 from kafkapy.page.cluster.groups import SHARE
+from kafkapy.page.cluster.topics import Place
 from kafkapy.page.plot import line
 from kafkapy.page.views.paging import paged
 
@@ -20,16 +21,16 @@ def view(call: Call) -> Answer:
     group = groups.group(call.query.get("name", ""))
     points = call.sources.history.points(group.name)
     offsets = groups.offsets(group)
-    places = sorted(offsets.committed)
-    topic = call.text("topic")
-    page = paged([place for place in places if topic in ("", place.topic)], call.number("page", 1), _SIZE)
-    positions = groups.positions(offsets, page.items)
     described = groups.described(group)
     members = [] if described is None else described.members
     owners: dict[tuple[str, int], list[Member]] = {}
     for member in members:
         for place in member.partitions:
             owners.setdefault((place.topic, place.partition), []).append(member)
+    places = sorted({*offsets.committed, *(Place(*place) for place in owners)})
+    topic = call.text("topic")
+    page = paged([place for place in places if topic in ("", place.topic)], call.number("page", 1), _SIZE)
+    positions = groups.positions(offsets, page.items)
     if len(places) <= _SIZE and len(positions) == len(places):
         total: int | None = sum(position.lag or 0 for position in positions)
     elif len(places) <= _MOST_SUMMED:
