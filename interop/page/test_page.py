@@ -170,7 +170,7 @@ def test_a_setting_is_changed_after_it_was_shown(tab: Tab, shown: Shown) -> None
 
 def test_a_setting_of_a_broker_is_changed_after_it_was_shown(tab: Tab, shown: Shown) -> None:
     tab.goto(shown.url + "/cluster")
-    tab.get_by_role("link", name="1, its settings").click()
+    tab.get_by_role("link", name="its settings").click()
     tab.get_by_role("link", name="Change log.cleaner.threads", exact=True).click()
     tab.get_by_label("all brokers that have no value").check()
     tab.get_by_label("Value", exact=True).fill("2")
