@@ -35,6 +35,9 @@ _SECONDS: Final = 10.0
 _DIGITS: Final = len(str(2**63))
 """Offsets and times have fewer."""
 _HIDDEN: Final = "(hidden)"
+_OPEN: Final = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
+_MOST_DESCRIBED: Final = 50
+"""Of open transactions: each is a request."""
 
 
 class AgentTools:
@@ -56,6 +59,7 @@ class AgentTools:
                 self.read_records,
                 self.list_groups,
                 self.describe_group,
+                self.list_transactions,
                 self.describe_configs,
                 self.watch_activity,
             )
@@ -87,7 +91,9 @@ class AgentTools:
         return run
 
     def describe_cluster(self) -> dict[str, Any]:
-        """Show the cluster's id, controller and brokers, and its partitions that are not in order."""
+        """Show the cluster's id, controller, brokers and their log directories, and partitions in trouble."""
+        from kafkapy.commands.log_dirs import described as log_dirs
+
         admin = self._session.admin
         with admin.calls() as client:
             found = client.describe_cluster()
@@ -111,6 +117,7 @@ class AgentTools:
             ],
             "under_replicated_partitions": behind,
             **_bounded("partitions_without_leader", offline),
+            **_bounded("log_dirs", [_log_dir(each) for each in log_dirs(admin, (), ())], "log_dirs_left_out"),
         }
 
     def list_topics(self, match: str = "*", internal: bool = False) -> dict[str, Any]:
@@ -315,6 +322,26 @@ class AgentTools:
             **_bounded("offsets", sorted(offsets, key=lambda row: -(row["lag"] or 0)), "offsets_left_out"),
         }
 
+    def list_transactions(self, match: str = "*", open_only: bool = False) -> dict[str, Any]:
+        """List transactional ids with their states; of those that are open, since when and where.
+
+        Args:
+            match: only ids like this; * is any text.
+            open_only: only transactions that are open, or are being ended.
+        """
+        from kafkapy.commands.transactions import described, listed
+
+        rows = [row for row in listed(self._session) if fnmatchcase(str(row["transactional_id"]), match)]
+        rows.sort(key=lambda row: (row["state"] not in _OPEN, str(row["transactional_id"])))
+        is_open = [row["transactional_id"] for row in rows if row["state"] in _OPEN]
+        known = {row["transactional_id"]: row for row in described(self._session, is_open[:_MOST_DESCRIBED])}
+        shown = [
+            _member(row | known[row["transactional_id"]]) if row["transactional_id"] in known else row
+            for row in rows
+            if not open_only or row["state"] in _OPEN
+        ]
+        return _bounded("transactions", shown)
+
     def describe_configs(self, kind: str, name: str, all_settings: bool = False) -> dict[str, Any]:
         """Show settings; secrets are hidden.
 
@@ -511,7 +538,14 @@ def _bounded(name: str, rows: Iterable[Any], left_out: str = "left_out") -> dict
     return {name: rows[:_MOST_ROWS], left_out: max(len(rows) - _MOST_ROWS, 0)}
 
 
+def _log_dir(row: dict[str, Any]) -> dict[str, Any]:
+    """A log directory without the names of its replicas."""
+    replicas = row["replicas"]
+    return row | {"replicas": len(replicas), "bytes": sum(replica["bytes"] for replica in replicas)}
+
+
 def _member(row: dict[str, Any]) -> dict[str, Any]:
+    """A row whose partitions are bounded."""
     return row | _bounded("partitions", row["partitions"], "partitions_left_out")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import click
@@ -37,23 +38,7 @@ def transactions() -> None:
 def list_(session: Session, states: tuple[str, ...], ids: tuple[int, ...], longer_than: str | None) -> None:
     """List transactional ids, with their states."""
     duration = None if longer_than is None else milliseconds(longer_than, "--longer-than")
-    with session.admin.calls() as client:
-        found = client.list_transactions(
-            broker_ids=session.admin.broker_ids(),
-            state_filters=list(states) or None,
-            producer_id_filters=list(ids) or None,
-            duration_filter_ms=duration,
-        )
-    rows = [
-        {
-            "transactional_id": each.transactional_id,
-            "coordinator": broker,
-            "producer_id": each.producer_id,
-            "state": each.state.value,
-        }
-        for broker, listed in sorted(found.items())
-        for each in listed
-    ]
+    rows = listed(session, states, ids, duration)
     columns = ("transactional_id", "coordinator", "producer_id", "state")
     session.output.rows(rows, columns, empty="there are no transactions.")
 
@@ -63,7 +48,7 @@ def list_(session: Session, states: tuple[str, ...], ids: tuple[int, ...], longe
 @connected
 def describe(session: Session, names: tuple[str, ...]) -> None:
     """Describe transactions: their producer, how long they are open, and where."""
-    rows = [_described(name, each) for name, each in _describe(session, names).items()]
+    rows = described(session, names)
     session.output.rows(
         rows,
         (
@@ -166,12 +151,36 @@ def abort(session: Session, partition: str, start_offset: int, yes: bool) -> Non
     session.output.rows([{**row, "result": "aborted"}], columns)
 
 
-def _describe(session: Session, names: tuple[str, ...]) -> dict[str, Any]:
+def listed(
+    session: Session, states: Sequence[str] = (), ids: Sequence[int] = (), duration_ms: int | None = None
+) -> list[dict[str, Any]]:
+    """Rows of transactional ids in one of the states, of one of the producers, open for so long."""
+    with session.admin.calls() as client:
+        found = client.list_transactions(
+            broker_ids=session.admin.broker_ids(),
+            state_filters=list(states) or None,
+            producer_id_filters=list(ids) or None,
+            duration_filter_ms=duration_ms,
+        )
+    return [
+        {
+            "transactional_id": each.transactional_id,
+            "coordinator": broker,
+            "producer_id": each.producer_id,
+            "state": each.state.value,
+        }
+        for broker, known in sorted(found.items())
+        for each in known
+    ]
+
+
+def described(session: Session, names: Iterable[str]) -> list[dict[str, Any]]:
+    """Rows of transactional ids, with how long their transactions are open, and where."""
     found: dict[str, Any] = {}
     for name in names:
         with session.admin.calls() as client:
             found |= client.describe_transactions([name])
-    return found
+    return [_described(name, each) for name, each in found.items()]
 
 
 def _described(name: str, each: Any) -> dict[str, Any]:

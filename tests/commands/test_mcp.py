@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from mcp import Client, StdioServerParameters
 
 from kafkapy import Broker
@@ -28,6 +28,7 @@ _VIEWS = {
     "read_records",
     "list_groups",
     "describe_group",
+    "list_transactions",
     "describe_configs",
     "watch_activity",
 }
@@ -135,8 +136,29 @@ def test_topics_groups_and_their_lag_are_shown(reader: Agent, broker: Broker) ->
     assert group["offsets"] == [{"topic": "seen", "partition": 0, "committed": 2, "end": 5, "lag": 3}]
     cluster = reader.asks("describe_cluster")
     assert (len(cluster["brokers"]), cluster["under_replicated_partitions"]) == (1, 0)
+    (log_dir,) = cluster["log_dirs"]
+    assert (log_dir["broker"], log_dir["state"]) == (1, "online")
+    assert log_dir["replicas"] >= 1
+    assert log_dir["bytes"] > 0
     busy = reader.asks("watch_activity", seconds=0.1)
     assert "looking" in {row["group"] for row in busy["groups"]}
+
+
+def test_transactions_are_shown_with_where_they_are_open(reader: Agent, broker: Broker) -> None:
+    broker.create_topics({"paid": 1})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "transfer-1"})
+    producer.init_transactions()
+    (row,) = reader.asks("list_transactions", match="transfer-*")["transactions"]
+    assert row == {"transactional_id": "transfer-1", "coordinator": 1, "producer_id": 0, "state": "Empty"}
+    producer.begin_transaction()
+    producer.produce("paid", "17")
+    producer.flush()
+    found = reader.asks("list_transactions", open_only=True)
+    (row,) = [each for each in found["transactions"] if each["transactional_id"] == "transfer-1"]
+    assert (row["state"], row["partitions"], row["partitions_left_out"]) == ("Ongoing", ["paid:0"], 0)
+    assert row["started"]
+    producer.abort_transaction()
+    assert "transfer-1" not in str(reader.asks("list_transactions", open_only=True))
 
 
 def test_no_secret_is_shown() -> None:
