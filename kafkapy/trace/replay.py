@@ -3,8 +3,9 @@
 A request is sent when each request has been answered that had been answered before it in the trace, so that
 requests that waited for others do so again. All connections go to one broker.
 
-Ids that the other broker chose anew (members, producers, topics, fetch sessions) are put into the requests in
-place of the old ones, in records' batches too. Requests with secrets are left out: a trace has no secrets.
+Ids that the other broker chose anew (members, producers with their epochs, topics, fetch sessions) are put
+into the requests in place of the old ones, in records' batches too. Requests with secrets are left out: a
+trace has none.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from kafkapy.protocol.frames import decode_response, encode_request
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.records import HEADER, MAGIC, iter_headers, write_crc
 from kafkapy.protocol.schema import Field, Struct
-from kafkapy.protocol.types import ApiKey
+from kafkapy.protocol.types import ZERO_UUID, ApiKey
 from kafkapy.trace.exchange import BUDGET, Exchange
 from kafkapy.trace.facts import error_name
 from kafkapy.trace.records import record_count
@@ -36,6 +37,7 @@ _CHOSEN: Final = {
     "producer_id": "producer_id",
     "session_id": "session_id",
     "topic_id": "topic_id",
+    "v3_and_below_producer_id": "producer_id",
 }
 """Fields with what a broker chooses, and the name under which a choice is kept."""
 
@@ -148,6 +150,8 @@ def _differences(struct: Struct, before: Any, now: Any, ids: _Ids, path: str) ->
         old, new, where = getattr(before, each.name), getattr(now, each.name), f"{path}{each.name}"
         if each.name in _CHOSEN:
             ids.learn(each.name, old, new)
+            if (epoch := _epoch_of(each.name)) is not None and hasattr(before, epoch):
+                ids.learn_epoch(old, getattr(before, epoch), getattr(now, epoch))
         elif each.type == "records":
             if record_count(old) != record_count(new):
                 yield f"{where}: {record_count(old)} records, now {record_count(new)}"
@@ -162,6 +166,11 @@ def _differences(struct: Struct, before: Any, now: Any, ids: _Ids, path: str) ->
             pairs = zip(sorted(old, key=_place), sorted(new, key=_place), strict=True)
             for place, (one, other) in enumerate(pairs):
                 yield from _differences(each.struct, one, other, ids, f"{where}.{place}.")
+
+
+def _epoch_of(name: str) -> str | None:
+    """The field with the epoch of a producer, beside the one with its id."""
+    return name.replace("producer_id", "producer_epoch") if name.endswith("producer_id") else None
 
 
 def _place(element: Any) -> list[str]:
@@ -186,11 +195,20 @@ class _Ids:
 
     def __init__(self) -> None:
         self._now: dict[tuple[str, Any], Any] = {}
+        self._epochs: dict[tuple[int, int], int] = {}
 
     def learn(self, name: str, before: Any, now: Any) -> None:
         """Keep what a field is now."""
-        if before and now and before != now:
-            self._now[_CHOSEN[name], before] = now
+        kind = _CHOSEN[name]
+        # A producer's first id is 0, and an answer with an error has -1.
+        nothing = (-1,) if kind == "producer_id" else ("", 0, ZERO_UUID, None)
+        if before not in nothing and now not in nothing:
+            self._now[kind, before] = now
+
+    def learn_epoch(self, producer_id: int, before: int, now: int) -> None:
+        """Keep what an epoch of a producer of the trace is now."""
+        if producer_id >= 0 and before >= 0 and now >= 0:
+            self._epochs[producer_id, before] = now
 
     def put(self, message: TopMessage) -> None:
         """Put what is known into a request."""
@@ -200,6 +218,9 @@ class _Ids:
         for each in struct.fields:
             value = getattr(message, each.name)
             if each.name in _CHOSEN:
+                if (epoch := _epoch_of(each.name)) is not None and hasattr(message, epoch):
+                    before = getattr(message, epoch)
+                    setattr(message, epoch, self._epochs.get((value, before), before))
                 setattr(message, each.name, self._now.get((_CHOSEN[each.name], value), value))
             elif each.type == "records" and value is not None:
                 setattr(message, each.name, self._in_batches(value))
@@ -212,7 +233,10 @@ class _Ids:
         for position, header in iter_headers(records):
             producer_id = self._now.get(("producer_id", header.producer_id))
             if header.magic == MAGIC and producer_id is not None:
-                HEADER.pack_into(changed, position, *header._replace(producer_id=producer_id))
+                before = header.producer_id, header.producer_epoch
+                epoch = self._epochs.get(before, header.producer_epoch)
+                anew = header._replace(producer_id=producer_id, producer_epoch=epoch)
+                HEADER.pack_into(changed, position, *anew)
                 write_crc(changed[position : position + header.size])
         return changed
 

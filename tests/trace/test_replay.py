@@ -73,6 +73,32 @@ def test_an_answer_that_differs_is_told(trace: Path) -> None:
     assert any("Metadata v" in line and "now UNKNOWN_TOPIC_OR_PARTITION" in line for line in lines), lines
 
 
+def test_a_producer_of_transactions_that_had_to_ask_again_is_sent_again(tmp_path: Path) -> None:
+    from confluent_kafka import Producer
+
+    path = tmp_path / "trace"
+    with Broker() as broker, relaying(broker.bootstrap_servers) as traced:
+        # The other broker answers at once, so that each question gives the producer another epoch.
+        fault = broker.faults.init_producer_id().error("NOT_COORDINATOR", times=2)
+        producer = Producer({"bootstrap.servers": traced.address, "transactional.id": "t"})
+        producer.init_transactions(30)
+        assert fault.hits == 2
+        for end in (producer.commit_transaction, producer.abort_transaction):
+            producer.begin_transaction()
+            producer.produce("orders", end.__name__)
+            producer.flush(30)
+            end(30)
+        exchanges = list(traced.exchanges)
+    with TraceWriter(path) as writer:
+        for exchange in exchanges:
+            writer.write(exchange)
+    with Broker() as broker:
+        _, lines = replayed(path, broker.bootstrap_servers)
+        told = [line for line in lines[:-1] if "NOT_COORDINATOR, now NONE" not in line]
+        assert (told, lines[-1].partition(", left")[0].partition("different: ")[2]) == ([], "2"), lines
+        assert [record.value for record in broker.records("orders")] == [b"commit_transaction"]
+
+
 def test_a_broker_that_is_down_is_one_line(trace: Path) -> None:
     status, lines = replayed(trace, f"127.0.0.1:{free_ports(1)[0]}")
     assert (status, len(lines)) == (1, 1)

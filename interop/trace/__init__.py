@@ -1,0 +1,1 @@
+"""`kafkapy trace` between clients of Java and librdkafka and an Apache Kafka."""
