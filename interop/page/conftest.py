@@ -27,6 +27,7 @@ from tests.pipeline import spark_checkpoint
 from tests.trace.relaying import relaying
 
 _AXE = "axe-core@4"
+TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 HOSTILE = '</pre><img src=x onerror="alert(1)"><script>alert(2)</script>'
 
 

@@ -110,7 +110,7 @@ def application(sources: Sources) -> Starlette:
     limiter = CapacityLimiter(_MOST_VIEWS)
 
     async def made(view: View, request: Request) -> Response:
-        form = await _form(request) if request.method == "POST" else {}
+        form = await read_form(request) if request.method == "POST" else {}
         call = Call(sources, request.path_params, dict(request.query_params), form)
         if request.method == "POST":
             _require_own(call)
@@ -118,13 +118,6 @@ def application(sources: Sources) -> Starlette:
 
     async def home(_: Request) -> Response:
         return RedirectResponse("/topics", 303)
-
-    async def file(request: Request) -> Response:
-        name = request.path_params["name"]
-        if name not in _STATIC:
-            raise HTTPException(404)
-        headers = {"cache-control": "max-age=3600"}
-        return Response(static(name), media_type=_STATIC[name], headers=headers)
 
     async def failed(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
@@ -147,10 +140,23 @@ def application(sources: Sources) -> Starlette:
         changes.clear()
     else:
         views |= _FORMS
-    routes = [Route("/", home), Route("/static/{name}", file)]
+    routes = [Route("/", home), static_route()]
     routes += [Route(path, partial(made, view), methods=["GET"]) for path, view in views.items()]
     routes += [Route(path, partial(made, view), methods=["POST"]) for path, view in changes.items()]
     return Starlette(routes=routes, exception_handlers={HTTPException: failed, Exception: failed})
+
+
+def static_route() -> Route:
+    """The files of the page, which are the same for all."""
+
+    async def file(request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in _STATIC:
+            raise HTTPException(404)
+        headers = {"cache-control": "max-age=3600"}
+        return Response(static(name), media_type=_STATIC[name], headers=headers)
+
+    return Route("/static/{name}", file)
 
 
 _WORDS: Final[Mapping[int, str]] = {
@@ -175,7 +181,12 @@ def _response(view: View, call: Call) -> Response:
 
 
 def _html(template: str, values: Mapping[str, object], sources: Sources, status: int) -> Response:
-    given = {SECRET: sources.secret, "read_only": sources.read_only, "views": _named_views(sources)}
+    given = {
+        SECRET: sources.secret,
+        "logged_in": sources.user,
+        "read_only": sources.read_only,
+        "views": _named_views(sources),
+    }
     text = rendered(template, **given, **values)
     # A value of JSON may have half of a surrogate pair.
     return Response(text.encode(errors="replace"), status, media_type="text/html")
@@ -193,7 +204,8 @@ def _named_views(sources: Sources) -> dict[str, str]:
     return named
 
 
-async def _form(request: Request) -> dict[str, str]:
+async def read_form(request: Request) -> dict[str, str]:
+    """The fields of a form; raises HTTPException for one that is too large, or is none."""
     content = bytearray()
     async for piece in request.stream():
         content += piece

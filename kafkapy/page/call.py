@@ -41,6 +41,8 @@ class Sources:
     secret: str
     """What the page's own forms send, and other sites do not know."""
     read_only: bool
+    user: str | None = None
+    """Who has logged in; None: nobody has to."""
 
 
 @dataclass(frozen=True)

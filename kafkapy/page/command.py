@@ -37,6 +37,7 @@ TOKEN_VARIABLE = "KAFKAPY_PAGE_TOKEN"
     multiple=True,
     help="Show the pipelines of a YAML file, or the one of a table.",
 )
+@click.option("--login", is_flag=True, help="Each user logs in with a name and a password of the broker's.")
 @click.option("--read-only", is_flag=True, help="Nothing can be changed by the page.")
 @connected
 def page(
@@ -46,19 +47,22 @@ def page(
     faults: str | None,
     trace: Path | None,
     pipelines: tuple[str, ...],
+    login: bool,
     read_only: bool,
 ) -> None:
     """Show the cluster in a browser: topics, messages, groups, transactions, settings.
 
     What it may see and do are the rights of its own login (--command-config). With a login, or if it listens
     where other machines reach it, it asks for a token, which is in the address that it prints; the variable
-    KAFKAPY_PAGE_TOKEN sets it. It ends with SIGTERM or SIGINT.
+    KAFKAPY_PAGE_TOKEN sets it. With --login, users have their own rights, and --command-config has no user.
+    It ends with SIGTERM or SIGINT.
     """
+    from kafkapy.commands.connection.client_config import client_config
     from kafkapy.page.protection import is_local
     from kafkapy.page.server import Page
 
     host, port = parse_listen(listen)
-    config = dict(session.config)
+    config = client_config(session.properties, without_user=True) if login else dict(session.config)
     servers = ",".join(config.pop("bootstrap_servers"))
     if not is_local(host):
         session.output.note(
@@ -74,6 +78,7 @@ def page(
         trace=trace,
         pipelines=pipelines,
         read_only=read_only,
+        login=login,
         client_config=config,
         timeout=session.timeout,
     )

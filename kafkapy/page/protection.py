@@ -3,7 +3,7 @@
 A browser that shows some site can send requests to localhost. It cannot read the answers, unless that site
 gives its own name the address 127.0.0.1 (DNS rebinding). So:
 
-- Host must be a name of this machine, as long as no token is asked for.
+- Host must be a name of this machine, as long as neither a token nor a login is asked for.
 - A POST must come from the page: by Origin, or by Sec-Fetch-Site, and by a secret in its form.
 - No answer runs scripts or styles but the page's own, is framed, or is kept by the browser.
 - With a token, each request has its hash in a cookie, which the address with `?token=` sets: a cookie cannot
@@ -55,13 +55,16 @@ class Protection:
     Args:
         names: what Host may be besides the names of localhost, without a port.
         token: asked for if it is not None.
+        has_logins: the application itself asks who one is.
         port: the name of the cookie has it: cookies are not told apart by ports.
     """
 
-    def __init__(self, inner: ASGIApp, *, names: Iterable[str], token: str | None, port: int) -> None:
+    def __init__(
+        self, inner: ASGIApp, *, names: Iterable[str], token: str | None, port: int, has_logins: bool = False
+    ) -> None:
         self._inner = inner
         self._names = {name.lower() for name in (*_LOCAL_NAMES, *names)}
-        self._token = token
+        self._token, self._has_logins = token, has_logins
         self._proof = "" if token is None else hashlib.sha256(token.encode(errors="replace")).hexdigest()
         self._cookie = f"kafkapy_page_{port}"
 
@@ -82,7 +85,8 @@ class Protection:
     def _refusal(self, scope: Scope) -> ASGIApp | None:
         headers = Headers(scope=scope)
         host = headers.get("host", "").lower()
-        if self._token is None and _without_port(host) not in self._names:
+        is_open = self._token is None and not self._has_logins
+        if is_open and _without_port(host) not in self._names:
             return PlainTextResponse(f"This page is not for the name {host!r}.", 421)
         if scope["method"] not in ("GET", "HEAD") and not _is_own(headers, host):
             return PlainTextResponse("This form was not sent by the page itself.", 403)

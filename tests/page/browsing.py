@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from html import unescape
 from http.client import HTTPMessage
+from http.cookiejar import Cookie, CookieJar
 from typing import Any
 from urllib.parse import urlencode
 
@@ -68,13 +69,18 @@ class Browser:
 
     def __init__(self, url: str) -> None:
         self.url = url.partition("/?")[0].rstrip("/")
-        self._opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        self._cookies = CookieJar()
+        self._opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(self._cookies))
 
     def get(self, path: str, **headers: str) -> View:
         return self._ask(path, None, headers)
 
     def send(self, path: str, fields: dict[str, Any], **headers: str) -> View:
         return self._ask(path, urlencode(fields).encode(), headers)
+
+    def cookies(self) -> list[Cookie]:
+        """What the page has given."""
+        return list(self._cookies)
 
     def secret(self) -> str:
         """The secret of the page's forms, as a browser finds it."""

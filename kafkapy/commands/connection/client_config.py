@@ -43,8 +43,12 @@ _WORDS: Final[dict[tuple[str, str], Any]] = {
 }
 
 
-def client_config(properties: Mapping[str, str]) -> dict[str, Any]:
+def client_config(properties: Mapping[str, str], *, without_user: bool = False) -> dict[str, Any]:
     """The connection's arguments of kafka-python's clients, with the secrets.
+
+    Args:
+        properties: Kafka's client properties.
+        without_user: they have no user, whom `password_login` adds later.
 
     Raises:
         UserError: a property of security has no value that can be used.
@@ -59,9 +63,16 @@ def client_config(properties: Mapping[str, str]) -> dict[str, Any]:
     }
     if protocol.endswith("SSL"):
         config["ssl_context"] = tls.tls_context(values)
-    if protocol.startswith("SASL_"):
+    if without_user:
+        config |= _sasl_without_user(protocol, values)
+    elif protocol.startswith("SASL_"):
         config |= _sasl(values)
     return config
+
+
+def password_login(user: str, password: str) -> dict[str, str]:
+    """The arguments of kafka-python's clients for a user who logs in by PLAIN or SCRAM."""
+    return {"sasl_plain_username": user, "sasl_plain_password": password}
 
 
 def role_config(properties: Mapping[str, str], defaults: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,8 +133,7 @@ def _sasl(values: Mapping[str, str]) -> dict[str, Any]:
     mechanism = values.get("sasl.mechanism", "GSSAPI")
     config: dict[str, Any] = {"sasl_mechanism": mechanism}
     if mechanism in _PASSWORD_MECHANISMS:
-        user, password = _login(values)
-        config |= {"sasl_plain_username": user, "sasl_plain_password": password}
+        config |= password_login(*_login(values))
     elif mechanism == "OAUTHBEARER":
         from kafkapy.commands.connection.token import token_provider
 
@@ -131,6 +141,19 @@ def _sasl(values: Mapping[str, str]) -> dict[str, Any]:
     elif name := values.get("sasl.kerberos.service.name"):
         config["sasl_kerberos_service_name"] = name
     return config
+
+
+def _sasl_without_user(protocol: str, values: Mapping[str, str]) -> dict[str, Any]:
+    mechanism = values.get("sasl.mechanism", "")
+    if not protocol.startswith("SASL_") or mechanism not in _PASSWORD_MECHANISMS:
+        raise UserError(
+            "--login: set security.protocol to SASL_PLAINTEXT or SASL_SSL, and sasl.mechanism to one of"
+            f" {', '.join(_PASSWORD_MECHANISMS)}, in --command-config"
+        )
+    for name in ("sasl.jaas.config", "sasl.username", "sasl.password"):
+        if name in values:
+            raise UserError(f"--login: users give name and password themselves; remove {name}")
+    return {"sasl_mechanism": mechanism}
 
 
 def _login(values: Mapping[str, str]) -> tuple[str, str]:
