@@ -309,6 +309,11 @@ def test_a_batch_with_too_many_dead_letters_ends_the_run_and_leaves_nothing(
         run(pipeline.max_dead_letters(3).definition, once=True, spark=spark)
     assert len(ids(strict, spark)) == 98 + 97
     assert run(pipeline.max_dead_letters(3).definition, once=True, spark=spark).dead_letters == 1
+    produce(bootstrap_servers, topic, [*numbered(range(199, 298)), bad[0]])
+    called = tmp_path / "called"
+    noted = pipeline.max_dead_letters(0).limit(on_limit=f"touch '{called}'").definition
+    assert run(noted, once=True, spark=spark).dead_letters == 1
+    wait_until(called.exists)
     assert audit(strict, spark).ok
 
 

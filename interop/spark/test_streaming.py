@@ -95,7 +95,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Streaming, Any
     stopping, batches, notes = Stopping(threading.Event()), NoBatches(), Notes()
     monkeypatch.setattr(stopping.asked, "wait", lambda seconds: False)
     topics, writer = Topics(DEFINITION.bootstrap), cast("Any", batches)
-    made: Any = Streaming(DEFINITION, State(tmp_path), topics, writer, notes, stopping)
+    limits = Limits(DEFINITION, notes.note)
+    made: Any = Streaming(DEFINITION, State(tmp_path), topics, writer, limits, notes, stopping)
     return made, batches, notes, stopping
 
 

@@ -2,7 +2,7 @@
 
 A number counts the dead letters of a run, over all its batches. A share is of the records of each batch. A
 batch with too many is refused before anything of it is written, its dead letters included: each further run
-would send them again.
+would send them again. With `on_limit`, it is written, and a command is called (`run/limits.py`).
 """
 
 from __future__ import annotations

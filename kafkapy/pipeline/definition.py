@@ -157,8 +157,10 @@ class PipelineDefinition:
         if self.max_batch_time is not None:
             within("max_batch_time", seconds, self.max_batch_time)
         if self.on_limit is not None:
-            if self.max_lag is None and self.max_batch_time is None:
-                raise PipelineError("on_limit: there is no limit; set max_lag or max_batch_time")
+            if self.max_lag is None and self.max_batch_time is None and self.max_dead_letters is None:
+                raise PipelineError(
+                    "on_limit: there is no limit; set max_lag, max_batch_time or max_dead_letters"
+                )
             within("on_limit", words, self.on_limit)
         if self.dead_letter is not None:
             if reason := why_invalid(self.dead_letter):

@@ -239,7 +239,7 @@ class Pipeline:
     ) -> Pipeline:
         """Ends a run that falls so many offsets behind, or whose batch takes longer ("10m").
 
-        With `on_limit`, the run continues, and this command is called.
+        With `on_limit`, the run continues, and this command is called, also for `max_dead_letters`.
         """
         return self._with(max_lag=max_lag, max_batch_time=max_batch_time, on_limit=on_limit)
 

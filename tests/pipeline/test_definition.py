@@ -302,7 +302,10 @@ def test_a_wrong_file_is_one_line_that_names_file_key_and_remedy(text: str, mess
         ({"max_offsets_per_trigger": True}, "expected a whole number above 0, not True"),
         ({"max_lag": 0}, "max_lag: expected a whole number above 0, not 0"),
         ({"max_batch_time": "long"}, "max_batch_time: expected a time like 30s"),
-        ({"on_limit": "notify"}, "on_limit: there is no limit; set max_lag or max_batch_time"),
+        (
+            {"on_limit": "notify"},
+            "on_limit: there is no limit; set max_lag, max_batch_time or max_dead_letters",
+        ),
         ({"on_limit": "'x", "max_lag": 1}, 'on_limit: expected a command, not "\'x": no closing quotation'),
         ({"kafka": "x"}, "kafka: expected options and values, not a text"),
         ({"kafka": {"a": [1]}}, "kafka: expected a: VALUE, not a list"),

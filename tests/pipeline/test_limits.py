@@ -82,6 +82,28 @@ def test_a_command_is_called_once_until_the_value_is_within_again(tmp_path: Path
     assert notes == [line.rpartition("|")[2] for line in said.read_text().splitlines()]
 
 
+def test_too_many_dead_letters_end_the_run_before_they_are_written() -> None:
+    limit = limits(max_dead_letters="1%", dead_letter="orders.dlq")
+    limit.check_dead_letters(None)
+    with pytest.raises(LimitError) as ended:
+        limit.check_dead_letters("2 of the 100 records of batch 1 cannot become rows")
+    assert str(ended.value).startswith(
+        "orders: 2 of the 100 records of batch 1 cannot become rows; neither they nor the batch were written"
+    )
+
+
+def test_too_many_dead_letters_call_the_command_of_a_limit(tmp_path: Path) -> None:
+    notes: list[str] = []
+    said = tmp_path / "said by it"
+    program = "import os, sys; open(sys.argv[1], 'a').write(os.environ['KAFKAPY_LIMIT'] + chr(10))"
+    given = {"max_dead_letters": "1%", "dead_letter": "orders.dlq"}
+    limit = limits(notes.append, on_limit=f'{sys.executable} -c "{program}" "{said}"', **given)
+    for told in ("first", "second", None, "third"):
+        limit.check_dead_letters(told)
+    wait_until(lambda: said.exists() and said.read_text() == "max_dead_letters\n" * 2)
+    assert notes == ["orders: first", "orders: third"]
+
+
 @pytest.mark.parametrize(
     ("command", "told"),
     [

@@ -40,8 +40,9 @@ from kafkapy.pipeline import checkpoint
 from kafkapy.pipeline.dead_letters.dead_letters import write_dead_letters
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.formats.outcomes import is_deleting, is_ignored, is_left_out
-from kafkapy.pipeline.pipeline_error import LimitError, PipelineError
+from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.positions import created_anew
+from kafkapy.pipeline.run.limits import Limits
 from kafkapy.pipeline.run.maintenance import Maintained, Maintenance
 from kafkapy.pipeline.run.reasons import Counts
 from kafkapy.pipeline.state import Progress, State
@@ -87,13 +88,14 @@ class Batches:
         parser: Format,
         table: Table,
         maintenance: Maintenance,
+        limits: Limits,
     ) -> None:
         self._definition, self._mode, self._state, self._topics = definition, mode, state, topics
         self._format, self._table, self._maintenance = parser, table, maintenance
         # Not the pipeline's name: it may change between a kill and the next start.
         self._app_id = state.app_id(definition.topic)
         self._errors_expected = False
-        self._limit = definition.dead_letter_limit
+        self._limit, self._limits = definition.dead_letter_limit, limits
         self._dead_letters = 0
         self._writing = threading.Lock()
         self._closed = threading.Event()
@@ -161,7 +163,9 @@ class Batches:
         parsed = self._with_key_errors(self._format.parse(records))
         if not self._errors_expected:
             try:
-                return self._strictly(parsed, batch)
+                counts = self._strictly(parsed, batch)
+                self._check_limit(counts, batch)
+                return counts
             except Exception as error:
                 found = _first_bad_record(error)
                 if found is None:
@@ -233,25 +237,28 @@ class Batches:
                 return None
             counts = self._counts(kept)
             bad = kept.filter(f.col("_error").isNotNull())
-            self._check_limit(bad, counts, batch)
+            self._check_limit(counts, batch, bad)
             write_dead_letters(bad, self._definition, self._state.begin())
             self._store(_without_ignored(self._rows(kept.filter(f.col("_error").isNull()))), batch)
             return counts
         finally:
             kept._jdf.queryExecution().logical().rdd().unpersist(False)
 
-    def _check_limit(self, bad: DataFrame, counts: Counts, batch: Batch) -> None:
+    def _check_limit(self, counts: Counts, batch: Batch, bad: DataFrame | None = None) -> None:
+        """Raises LimitError if the batch has too many dead letters, which are `bad`."""
         limit, before, letters = self._limit, self._dead_letters, counts.dead_letters
-        if limit is None or batch.id == self.last or not limit.exceeded(letters, counts.records, before):
+        # A number that a run has exceeded stays so, whatever the next batch has.
+        if limit is None or batch.id == self.last or (limit.number is not None and not letters):
+            return
+        if bad is None or not limit.exceeded(letters, counts.records, before):
+            self._limits.check_dead_letters(None)
             return
         place = f.concat_ws("-", "topic", "partition", "offset")
         first = bad.select(f.concat_ws(" ", place, f.left("_error", f.lit(200)))).limit(_REASONS).collect()
         reasons = "; ".join([one for (one,) in first] + ["..."] * (letters > _REASONS))
-        raise LimitError(
-            f"{self._definition.name}: {letters:,} of the {counts.records:,} records of batch {batch.id} "
-            f"cannot become rows ({reasons}), and "
-            f"max_dead_letters allows {limit.told(before)}; neither they nor the batch were written; correct "
-            "what writes them, or the schema (format:), or allow more of them"
+        self._limits.check_dead_letters(
+            f"{letters:,} of the {counts.records:,} records of batch {batch.id} cannot become rows "
+            f"({reasons}), and max_dead_letters allows {limit.told(before)}"
         )
 
     def _rows(self, good: DataFrame) -> DataFrame:

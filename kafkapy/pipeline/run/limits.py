@@ -1,8 +1,9 @@
-"""Limits of a run, on its lag and on the time of a batch.
+"""Limits of a run, on its lag, on the time of a batch and on dead letters.
 
 What exceeds a limit ends the run, or calls the definition's command (`on_limit`) once, until the value is
 within the limit again. The lag counts once the run has been within the limit: a run that begins far behind
-is not ended while it catches up.
+is not ended while it catches up. A batch with too many dead letters is refused before anything of it is
+written, or, with a command, written as others are.
 """
 
 from __future__ import annotations
@@ -30,24 +31,39 @@ class Limits:
         if most is None:
             return
         self._caught_up = self._caught_up or lag <= most
-        self._check("max_lag", lag > most and self._caught_up, f"the lag of {lag:,} offsets is over {most:,}")
+        told = f"the lag of {lag:,} offsets is over {most:,} (max_lag)"
+        self._check("max_lag", lag > most and self._caught_up, told)
 
     def check_batch(self, batch: int, seconds: float) -> None:
         """Raises LimitError if a batch has taken `seconds`, and that is too long."""
         most = self._definition.max_batch_seconds
         if most is not None:
-            told = f"batch {batch} has taken more than {self._definition.max_batch_time}"
+            told = f"batch {batch} has taken more than {self._definition.max_batch_time} (max_batch_time)"
             self._check("max_batch_time", seconds > most, told)
 
-    def _check(self, limit: str, exceeded: bool, told: str) -> None:
+    def check_dead_letters(self, told: str | None) -> None:
+        """Raises LimitError if a batch has too many, which `told` says; nothing of it is written yet."""
+        ending = (
+            "neither they nor the batch were written; correct what writes them, or the schema (format:), or "
+            "allow more of them"
+        )
+        self._check("max_dead_letters", told is not None, told or "", ending)
+
+    def _check(
+        self,
+        limit: str,
+        exceeded: bool,
+        told: str,
+        ending: str = "the run ends, and the next one continues from here",
+    ) -> None:
         if not exceeded:
             self._exceeded.discard(limit)
         elif limit not in self._exceeded:
             self._exceeded.add(limit)
-            message = f"{self._definition.name}: {told} ({limit})"
+            message = f"{self._definition.name}: {told}"
             command = self._definition.limit_command
             if command is None:
-                raise LimitError(f"{message}; the run ends, and the next one continues from here")
+                raise LimitError(f"{message}; {ending}")
             self._note(message)
             self._call(command, limit, message)
 

@@ -31,6 +31,7 @@ from kafkapy.pipeline.pipeline_error import PipelineError, did_you_mean
 from kafkapy.pipeline.positions import expired, planned_without
 from kafkapy.pipeline.reset import finish_reset
 from kafkapy.pipeline.reset_command import reset_command
+from kafkapy.pipeline.run.limits import Limits
 from kafkapy.pipeline.run.maintenance import Maintenance
 from kafkapy.pipeline.run.metrics import Measured, serving
 from kafkapy.pipeline.run.progress import Progress
@@ -134,7 +135,9 @@ def run_one(
         from kafkapy.pipeline.run.streaming import Streaming
 
         stack.enter_context(spark_failures(job.definition))
-        streaming = Streaming(job.definition, job.state, job.topics, job.batches(spark), told, stopping)
+        limits = Limits(job.definition, told.note)
+        batches = job.batches(spark, limits)
+        streaming = Streaming(job.definition, job.state, job.topics, batches, limits, told, stopping)
         streaming.run(lambda write: job.begin(spark, write))
         return RunResult(
             batches=streaming.batches,
@@ -208,7 +211,7 @@ class Job:
         if problem is not None:
             raise problem
 
-    def batches(self, spark: SparkSession) -> Batches:
+    def batches(self, spark: SparkSession, limits: Limits) -> Batches:
         """Opens and checks the table, and returns the writer of its batches."""
         from pyspark.sql.types import StructType
 
@@ -247,7 +250,7 @@ class Job:
                 state.note_dead_letters(one.dead_letter, one.name)
         state.definition = dataclasses.replace(definition, mode=self._mode)
         maintenance = Maintenance(definition, state, table, self._note)
-        return Batches(definition, self._mode, state, self.topics, self._format, table, maintenance)
+        return Batches(definition, self._mode, state, self.topics, self._format, table, maintenance, limits)
 
     def begin(self, spark: SparkSession, write: Callable[[DataFrame, int], None]) -> StreamingQuery:
         """Starts the query.

@@ -50,16 +50,16 @@ class Streaming:
         state: State,
         topics: Topics,
         batches: Batches,
+        limits: Limits,
         progress: Progress,
         stopping: Stopping,
     ) -> None:
         self._definition, self._state, self._topics = definition, state, topics
-        self._batches = batches
+        self._batches, self._limits = batches, limits
         self._progress, self._stopping = progress, stopping
         self._told = -1
         self._lag = 0
         self._group = GroupOffsets(definition, topics, progress.note)
-        self._limits = Limits(definition, progress.note)
         self._watches_lag = progress.watches_lag or definition.max_lag is not None
         self._lag_due = 0.0
         self.batches = self.rows = self.dead_letters = self.left_out = 0
