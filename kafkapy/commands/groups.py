@@ -117,19 +117,33 @@ def delete(session: Session, names: tuple[str, ...], dry_run: bool, yes: bool) -
 @groups.command("delete-offsets")
 @click.argument("name", metavar="GROUP")
 @click.option("--topic", "topics", metavar="TOPIC[:0,1]", multiple=True, required=True)
+@dry_run
 @yes
 @connected
-def delete_offsets(session: Session, name: str, topics: tuple[str, ...], yes: bool) -> None:
+def delete_offsets(session: Session, name: str, topics: tuple[str, ...], dry_run: bool, yes: bool) -> None:
     """Delete offsets that a group has committed for topics.
 
     Those of a share group are deleted for whole topics.
     """
-    from kafkapy.commands.group_state import known
+    from kafkapy.commands.group_state import committed, known
 
-    if known(session.admin, [name])[name] == "share":
+    type_ = known(session.admin, [name])[name]
+    if type_ == "share" and (parts := [topic for topic in topics if ":" in topic]):
+        raise UserError(f"--topic {parts[0]}: a share group's offsets are deleted for whole topics")
+    if type_ == "share" and not dry_run:
         _delete_share_offsets(session, name, topics, yes)
         return
     partitions = named(session, topics)
+    if dry_run:
+        there = committed(session.admin, {name: type_}).get(name, {})
+        rows = [
+            {"topic": each.topic, "partition": each.partition, "offset": there[each]}
+            for each in sorted(partitions)
+            if each in there
+        ]
+        empty = "the group has committed no such offsets."
+        session.output.rows(rows, ("topic", "partition", "offset"), empty=empty)
+        return
     confirm(f"Delete the offsets of {name} for {', '.join(topics)}?", sure=yes)
     with session.admin.calls() as client:
         found = client.delete_group_offsets(name, partitions)
@@ -203,8 +217,6 @@ def reset_offsets(
 def _delete_share_offsets(session: Session, name: str, topics: tuple[str, ...], yes: bool) -> None:
     from kafkapy.commands.share_offsets import delete_share_offsets
 
-    if parts := [topic for topic in topics if ":" in topic]:
-        raise UserError(f"--topic {parts[0]}: a share group's offsets are deleted for whole topics")
     confirm(f"Delete the offsets of {name} for {', '.join(topics)}?", sure=yes)
     session.results(delete_share_offsets(session.admin, name, topics), ("topic", "result"))
 

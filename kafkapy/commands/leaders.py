@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import click
 
-from kafkapy.commands.options import Session, confirm, connected, yes
+from kafkapy.commands.options import Session, confirm, connected, dry_run, yes
 from kafkapy.commands.partitions import named
 from kafkapy.errors import UserError
 
@@ -26,10 +29,16 @@ def leaders() -> None:
     show_default=True,
     help="unclean: take any replica if none is in sync; records may be lost.",
 )
+@dry_run
 @yes
 @connected
 def elect(
-    session: Session, partitions: tuple[str, ...], everywhere: bool, election_type: str, yes: bool
+    session: Session,
+    partitions: tuple[str, ...],
+    everywhere: bool,
+    election_type: str,
+    dry_run: bool,
+    yes: bool,
 ) -> None:
     """Make the preferred replica the leader.
 
@@ -46,6 +55,9 @@ def elect(
     wanted: dict[str, list[int]] = {}
     for each in session.admin.partitions() if everywhere else named(session, partitions):
         wanted.setdefault(each.topic, []).append(each.partition)
+    if dry_run:
+        session.results(_foreseen(session, wanted, unclean=unclean), _COLUMNS)
+        return
     if unclean:
         confirm("Elect leaders that may lack records, which are lost then?", sure=yes)
     request = ElectLeadersRequest(
@@ -76,3 +88,31 @@ def elect(
                 }
             )
     session.results(sorted(rows, key=lambda row: (row["topic"], row["partition"])), _COLUMNS)
+
+
+def _foreseen(session: Session, wanted: Mapping[str, list[int]], *, unclean: bool) -> list[dict[str, Any]]:
+    """What an election would do, as the metadata are now."""
+    rows = []
+    for topic in session.admin.topics(list(wanted)):
+        for each in topic["partitions"]:
+            if each["partition_index"] not in wanted[topic["name"]]:
+                continue
+            leader, replicas = each["leader_id"], each["replica_nodes"]
+            lacks = leader is None or leader < 0
+            error = None
+            if not (lacks if unclean else leader != replicas[0]):
+                result = "not needed"
+            elif unclean or replicas[0] in each["isr_nodes"]:
+                result = "would be elected"
+            else:
+                result, error = "failed", f"the preferred replica {replicas[0]} is not in sync"
+            rows.append(
+                {
+                    "topic": topic["name"],
+                    "partition": each["partition_index"],
+                    "result": result,
+                    "leader": None if lacks else leader,
+                    "error": error,
+                }
+            )
+    return sorted(rows, key=lambda row: (row["topic"], row["partition"]))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafkapy.commands.options import Session, connected
+from kafkapy.commands.options import Session, connected, dry_run
 from kafkapy.commands.partitions import named
 from kafkapy.commands.units import size_text
 from kafkapy.errors import UserError
@@ -61,20 +61,42 @@ def describe(session: Session, brokers: tuple[int, ...], topics: tuple[str, ...]
 @click.argument("partitions", metavar="TOPIC[:0,1]...", nargs=-1, required=True)
 @click.option("--broker", type=int, required=True, help="Whose replicas are moved.")
 @click.option("--to", "log_dir", metavar="DIR", required=True, help="An absolute path of a log directory.")
+@dry_run
 @connected
-def move(session: Session, partitions: tuple[str, ...], broker: int, log_dir: str) -> None:
+def move(session: Session, partitions: tuple[str, ...], broker: int, log_dir: str, dry_run: bool) -> None:
     """Move replicas of a broker to another of its log directories."""
     from kafka.structs import TopicPartitionReplica
 
     from kafkapy.commands.connection.failures import failure_text
 
-    known = [each["log_dir"] for each in described(session.admin, (broker,), ())]
+    directories = described(session.admin, (broker,), ())
+    known = [each["log_dir"] for each in directories]
     if log_dir not in known:
         raise UserError(f"broker {broker} has no log directory {log_dir}; it has {', '.join(known)}")
     wanted = {
         TopicPartitionReplica(each.topic, each.partition, broker): log_dir
         for each in named(session, partitions)
     }
+    if dry_run:
+        places = {
+            (replica["topic"], replica["partition"]): each["log_dir"]
+            for each in directories
+            for replica in each["replicas"]
+            if not replica["future"]
+        }
+        session.output.rows(
+            [
+                {
+                    "topic": each.topic,
+                    "partition": each.partition,
+                    "before": places.get((each.topic, each.partition)),
+                    "after": log_dir,
+                }
+                for each in sorted(wanted)
+            ],
+            ("topic", "partition", "before", "after"),
+        )
+        return
     with session.admin.calls() as client:
         found = client.alter_replica_log_dirs(wanted)
     rows = [

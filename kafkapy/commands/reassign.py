@@ -166,9 +166,10 @@ def verify(session: Session, path: Path, preserve_throttles: bool) -> None:
 @reassign.command()
 @click.argument("partitions", metavar="[TOPIC[:0,1]]...", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="All that are going on.")
+@dry_run
 @yes
 @connected
-def cancel(session: Session, partitions: tuple[str, ...], everything: bool, yes: bool) -> None:
+def cancel(session: Session, partitions: tuple[str, ...], everything: bool, dry_run: bool, yes: bool) -> None:
     """Cancel reassignments: the replicas stay where they were."""
     from kafkapy.commands.connection.failures import failure_text
 
@@ -178,6 +179,13 @@ def cancel(session: Session, partitions: tuple[str, ...], everything: bool, yes:
     wanted = list(ongoing) if everything else [each for each in named(session, partitions) if each in ongoing]
     if not wanted:
         session.output.rows([], ("topic", "partition", "result"), empty="no reassignment is going on.")
+        return
+    if dry_run:
+        rows = [
+            {"topic": place.topic, "partition": place.partition, "result": "would be cancelled"}
+            for place in sorted(wanted)
+        ]
+        session.output.rows(rows, ("topic", "partition", "result"))
         return
     confirm(f"Cancel the reassignment of {len(wanted)} partitions?", sure=yes)
     with session.admin.calls() as client:

@@ -7,12 +7,13 @@ ask the broker for it.
 from __future__ import annotations
 
 import base64
+import time
 from collections.abc import Sequence
 from typing import Any, Final
 
 import click
 
-from kafkapy.commands.options import Session, confirm, connected, yes
+from kafkapy.commands.options import Session, confirm, connected, dry_run, yes
 from kafkapy.commands.units import milliseconds, time_text
 from kafkapy.errors import UserError
 
@@ -97,15 +98,20 @@ def renew(session: Session, token_id: str, period: str | None) -> None:
 @tokens.command()
 @click.argument("token_id")
 @click.option("--in", "period", metavar="DURATION", help="After so long from now; else at once.")
+@dry_run
 @yes
 @connected
-def expire(session: Session, token_id: str, period: str | None, yes: bool) -> None:
+def expire(session: Session, token_id: str, period: str | None, dry_run: bool, yes: bool) -> None:
     """Let a token expire: nobody can log in with it from then on."""
     from kafkapy.commands import messages
     from kafkapy.commands.connection.failures import check
 
     duration = -1 if period is None else milliseconds(period, "--in")
     hmac = _hmac(session, token_id)
+    if dry_run:
+        then = int(time.time() * 1000) + max(duration, 0)
+        session.output.item({"token_id": token_id, "would_expire": time_text(then)})
+        return
     confirm(f"Let token {token_id} expire?", sure=yes)
     request = messages.ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=duration)
     answer = session.admin.to_controller(request)

@@ -189,9 +189,10 @@ def delete(session: Session, names: tuple[str, ...], if_exists: bool, dry_run: b
 
 @topics.command("delete-records")
 @click.argument("offsets", metavar="TOPIC:PARTITION=OFFSET...", nargs=-1, required=True)
+@dry_run
 @yes
 @connected
-def delete_records(session: Session, offsets: tuple[str, ...], yes: bool) -> None:
+def delete_records(session: Session, offsets: tuple[str, ...], dry_run: bool, yes: bool) -> None:
     """Delete the records before an offset; -1 deletes all (kafka-delete-records.sh)."""
     from kafka.structs import TopicPartition
 
@@ -202,6 +203,9 @@ def delete_records(session: Session, offsets: tuple[str, ...], yes: bool) -> Non
             raise UserError(f"{text}: expected TOPIC:PARTITION=OFFSET")
         wanted[TopicPartition(found[1], int(found[2]))] = int(found[3])
     session.admin.topics(sorted({partition.topic for partition in wanted}))
+    if dry_run:
+        session.results(_what_is_deleted(session, wanted), ("topic", "partition", "before", "low_watermark"))
+        return
     confirm(f"Delete the records before {', '.join(offsets)}?", sure=yes)
     with session.admin.calls() as client:
         answer = client.delete_records(wanted, timeout_ms=session.admin.timeout_ms)
@@ -210,6 +214,29 @@ def delete_records(session: Session, offsets: tuple[str, ...], yes: bool) -> Non
         for each, result in sorted(answer.items())
     ]
     session.output.rows(rows, ("topic", "partition", "low_watermark"))
+
+
+def _what_is_deleted(session: Session, wanted: Mapping[Any, int]) -> list[dict[str, Any]]:
+    """Where partitions begin, and where they would begin then."""
+    from kafkapy.commands.partitions import named
+    from kafkapy.commands.reading import ends, starts
+
+    partitions = named(session, [f"{each.topic}:{each.partition}" for each in wanted])
+    first, last = starts(session.admin, partitions), ends(session.admin, partitions)
+    rows = []
+    for each in sorted(partitions):
+        offset = last[each] if wanted[each] < 0 else wanted[each]
+        beyond = f"OFFSET_OUT_OF_RANGE: the records end at {last[each]}" if offset > last[each] else None
+        rows.append(
+            {
+                "topic": each.topic,
+                "partition": each.partition,
+                "before": first[each],
+                "low_watermark": None if beyond else max(offset, first[each]),
+                "error": beyond,
+            }
+        )
+    return rows
 
 
 @topics.command()

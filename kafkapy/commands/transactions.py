@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from kafkapy.commands.options import Session, confirm, connected, yes
+from kafkapy.commands.options import Session, confirm, connected, dry_run, yes
 from kafkapy.commands.partitions import named
 from kafkapy.commands.units import duration_text, milliseconds, time_text
 from kafkapy.errors import UserError
@@ -106,9 +106,10 @@ def find_hanging(session: Session, partitions: tuple[str, ...], max_timeout: str
 @click.option(
     "--start-offset", type=click.IntRange(min=0), required=True, help="Where the transaction begins."
 )
+@dry_run
 @yes
 @connected
-def abort(session: Session, partition: str, start_offset: int, yes: bool) -> None:
+def abort(session: Session, partition: str, start_offset: int, dry_run: bool, yes: bool) -> None:
     """Abort the transaction that begins at an offset of a partition.
 
     For transactions that hang: others are ended by their producers, or by their coordinator.
@@ -129,6 +130,11 @@ def abort(session: Session, partition: str, start_offset: int, yes: bool) -> Non
             f"{partition} has no open transaction at offset {start_offset}; see kafkapy producers"
         )
     (producer,) = matching
+    row = {"topic": place.topic, "partition": place.partition, "producer_id": producer.producer_id}
+    columns = ("topic", "partition", "producer_id", "result")
+    if dry_run:
+        session.output.rows([{**row, "result": "would be aborted"}], columns)
+        return
     confirm(f"Abort the transaction of producer {producer.producer_id} in {partition}?", sure=yes)
     marker = WriteTxnMarkersRequest.WritableTxnMarker
     request = WriteTxnMarkersRequest(
@@ -146,8 +152,6 @@ def abort(session: Session, partition: str, start_offset: int, yes: bool) -> Non
         for topic in result.topics:
             for each in topic.partitions:
                 check(each.error_code, None, partition)
-    row = {"topic": place.topic, "partition": place.partition, "producer_id": producer.producer_id}
-    columns = ("topic", "partition", "producer_id", "result")
     session.output.rows([{**row, "result": "aborted"}], columns)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 from kafkapy.commands.connection.references import resolved
-from kafkapy.commands.options import Session, confirm, connected, yes
+from kafkapy.commands.options import Session, confirm, connected, dry_run, yes
 from kafkapy.errors import UserError
 
 _MECHANISMS: Final = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
@@ -74,12 +74,18 @@ def set_(
 @users.command()
 @click.argument("name", metavar="USER")
 @_mechanism
+@dry_run
 @yes
 @connected
-def delete(session: Session, name: str, mechanism: str, yes: bool) -> None:
+def delete(session: Session, name: str, mechanism: str, dry_run: bool, yes: bool) -> None:
     """Delete a user's credentials of a mechanism."""
     from kafka.protocol.admin import AlterUserScramCredentialsRequest
 
+    if dry_run:
+        if mechanism not in [row["mechanism"] for row in _described(session, (name,))]:
+            raise UserError(f"user {name} has no {mechanism} credentials; kafkapy users describe shows all")
+        _show(session, name, mechanism, "would be deleted")
+        return
     confirm(f"Delete the {mechanism} credentials of {name}?", sure=yes)
     request = AlterUserScramCredentialsRequest(deletions=[(name, _MECHANISMS[mechanism])], upsertions=[])
     _alter(session, request, name, mechanism, "deleted")
@@ -90,8 +96,12 @@ def _alter(session: Session, request: Any, name: str, mechanism: str, done: str)
 
     for result in session.admin.to_controller(request).results:
         check(result.error_code, result.error_message, f"user {name}")
+    _show(session, name, mechanism, done)
+
+
+def _show(session: Session, name: str, mechanism: str, result: str) -> None:
     session.output.rows(
-        [{"user": name, "mechanism": mechanism, "result": done}], ("user", "mechanism", "result")
+        [{"user": name, "mechanism": mechanism, "result": result}], ("user", "mechanism", "result")
     )
 
 

@@ -103,6 +103,8 @@ def test_a_transaction_that_does_not_hang_is_left_to_its_coordinator(
     wrong = kafkapy("transactions", "abort", "open:0", "--start-offset", "99", "--yes")
     assert "open:0 has no open transaction at offset 99" in wrong.stderr
     abort = ("transactions", "abort", "open:0", "--start-offset", str(start))
+    (foreseen,) = kafkapy_json(*abort, "--dry-run")
+    assert foreseen["result"] == "would be aborted"
     assert "add --yes" in kafkapy(*abort).stderr
     assert kafkapy(*abort, "--yes").stderr.startswith("kafkapy: open:0: CLUSTER_AUTHORIZATION_FAILED: ")
 
@@ -127,7 +129,10 @@ def test_log_directories_are_shown_and_replicas_moved(tmp_path: Path) -> None:
         run("topics", "create", "moved")
         (source,) = [path for path, replicas in found().items() if replicas]
         target = next(path for path in directories if path != source)
-        assert run("log-dirs", "move", "moved:0", "--broker", "1", "--to", target).exit_code == 0
+        move = ("log-dirs", "move", "moved:0", "--broker", "1", "--to", target)
+        (foreseen,) = json.loads(run(*move, "--dry-run", "--format", "json").stdout)
+        assert {foreseen["before"], foreseen["after"]} == set(directories)
+        assert run(*move).exit_code == 0
         deadline = time.monotonic() + 20
         while [replica["topic"] for replica in found()[target] if not replica["future"]] != ["moved"]:
             assert time.monotonic() < deadline
@@ -266,9 +271,15 @@ def test_the_preferred_leader_is_elected(on_three: Run, three: Cluster) -> None:
     deadline = time.monotonic() + 30
     while _partitions(on_three, "led")[0]["leader"] != 3:
         assert time.monotonic() < deadline
+    gone = on_three(*elect, "--dry-run")
+    assert (gone.exit_code, "replica 2 is not in sync" in gone.stdout) == (1, True)
     three.start(2)
     deadline = time.monotonic() + 30
     while _partitions(on_three, "led")[0]["isr"] not in ([3, 2], [2, 3]):
         assert time.monotonic() < deadline
+    (row,) = json.loads(on_three(*elect, "--dry-run").stdout)
+    assert (row["result"], row["leader"]) == ("would be elected", 3)
+    foreseen = on_three(*elect, "--election-type", "unclean", "--dry-run")
+    assert [row["result"] for row in json.loads(foreseen.stdout)] == ["not needed"]
     (row,) = json.loads(on_three(*elect).stdout)
     assert (row["result"], row["error"]) == ("elected", None)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
-from kafkapy.cli import _CLUSTER_COMMANDS
+from kafkapy.cli import _CLUSTER_COMMANDS, main
 from tests.commands.conftest import Run, invoke
 
 
@@ -46,6 +48,26 @@ def test_all_commands_are_in_the_help_and_have_one() -> None:
         assert f"  {name} " in shown
         assert line in " ".join(shown.split())
         assert invoke(name, "--help").exit_code == 0
+
+
+def test_what_asks_before_it_destroys_has_a_dry_run() -> None:
+    def commands(group: click.Group, path: str) -> Iterator[tuple[str, set[str]]]:
+        context = click.Context(group)
+        for name in group.list_commands(context):
+            command = group.get_command(context, name)
+            assert command is not None
+            if isinstance(command, click.Group):
+                yield from commands(command, f"{path} {name}")
+            else:
+                options = {option for parameter in command.params for option in parameter.opts}
+                yield f"{path} {name}", options
+
+    found = dict(commands(main, "kafkapy"))
+    asking = [
+        path for path, options in found.items() if "--yes" in options and path.split()[1] in _CLUSTER_COMMANDS
+    ]
+    assert len(asking) > 10
+    assert [path for path in asking if "--dry-run" not in found[path]] == []
 
 
 def test_wrong_usage_is_one_line_and_exits_with_2(kafkapy: Run) -> None:

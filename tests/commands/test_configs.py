@@ -150,6 +150,9 @@ def test_a_user_logs_in_with_the_password_that_was_set(tmp_path: Path) -> None:
         )
         assert consumer.list_topics(timeout=10).brokers
         consumer.close()
+        assert "would be deleted" in invoke("users", "delete", "ali", "--dry-run", *plain).stdout
+        other = ("--mechanism", "SCRAM-SHA-256", "--dry-run")
+        assert "has no SCRAM-SHA-256" in invoke("users", "delete", "ali", *other, *plain).stderr
         assert "add --yes" in invoke("users", "delete", "ali", *plain).stderr
         assert invoke("users", "delete", "ali", "--yes", *plain).exit_code == 0
         assert invoke("users", "list", *plain).stderr == "no user has credentials.\n"

@@ -126,6 +126,9 @@ def test_offsets_of_a_topic_are_deleted(
     kafkapy: Run, kafkapy_json: RunJson, broker: Broker, topic: str
 ) -> None:
     committed(broker, "partly", topic, 1, 2)
+    foreseen = kafkapy_json("groups", "delete-offsets", "partly", "--topic", topic, "--dry-run")
+    assert [(row["partition"], row["offset"]) for row in foreseen] == [(0, 1), (1, 2)]
+    assert len(kafkapy_json("lag", "partly")) == 2
     assert kafkapy("groups", "delete-offsets", "partly", "--topic", f"{topic}:0", "--yes").exit_code == 0
     assert [row["partition"] for row in kafkapy_json("lag", "partly")] == [1]
 
@@ -305,6 +308,8 @@ def test_offsets_of_a_share_group_are_reset_and_deleted(
     assert [row["lag"] for row in kafkapy_json("lag", "rested")] == [0, 0]
     delete = ("groups", "delete-offsets", "rested", "--topic")
     assert "are deleted for whole topics" in kafkapy(*delete, f"{topic}:0", "--yes").stderr
+    assert [row["partition"] for row in kafkapy_json(*delete, topic, "--dry-run")] == [0, 1]
+    assert len(kafkapy_json("lag", "rested")) == 2
     assert kafkapy_json(*delete, topic, "--yes") == [{"topic": topic, "result": "deleted", "error": None}]
     assert kafkapy_json("lag", "rested") == []
     assert kafkapy("groups", "delete", "rested", "--yes").exit_code == 0

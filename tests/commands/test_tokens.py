@@ -79,6 +79,8 @@ def test_a_token_is_created_shown_renewed_and_expired(as_alice: Run) -> None:
     assert token["hmac"] not in json.dumps(shown)
     assert as_alice("tokens", "renew", token["token_id"], "--for", "1h").exit_code == 0
     assert listed(as_alice)[token["token_id"]]["expires"] < token["expires"]
+    foreseen = as_alice("tokens", "expire", token["token_id"], "--dry-run", "--format", "json")
+    assert json.loads(foreseen.stdout)["would_expire"] < listed(as_alice)[token["token_id"]]["expires"]
     assert as_alice("tokens", "expire", token["token_id"], "--yes").exit_code == 0
     assert token["token_id"] not in listed(as_alice)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from kafkapy import Broker
 from tests.commands.conftest import Run, RunJson
 
 
@@ -184,10 +185,17 @@ def test_fewer_partitions_in_a_file_are_refused(kafkapy: Run, tmp_path: Path) ->
     assert "wide has 4 partitions: Kafka cannot make them fewer" in result.stderr
 
 
-def test_records_are_deleted_up_to_an_offset(kafkapy: Run, kafkapy_json: RunJson) -> None:
-    kafkapy("topics", "create", "emptied")
+def test_records_are_deleted_up_to_an_offset(kafkapy: Run, kafkapy_json: RunJson, broker: Broker) -> None:
+    kafkapy("topics", "create", "emptied", "--partitions", "1")
+    for number in range(5):
+        broker.produce("emptied", value=f"{number}")
+    (row,) = kafkapy_json("topics", "delete-records", "emptied:0=3", "--dry-run")
+    assert (row["before"], row["low_watermark"]) == (0, 3)
+    beyond = kafkapy("topics", "delete-records", "emptied:0=7", "--dry-run")
+    assert (beyond.exit_code, "OFFSET_OUT_OF_RANGE: the records end at 5" in beyond.stderr) == (1, True)
+    assert kafkapy_json("topics", "offsets", "emptied")[0]["earliest"] == 0
     (row,) = kafkapy_json("topics", "delete-records", "emptied:0=-1", "--yes")
-    assert row == {"topic": "emptied", "partition": 0, "low_watermark": 0}
+    assert row == {"topic": "emptied", "partition": 0, "low_watermark": 5}
     assert "OFFSET_OUT_OF_RANGE" in kafkapy("topics", "delete-records", "emptied:0=7", "--yes").stderr
 
 
