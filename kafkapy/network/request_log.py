@@ -4,7 +4,8 @@
 
 The object has the names of Apache Kafka's request logger, whose lines begin in the same way. What a request
 is shown as is text before its handler's turn has ended: later its bytes may be those of another one. Secrets
-and records are never shown (network/shown_message.py).
+and records are never shown (network/shown_message.py). A line in JSON has fields besides
+(network/request_fields.py).
 
 Source: RequestChannel, RequestConvertToJson.
 """
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kafkapy.configs.listeners import format_address
 from kafkapy.logs import REQUESTS
 from kafkapy.logs.text import shortened
+from kafkapy.network.request_fields import fields_of
 from kafkapy.network.shown_message import shown_message
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.frames import RequestHeader, decode_response
@@ -72,6 +74,7 @@ class RequestLog:
             request,
             _json(_shown_answer(header, response)),
             _json(rest)[1:],
+            extra={"fields": fields_of(connection, header, phases)},
         )
 
 

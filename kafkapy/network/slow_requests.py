@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from kafkapy.logs import REQUESTS
 from kafkapy.logs.text import quoted
+from kafkapy.network.request_fields import fields_of
 from kafkapy.protocol.frames import RequestHeader
 from kafkapy.protocol.types import ApiKey
 
@@ -56,32 +57,21 @@ class SlowRequests:
             self._missing += 1
             return
         self._logged += 1
-        api, host = ApiKey(header.api_key).name, connection.peer_host
-        milliseconds = {name: round(seconds * 1000, 1) for name, seconds in phases._asdict().items()}
-        client_id = header.client_id or ""
-        fields = {
-            "api": api,
-            "version": header.api_version,
-            "principal": connection.principal,
-            "host": host,
-            "client_id": client_id,
-            "bytes": header.nbytes,
-            **{f"{name}_ms": each for name, each in milliseconds.items()},
-        }
+        fields = fields_of(connection, header, phases)
         REQUESTS.warning(
             "%s v%d of %s from %s (client id %s, %d bytes) took %.1f ms: request queue %.1f, local %.1f, "
             "remote %.1f, response queue %.1f, response send %.1f",
-            api,
+            fields["api"],
             header.api_version,
             quoted(connection.principal),
-            host,
-            quoted(client_id),
+            connection.peer_host,
+            quoted(header.client_id or ""),
             header.nbytes,
-            milliseconds["total"],
-            milliseconds["request_queue"],
-            milliseconds["local"],
-            milliseconds["remote"],
-            milliseconds["response_queue"],
-            milliseconds["response_send"],
+            fields["total_ms"],
+            fields["request_queue_ms"],
+            fields["local_ms"],
+            fields["remote_ms"],
+            fields["response_queue_ms"],
+            fields["response_send_ms"],
             extra={"fields": fields},
         )

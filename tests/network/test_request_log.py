@@ -61,6 +61,12 @@ def test_a_line_has_the_request_the_answer_and_where_they_went(caplog: pytest.Lo
         )
         here, there = client.socket.getpeername(), client.socket.getsockname()
     (line,) = named(caplog, "METADATA")
+    texts = {each.getMessage(): each.__dict__.get("fields") for each in caplog.records}
+    (fields,) = [each for text, each in texts.items() if '"requestApiKeyName":"METADATA"' in text]
+    assert fields is not None
+    assert (fields["api"], fields["version"], fields["principal"]) == ("METADATA", 9, "User:ANONYMOUS")
+    assert (fields["host"], fields["client_id"]) == (there[0], line["requestHeader"]["clientId"])
+    assert fields["total_ms"] == pytest.approx(line["totalTimeMs"], abs=0.1)
     header = line["requestHeader"]
     assert (header["requestApiKey"], header["requestApiVersion"]) == (3, 9)
     assert line["request"]["topics"] == [{"name": "absent"}]
