@@ -42,6 +42,17 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(module: str) -
     assert done.stderr == f"kafkapy: {module} is not installed: pip install '.[tools]' in a checkout\n"
 
 
+@pytest.mark.parametrize("module", ["kafka", "yaml"])
+def test_a_cluster_can_be_run_without_the_packages_of_the_tools(module: str) -> None:
+    program = "import sys; sys.modules[sys.argv.pop(1)] = None\nfrom kafkapy.cli import main; main()"
+    done = _python(program, module, "cluster", "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "--brokers" in done.stdout
+    done = _python(program, module, "cluster", "describe")
+    assert done.returncode == 1
+    assert done.stderr == f"kafkapy: {module} is not installed: pip install '.[tools]' in a checkout\n"
+
+
 def test_all_commands_are_in_the_help_and_have_one() -> None:
     shown = invoke("--help").stdout
     for name, line in _CLUSTER_COMMANDS.items():
