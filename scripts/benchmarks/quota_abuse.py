@@ -81,15 +81,20 @@ _OFFERED: Final = {
 """What a request of each kind counts, and how much of that is offered in a second."""
 
 
-def beside(kind: str) -> Callable[[Target, float], Figures]:
-    """Load: one producer, without the abuser and beside it."""
+def beside(
+    kind: str, *, partitions: int = 1, same_partition: bool = False
+) -> Callable[[Target, float], Figures]:
+    """Load: one producer, without the abuser and beside it.
+
+    The abuser's topic has so many partitions. The producer has another topic, or the same partition.
+    """
 
     def run(target: Target, scale: float) -> Figures:
         windows = max(round(PERIODS * scale), 1) * WINDOWS
-        topic = target.new_topic(1)
+        topic = target.new_topic(partitions)
         _fill(target, topic)
         _set_quota(target, kind, _abuser(topic))
-        records = LoneRecords(target.bootstrap_servers, target.new_topic(1))
+        records = LoneRecords(target.bootstrap_servers, topic if same_partition else target.new_topic(1))
         calm = records.produce_for(10 * scale)
         busy: list[float] = []
 

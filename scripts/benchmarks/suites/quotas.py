@@ -22,6 +22,16 @@ LOADS: Final = {
     "request": Load(
         "requests without end, with a quota of a twentieth of the time", beside("request"), warm_up=0
     ),
+    "hot-partition": Load(
+        "a producer at twenty times its quota of 1 MB/s, on the partition of its neighbour",
+        beside("produce", same_partition=True),
+        warm_up=0,
+    ),
+    "metadata": Load(
+        "requests for 10,000 partitions without end, with a quota of a twentieth of the time",
+        beside("request", partitions=10_000),
+        warm_up=0,
+    ),
     "mutations": Load(
         "a client that creates topics at twenty times its quota of 5 partitions/s",
         beside("mutations"),
