@@ -9,10 +9,12 @@ outside the data directory, or keep other clients waiting.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import random
 import socket
 import ssl
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,12 +26,16 @@ from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.messages import request_class
 from kafkapy.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.network.attacked_broker import ALL, AttackedBroker
-from tests.network.raw_client import api_versions, correlation_ids
+from tests.network.raw_client import DEADLINE, api_versions, correlation_ids
 from tests.network.test_attacks import Watch
 from tests.protocol.random_messages import random_message
 from tests.security.certificates import Certificates
 
 FRAMES = int(os.environ.get("KAFKAPY_FUZZ_FRAMES", "2000"))
+CLIENTS = 16
+"""Those that attack at the same time, so that nobody waits for answers that do not come."""
+PATIENCE = 0.02
+"""How long a client waits for one, in seconds."""
 
 HOSTILE_NAMES = (
     *("", ".", "..", "../x", "a/b", "/etc/passwd", "a\0b", "x" * 249, "x" * 250, "x" * 30_000),
@@ -88,24 +94,60 @@ def broken(frame: bytes, rng: random.Random) -> bytes:
     return bytes(data)
 
 
+class Attacker:
+    """A client that sends one frame after another, whether they are answered or not."""
+
+    def __init__(self, broker: AttackedBroker) -> None:
+        self._broker = broker
+        self._client = broker.client()
+        self._may_be_answered_until: float | None = None
+
+    def send(self, frame: bytes, *, is_last: bool) -> None:
+        """Send a frame when the one before is answered, or has had its time.
+
+        After the last frame of a connection, or without an answer, there is a new connection.
+        """
+        if not self._is_answered():
+            self._come_again()
+        with contextlib.suppress(ConnectionError, TimeoutError, ssl.SSLError):
+            self._client.send(frame)
+            self._may_be_answered_until = time.monotonic() + PATIENCE
+            if not is_last:
+                return
+        self._come_again()
+
+    def _is_answered(self) -> bool:
+        if self._may_be_answered_until is None:
+            return True
+        left = self._may_be_answered_until - time.monotonic()
+        self._client.socket.settimeout(max(left, 0.0001))
+        with contextlib.suppress(ConnectionError, TimeoutError, ssl.SSLError):
+            self._client.socket.recv(1 << 20)
+            self._client.socket.settimeout(DEADLINE)
+            return True
+        return False
+
+    def _come_again(self) -> None:
+        self.close()
+        self._client = self._broker.client()
+        self._may_be_answered_until = None
+
+    def close(self) -> None:
+        self._client.close()
+
+
 @pytest.mark.parametrize("seed", [random.randrange(1 << 32)], ids=["seed"])
 def test_no_request_surprises_the_broker(broker: AttackedBroker, tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     with Watch(broker) as watch:
-        client = broker.client()
-        for _ in range(broker.share(FRAMES)):
+        attackers = [Attacker(broker) for _ in range(CLIENTS)]
+        for _, attacker in zip(range(broker.share(FRAMES)), itertools.cycle(attackers), strict=False):
             frame = random_request(rng)
             if rng.random() < 0.5:
                 frame = broken(frame, rng)
-            with contextlib.suppress(ConnectionError, TimeoutError, ssl.SSLError):
-                client.send(frame)
-                if rng.random() < 0.8:
-                    client.socket.settimeout(0.02)
-                    client.socket.recv(1 << 20)
-                    continue
-            client.close()
-            client = broker.client()
-        client.close()
+            attacker.send(frame, is_last=rng.random() < 0.2)
+        for attacker in attackers:
+            attacker.close()
     watch.check()
     with broker.client() as client:
         client.send(api_versions())
