@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from kafkapy.broker.core import BrokerCore
     from kafkapy.broker.machine import Machine
     from kafkapy.configs.config import BrokerConfig
+    from kafkapy.faults.fault import Fault
+    from kafkapy.faults.faults import Faults
+    from kafkapy.faults.switched_on import SwitchedOn
     from kafkapy.inter_broker.peers import Peer, PeerAddress, Peers
     from kafkapy.loop.clock import Clock
     from kafkapy.loop.manual_clock import ManualClock
@@ -138,6 +141,8 @@ class Cluster(AskedBroker):
         """The ports of brokers that have run: they come back to them."""
         self._cuts: set[frozenset[int]] = set()
         """The pairs of brokers that cannot reach each other."""
+        self._switched_on: SwitchedOn | None = None
+        """The faults of all brokers; None as long as nobody has asked for them."""
 
     @property
     def bootstrap_servers(self) -> str:
@@ -227,6 +232,31 @@ class Cluster(AskedBroker):
         if (first := self._clocks[self._numbers[0]]) is None:
             raise RuntimeError(REAL_CLOCK)
         return TestClock(first, self._advance)
+
+    @property
+    def faults(self) -> Faults[Fault]:
+        """What its brokers do wrong on purpose, whichever of them is asked, counted together.
+
+        What is switched on stays so when they are started again. `cluster[2].faults` are those of broker 2.
+        """
+        from kafkapy.faults.faults import blocking
+        from kafkapy.faults.switched_on import SwitchedOn
+
+        self._require_real()
+        if self._switched_on is None:
+            self._switched_on = SwitchedOn(self._lead_to_faults)
+            for broker in dict(self._made).values():
+                broker.switched_on().of_cluster = self._switched_on
+        return blocking(self._switched_on)
+
+    def _lead_to_faults(self) -> None:
+        """Have all brokers meet their faults as they are now."""
+        for broker in dict(self._made).values():
+            try:
+                broker.lead_to_faults()
+            except RuntimeError:  # it ends, or is paused, and meets them later
+                if broker.is_running and not broker.is_paused:
+                    raise
 
     def _advance(self, seconds: float, *, members_stay: bool) -> None:
         """Advance all brokers at a time: each may need the others for what is due."""
@@ -410,6 +440,8 @@ class Cluster(AskedBroker):
                 config, folder / f"broker-{number}", folder / _METADATA, self._cuts, self._clocks[number]
             )
         broker = self._made[number]
+        if self._switched_on is not None:
+            broker.switched_on().of_cluster = self._switched_on
         broker.start()
         self._brokers[number] = broker
         port = broker.core.server.listening[0].port

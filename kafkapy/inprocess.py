@@ -278,7 +278,7 @@ class Broker(AskedBroker):
         if resumed is not None:
             resumed.set()
             if self._switched_on is not None:
-                self._lead_to_faults()
+                self.lead_to_faults()
 
     def create_topics(self, topics: Mapping[str, int]) -> None:
         """Create topics of so many partitions each, with the broker's settings.
@@ -349,10 +349,10 @@ class Broker(AskedBroker):
         from kafkapy.faults.switched_on import SwitchedOn
 
         if self._switched_on is None:
-            self._switched_on = SwitchedOn(self._lead_to_faults)
+            self._switched_on = SwitchedOn(self.lead_to_faults)
         return self._switched_on
 
-    def _lead_to_faults(self) -> None:
+    def lead_to_faults(self) -> None:
         """Have a running broker meet its faults as they are now.
 
         A paused one does when it is resumed.

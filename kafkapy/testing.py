@@ -200,7 +200,7 @@ def _kafka_seeded() -> Iterator[_Seeded]:
 def kafka_cluster(
     request: pytest.FixtureRequest, kafka_broker_config: Mapping[str, object]
 ) -> Iterator[Cluster]:
-    """A running `kafkapy.Cluster` of three brokers, with the topics and settings of marks `kafka`."""
+    """A running `kafkapy.Cluster` of three brokers, with what marks `kafka` say of it."""
     from kafkapy.cluster import Cluster
 
     topics, marked, clock = _marked(request.node)

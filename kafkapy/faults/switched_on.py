@@ -1,4 +1,4 @@
-"""The faults of a broker that are switched on, and how its parts meet them."""
+"""The faults of brokers that are switched on, and how the parts of a broker meet them."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ class SwitchedOn:
     def __init__(self, changed: Callable[[], None]) -> None:
         """`changed` is called after a change, and has the broker's loop call `lead`."""
         self.faults: tuple[Fault, ...] = ()
+        self.of_cluster: SwitchedOn | None = None
+        """Those of all brokers of its cluster, which a broker meets after its own."""
         self._changed = changed
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
@@ -41,9 +43,14 @@ class SwitchedOn:
             self.faults = tuple(fault for fault in self.faults if fault not in gone)
         self._changed()
 
+    @property
+    def met(self) -> tuple[Fault, ...]:
+        """All that the broker meets."""
+        return self.faults if self.of_cluster is None else (*self.faults, *self.of_cluster.faults)
+
     async def lead(self, core: BrokerCore) -> None:
         """Lead requests, new connections and calls of the disk to the faults, if there are any."""
-        faults, dispatcher = self.faults, core.loopback.dispatcher
+        faults, dispatcher = self.met, core.loopback.dispatcher
         of_requests = tuple(each for each in faults if isinstance(each, (RequestFault, ConnectionFault)))
         core.server.shared.dispatcher = (
             FaultyDispatcher(dispatcher, core.metadata, of_requests) if of_requests else dispatcher

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from kafkapy.observe import group, topic, transaction
 from kafkapy.observe.group import Member
 from kafkapy.observe.record import Record
 from kafkapy.observe.waiting import PATIENCE, NotSeenError
 
-if TYPE_CHECKING:
-    from kafkapy.broker.core import BrokerCore
-
 T = TypeVar("T")
 
 
 class AsyncCall(Protocol):
-    """Runs a coroutine function on the broker's loop, and returns its result."""
+    """Runs a coroutine function on a broker's loop, and returns its result."""
 
-    async def __call__(self, function: Callable[[BrokerCore], Coroutine[Any, Any, T]], /) -> T: ...
+    async def __call__(self, function: Callable[[Any], Coroutine[Any, Any, T]], /) -> T: ...
 
 
 class AsyncTopic:

@@ -59,7 +59,7 @@ class AskedBroker:
 
 
 class AwaitedBroker:
-    """A broker whose answers a test awaits."""
+    """A broker, or a cluster, whose answers a test awaits."""
 
     async def create_topics(self, topics: Mapping[str, int]) -> None:
         """Create topics of so many partitions each; raises ValueError as `Broker.create_topics`."""
@@ -100,11 +100,11 @@ class AwaitedBroker:
 
         return AsyncTransaction(self._call, transactional_id)
 
-    async def _call(self, function: Callable[[BrokerCore], Coroutine[Any, Any, T]]) -> T:
-        """Run `function(core)` on the broker's loop and return its result.
+    async def _call(self, function: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
+        """Run `function` with the broker, or with all of a cluster, on an event loop of theirs.
 
         Raises:
-            RuntimeError: the broker is not running or paused, or is stopped meanwhile.
+            RuntimeError: none is running, or the broker is paused, or is stopped meanwhile.
         """
         raise NotImplementedError
 

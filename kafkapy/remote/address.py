@@ -6,7 +6,7 @@ from typing import Final
 
 HOST: Final = "127.0.0.1"
 FAULTS: Final = "/faults"
-"""Those of a broker alone."""
+"""Those of all brokers."""
 BROKERS: Final = "/brokers"
 """The brokers; `/brokers/2` is one of them, and `/brokers/2/faults` are its faults."""
 CLOCK: Final = "/clock"

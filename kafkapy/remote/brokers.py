@@ -48,13 +48,13 @@ class Brokers:
         except RuntimeError:
             raise RuntimeError("the brokers have the machine's clock: see kafkapy run --clock") from None
 
-    def faults(self, number: int) -> Faults[Fault]:
-        """The faults of a broker.
+    def faults(self, number: int | None) -> Faults[Fault]:
+        """The faults of a broker, or those of all.
 
         Raises:
             ValueError: it does not run, and is one of a cluster.
         """
-        if not isinstance(self._brokers, Cluster):
+        if number is None or not isinstance(self._brokers, Cluster):
             return self._brokers.faults
         try:
             return self._brokers[number].faults

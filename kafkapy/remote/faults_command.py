@@ -30,7 +30,11 @@ class _Asking:
     metavar="URL",
     help=f"Where the faults are served; by default ${FAULTS_VARIABLE}.",
 )
-@click.option("--broker", type=click.IntRange(min=0), help="Of which broker of a cluster.")
+@click.option(
+    "--broker",
+    type=click.IntRange(min=0),
+    help="Of this broker of a cluster; by default of all, counted together.",
+)
 @click.pass_context
 def faults(ctx: click.Context, url: str | None, broker: int | None) -> None:
     """Break brokers that `kafkapy run --faults PORT` has started, on purpose."""

@@ -6,7 +6,7 @@
     DELETE /faults/1            switches one off
     GET    /brokers             {"brokers": [{"broker": 1, "state": "running", "cut_off_from": []}]}
     POST   /brokers/1           {"do": "kill"}; its answer describes the broker as it is then
-    …      /brokers/1/faults    as /faults, which is that of a broker alone
+    …      /brokers/1/faults    as /faults, which is that of all brokers
     GET    /clock               {"now": "2026-11-30T08:00:00.000Z"}
     POST   /clock               {"advance": "7d"}; answered when all that was due in that time has happened
 
@@ -186,7 +186,7 @@ class _Handler(BaseHTTPRequestHandler):
                 "POST": lambda: self._do(number, self._object(told)),
             }
         if found := _FAULTS.fullmatch(self.path):
-            faults = brokers.faults(self._number(found["broker"]))
+            faults = brokers.faults(None if found["broker"] is None else self._number(found["broker"]))
             if found["number"] is not None:
                 return {"DELETE": lambda: self._remove(faults, int(found["number"]))}
             return {
@@ -207,16 +207,9 @@ class _Handler(BaseHTTPRequestHandler):
             raise _RefusedError(400, 'expected an object, such as {"of": "produce", "do": "disconnect"}')
         return value
 
-    def _number(self, told: str | None) -> int:
-        """The id of the broker that a path names, or of the only one."""
+    def _number(self, told: str) -> int:
+        """The id of the broker that a path names."""
         numbers = self.server.brokers.numbers
-        if told is None:
-            if len(numbers) > 1:
-                first, last = numbers[0], numbers[-1]
-                raise _RefusedError(
-                    404, f"of which broker? expected {BROKERS}/{first}{FAULTS} to {BROKERS}/{last}{FAULTS}"
-                )
-            return numbers[0]
         if int(told) not in numbers:
             raise _RefusedError(404, f"there is no broker {told}: expected {', '.join(map(str, numbers))}")
         return int(told)

@@ -10,26 +10,34 @@ from __future__ import annotations
 import asyncio
 import datetime
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from kafkapy.broker.core import BrokerCore, StartError
 from kafkapy.configs.config import BrokerConfig
+from kafkapy.faults.fault import AsyncFault
+from kafkapy.faults.faults import Faults, awaitable
+from kafkapy.faults.switched_on import SwitchedOn
 from kafkapy.loop.manual_clock import ManualClock
 from kafkapy.metadata import znodes
 from kafkapy.metadata.image import NO_LEADER
 from kafkapy.metadata.znodes import LeaderAndIsr
-from kafkapy.observe.broker import CREATION_SECONDS
+from kafkapy.observe.asking import ANSWER_SECONDS
+from kafkapy.observe.broker import CREATION_SECONDS, AwaitedBroker, Data, Headers, producing
+from kafkapy.observe.brokers import Ask, Brokers, answered
 from kafkapy.observe.clock import advance, seconds_of
+from kafkapy.observe.record import Record
+from kafkapy.observe.waiting import PATIENCE, until
+from kafkapy.protocol.message import TopMessage
 from kafkapy.virtual.broker import METADATA, SimulatedBroker
 from kafkapy.virtual.link import Link
 from kafkapy.virtual.metadata_tree import MemoryTree
 from kafkapy.virtual.network import PORT, Network
-from kafkapy.virtual.observed import VirtualBroker
+from kafkapy.virtual.observed import VirtualBroker, require_one_directory
 from kafkapy.virtual.world import World
 
 CLIENTS: Final = "clients"
@@ -45,6 +53,8 @@ RECONNECT_SECONDS: Final = 0.1
 
 LOOK_SECONDS: Final = 0.005
 
+T = TypeVar("T")
+
 End = int | str
 """The id of a broker, METADATA, or a host of clients."""
 
@@ -52,7 +62,7 @@ _host_of_clients: ContextVar[str] = ContextVar("host of clients", default=CLIENT
 """The host that the present task is on, and all that it begins."""
 
 
-class VirtualCluster:
+class VirtualCluster(AwaitedBroker):
     """Brokers in virtual time, and the links between them; `kafkapy.Cluster.run` makes it."""
 
     def __init__(
@@ -87,6 +97,9 @@ class VirtualCluster:
         for broker in self._brokers.values():
             broker.session_seconds = session_ms / 1000
         self._observed = {number: VirtualBroker(broker) for number, broker in self._brokers.items()}
+        self._switched_on = SwitchedOn(self._lead_to_faults)
+        for observed in self._observed.values():
+            observed.switched_on.of_cluster = self._switched_on
         self._cut_from_tree: set[int] = set()
         self.loop = world.loop(CLIENTS)
         """The event loop of the test's code."""
@@ -124,6 +137,11 @@ class VirtualCluster:
         """The ids of a partition's replicas in sync (ISR), as the metadata have them."""
         state = self._state(topic, partition)
         return () if state is None else state.isr
+
+    @property
+    def faults(self) -> Faults[AsyncFault]:
+        """What its brokers do wrong on purpose, counted together, as `Cluster.faults`."""
+        return awaitable(self._switched_on)
 
     @property
     def fingerprint(self) -> str:
@@ -184,6 +202,22 @@ class VirtualCluster:
                 _knows(core, topic) for core in self._learning().values() for topic in topics
             ):
                 await asyncio.sleep(LOOK_SECONDS)
+
+    async def produce(
+        self,
+        topic: str,
+        *,
+        key: Data = None,
+        value: Data = None,
+        headers: Headers = (),
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> Record:
+        """Write a record without a client, when the partition can be written, as `Cluster.produce`."""
+        write = producing(topic, key, value, headers, partition, timestamp)
+        return await self._call(
+            lambda brokers: until(lambda: write(brokers), f"{topic} to take a record", PATIENCE)
+        )
 
     def kill(self, broker: int) -> None:
         """End a broker as SIGKILL does; what it wrote is there at the next `start`.
@@ -303,6 +337,34 @@ class VirtualCluster:
             broker.node_id in core.metadata.image.brokers for core in learning.values()
         )
 
+    async def _call(self, function: Callable[[Brokers], Coroutine[Any, Any, T]]) -> T:
+        """Run `function` with all brokers, on the loop of one.
+
+        If that one goes meanwhile, it runs again on another's.
+
+        Raises:
+            RuntimeError: none is running.
+        """
+        while True:
+            first = next((number for number in self if not self._observed[number].is_paused), None)
+            if first is None:
+                raise RuntimeError("no broker of the cluster is running; start one first")
+            core = self._brokers[first].core
+            try:
+                return await self._observed[first].call(lambda core: function(Brokers(core, self._asks)))
+            except RuntimeError:
+                if self._brokers[first].core is core and not self._observed[first].is_paused:
+                    raise
+
+    def _asks(self) -> Mapping[int, Ask]:
+        return {number: _asking(self._observed[number]) for number in self}
+
+    def _lead_to_faults(self) -> None:
+        """Have all brokers meet their faults as they are now."""
+        require_one_directory(self._switched_on)
+        for broker in self._observed.values():
+            broker.lead_to_faults()
+
     def _known(self, broker: int) -> SimulatedBroker:
         if broker not in self._brokers:
             first, last = min(self._brokers), max(self._brokers)
@@ -405,6 +467,15 @@ class VirtualClock:
         for error in ends:
             if error is not None:
                 raise error
+
+
+def _asking(broker: VirtualBroker) -> Ask:
+    """How a broker is asked from the loop of another one."""
+
+    async def ask(request: TopMessage) -> Any:
+        return await broker.call(partial(answered, request=request, seconds=ANSWER_SECONDS))
+
+    return ask
 
 
 def _knows(core: BrokerCore, name: str) -> bool:

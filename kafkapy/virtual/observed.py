@@ -28,8 +28,9 @@ class VirtualBroker(AwaitedBroker):
         self._broker = broker
         self._asked: dict[asyncio.Future[Any], None] = {}
         """The calls that it has not answered."""
-        self._switched_on = SwitchedOn(self._lead_to_faults)
-        broker.serves = lambda core: self._lead_to_faults()
+        self.switched_on = SwitchedOn(self.lead_to_faults)
+        """Its faults."""
+        broker.serves = lambda core: self.lead_to_faults()
         broker.ended = self._ended
 
     @property
@@ -38,11 +39,16 @@ class VirtualBroker(AwaitedBroker):
 
         What is switched on stays so when it is started again.
         """
-        return awaitable(self._switched_on)
+        return awaitable(self.switched_on)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it is held."""
+        return self._broker.loop is not None and self._broker.loop.is_paused
 
     def require_unpaused(self) -> None:
         """Raise RuntimeError if it is paused."""
-        if self._broker.loop is not None and self._broker.loop.is_paused:
+        if self.is_paused:
             raise RuntimeError(f"broker {self._broker.node_id} is paused; resume it first")
 
     async def call(self, function: Callable[[BrokerCore], Coroutine[Any, Any, T]]) -> T:
@@ -76,18 +82,23 @@ class VirtualBroker(AwaitedBroker):
 
     _call = call
 
-    def _lead_to_faults(self) -> None:
+    def lead_to_faults(self) -> None:
         """Have a running broker meet its faults as they are now."""
-        of_disks = tuple(each for each in self._switched_on.faults if isinstance(each, DiskFault))
-        if elsewhere := [each for each in of_disks if each.log_dir is not None]:
-            self._switched_on.remove(elsewhere)
-            raise ValueError("in virtual time a broker has one log directory: leave log_dir out")
-        self._broker.break_disk(of_disks)
+        require_one_directory(self.switched_on)
+        self._broker.break_disk(tuple(each for each in self.switched_on.met if isinstance(each, DiskFault)))
         if self._broker.core is not None and self._broker.is_serving:
             with contextlib.suppress(StopIteration):  # it waits for nothing
-                self._switched_on.lead(self._broker.core).send(None)
+                self.switched_on.lead(self._broker.core).send(None)
 
     def _ended(self) -> None:
         for answer in self._asked:
             if not answer.done():
                 answer.set_exception(RuntimeError(_STOPPED.format(self._broker.node_id)))
+
+
+def require_one_directory(switched_on: SwitchedOn) -> None:
+    """Switch faults of log directories off that are named, and raise ValueError."""
+    disks = (each for each in switched_on.faults if isinstance(each, DiskFault))
+    if elsewhere := [each for each in disks if each.log_dir is not None]:
+        switched_on.remove(elsewhere)
+        raise ValueError("in virtual time a broker has one log directory: leave log_dir out")

@@ -17,6 +17,9 @@ from kafkapy.broker.core import BrokerCore
 from kafkapy.faults.fault import Fault
 from kafkapy.handlers.dispatch import Dispatcher
 from kafkapy.observe.waiting import NotSeenError
+from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.messages.list_groups import ListGroupsRequest
+from tests.network.raw_client import RawClient
 
 PATIENT = {"socket.timeout.ms": 2000, "request.timeout.ms": 2000, "log_level": 0}
 """Settings with which librdkafka gives up an answer after two seconds, and tells nothing of it."""
@@ -292,6 +295,48 @@ def test_brokers_of_a_cluster_have_faults_of_their_own() -> None:
         assert fault.hits == 1
         for each in fetches:  # those of followers
             each.hit(within=30)
+
+
+def test_a_fault_of_a_cluster_is_met_by_any_of_its_brokers() -> None:
+    with kafkapy.Cluster(brokers=3) as cluster:
+        cluster.create_topics({"orders": 3})  # each broker leads one partition
+        own = cluster[2].faults.produce(topic="orders").error("NOT_LEADER_OR_FOLLOWER", times=1)
+        fault = cluster.faults.produce(topic="orders").error("NOT_LEADER_OR_FOLLOWER", times=5)
+        writer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+        for partition in range(3):
+            writer.produce("orders", "two apples", partition=partition)
+        assert writer.flush(30) == 0
+        fault.hit(3)
+        assert own.hits == 1
+        assert [len(cluster.faults), len(cluster[1].faults), len(cluster[2].faults)] == [1, 0, 1]
+        fault.stop()
+        hits = fault.hits
+        writer.produce("orders", "bread", partition=0)
+        assert writer.flush(30) == 0
+        assert fault.hits == hits
+
+
+def test_a_fault_of_a_cluster_is_met_by_brokers_that_start_or_go_on_later() -> None:
+    cluster = kafkapy.Cluster(brokers=2)
+    fault = cluster.faults.list_groups().error("COORDINATOR_NOT_AVAILABLE")
+    with cluster:
+        assert {listing(cluster[number]) for number in (1, 2)} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+        assert fault.hits == 2
+        cluster.kill(2)
+        cluster.pause(1)
+        fault.stop()
+        cluster.faults.list_groups().error("NOT_COORDINATOR")
+        cluster.resume(1)
+        cluster.start(2)
+        assert {listing(cluster[number]) for number in (1, 2)} == {ErrorCode.NOT_COORDINATOR}
+        cluster.faults.stop()
+        assert {listing(cluster[number]) for number in (1, 2)} == {ErrorCode.NONE}
+
+
+def listing(broker: kafkapy.Broker) -> ErrorCode:
+    """The error of an answer to ListGroups."""
+    with RawClient(broker.bootstrap_servers) as client:
+        return ErrorCode(client.ask(ListGroupsRequest(), 4).error_code)
 
 
 # --- how often ----------------------------------------------------------------------------------------------

@@ -145,6 +145,13 @@ def test_brokers_of_a_cluster_are_cut_off_and_their_faults_are_apart() -> None:
         fields = {"broker": "2", "of": "fetch", "do": "delay", "arguments": "seconds=0.1"}
         browser.send("/faults/add", {**fields, "secret": browser.secret()})
         assert (len(cluster[1].faults), len(cluster[2].faults)) == (0, 1)
+        browser.send("/faults/add", {**fields, "broker": "all", "secret": browser.secret()})
+        assert (len(cluster.faults), len(cluster[1].faults)) == (1, 0)
+        assert "Faults of all brokers" in browser.get("/faults").text
+        fields = {"broker": "all", "number": "1", "secret": browser.secret()}
+        browser.send("/faults/remove", fields)
+        assert (len(cluster.faults), len(cluster[2].faults)) == (0, 1)
+        assert "Faults of all brokers" not in browser.get("/faults").text
         browser.send("/faults/broker", {"broker": "2", "do": "cut_off", "secret": browser.secret()})
         assert "cut off from 2" in browser.get("/faults").text
         browser.send("/faults/broker", {"broker": "2", "do": "kill", "secret": browser.secret()})

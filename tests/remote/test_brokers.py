@@ -11,6 +11,9 @@ from confluent_kafka import Producer
 
 from kafkapy.cluster import Cluster
 from kafkapy.inprocess import Broker
+from kafkapy.protocol.errors import ErrorCode
+from kafkapy.protocol.messages.list_groups import ListGroupsRequest
+from tests.network.raw_client import RawClient
 from tests.remote.conftest import Client, Serve, run_beside
 
 
@@ -168,14 +171,24 @@ def test_a_broker_is_resumed_while_another_one_waits_for_it(clients: Client, clu
 
 def test_each_broker_of_a_cluster_has_faults_of_its_own(clients: Client, cluster: Cluster) -> None:
     told = {"of": "list_groups", "do": "delay", "seconds": 0.5}
-    assert clients.ask("POST", "/faults", told) == (
-        404,
-        {"error": "of which broker? expected /brokers/1/faults to /brokers/3/faults"},
-    )
     assert clients.ask("POST", "/brokers/2/faults", told)[0] == 201
     assert [len(cluster[each].faults) for each in (1, 2, 3)] == [0, 1, 0]
     assert clients.ask("DELETE", "/brokers/2/faults/1")[0] == 200
     assert clients.ask("GET", "/brokers/2/faults")[1] == {"faults": []}
+
+
+def test_a_fault_of_all_brokers_is_counted_together(clients: Client, cluster: Cluster) -> None:
+    told = {"of": "list_groups", "do": "error", "code": "NOT_COORDINATOR"}
+    assert clients.ask("POST", "/faults", told)[0] == 201
+    for each in cluster:
+        with RawClient(cluster[each].bootstrap_servers) as client:
+            assert client.ask(ListGroupsRequest(), 4).error_code == ErrorCode.NOT_COORDINATOR
+    expected = {"fault": "list_groups().error('NOT_COORDINATOR')", "hits": 3, "asked": 3}
+    (shown,) = clients.ask("GET", "/faults")[1]["faults"]
+    assert {**shown, **expected} == shown
+    assert clients.ask("GET", "/brokers/2/faults")[1] == {"faults": []}
+    assert clients.ask("DELETE", f"/faults/{shown['number']}")[1] == {"faults": [shown]}
+    assert clients.ask("GET", "/faults")[1] == {"faults": []}
 
 
 def test_faults_of_a_broker_of_a_cluster_outlive_its_end(clients: Client, cluster: Cluster) -> None:
@@ -198,6 +211,7 @@ kafkapy faults broker 2 heal
 kafkapy faults broker 3 kill
 kafkapy faults --broker 1 add produce delay seconds=0.1
 kafkapy faults --broker 1 clear
+kafkapy faults add produce delay seconds=0.2
 kafkapy faults broker 3 start
 kafkapy faults broker 3 restart
 """
@@ -209,7 +223,7 @@ def test_a_command_beside_a_cluster_kills_one_of_its_brokers() -> None:
     assert lines[:3] == ["1\trunning", "2\trunning", "3\trunning"]
     assert lines[3:6] == ["2\trunning\tcut off from 1, 3", "2\trunning", "3\tstopped"]
     assert lines[6:8] == ["1\t0 of 0\tproduce().delay(0.1)"] * 2
-    assert lines[8:] == ["3\trunning"]
+    assert lines[8:] == ["1\t0 of 0\tproduce().delay(0.2)", "3\trunning"]
     expected = "start, stop, kill, pause, resume, cut_off, heal"
     assert f"kafkapy: do=restart: expected {expected}\n" in result.stderr
     assert result.returncode == 1

@@ -128,6 +128,53 @@ def test_faults_of_requests_are_met_by_clients() -> None:
     run(main, brokers=1)
 
 
+def test_faults_of_a_cluster_are_met_whichever_broker_is_asked() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        await cluster.create_topics({TOPIC: 3})
+        refused = cluster.faults.produce(topic=TOPIC).error("NOT_LEADER_OR_FOLLOWER", times=3)
+        full = cluster.faults.disk(topic=TOPIC).fill(times=2)
+        async with producing(cluster) as producer:
+            for partition in range(3):
+                await producer.send_and_wait(TOPIC, b"at last", partition=partition)
+        await refused.hit(3)
+        await full.hit(2)
+        with pytest.raises(ValueError, match="a broker has one log directory: leave log_dir out"):
+            cluster.faults.disk(log_dir="/tmp").fail("write")
+        assert len(cluster.faults) == 2
+
+    run(main)
+
+
+def test_a_cluster_is_asked_whichever_broker_leads() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        await cluster.create_topics({TOPIC: 3})
+        for partition in range(3):
+            await cluster.produce(TOPIC, value=f"{partition}", partition=partition)
+        dead = cluster.leader(TOPIC, 0)
+        cluster.kill(dead)
+        with pytest.raises(NotSeenError, match="orders to take a record; no broker that runs leads orders-0"):
+            await cluster.produce(TOPIC, value="too soon", partition=0)
+        await asyncio.sleep(20)
+        await cluster.produce(TOPIC, value="when another one leads", partition=0)
+        assert len(await cluster.topic(TOPIC).records(4, within=60)) == 4
+        await cluster.start(dead)
+        async with consuming(cluster, group_id="billing") as consumer:
+            await values_of(consumer, 4)
+            (member,) = await cluster.group("billing").stable(members=1)
+            assert member.client_id.startswith("aiokafka")
+            await consumer.commit()
+        await cluster.group("billing").caught_up()
+        async with producing(cluster, transactional_id="bills") as producer, producer.transaction():
+            await producer.send_and_wait(TOPIC, b"a bill")
+        await cluster.transaction("bills").committed()
+        for number in cluster:
+            cluster.pause(number)
+        with pytest.raises(RuntimeError, match="no broker of the cluster is running"):
+            await cluster.records(TOPIC)
+
+    run(main)
+
+
 def test_the_clock_stays_while_a_broker_is_paused_or_when_that_is_too_far() -> None:
     async def main(cluster: VirtualCluster) -> None:
         async def refused(error: type[Exception], why: str, days: float) -> None:

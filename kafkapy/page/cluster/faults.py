@@ -48,12 +48,16 @@ class Faults:
         except (TypeError, ValueError):
             raise UserError(f"{self._url} serves no brokers of kafkapy run") from None
 
-    def add(self, broker: int, of: str, do: str, arguments: Iterable[str]) -> None:
-        """Switch a fault on; raises UserError."""
+    def of_all(self) -> list[Fault]:
+        """The faults that all brokers have together; raises UserError."""
+        return self._listed(FAULTS)
+
+    def add(self, broker: int | None, of: str, do: str, arguments: Iterable[str]) -> None:
+        """Switch a fault of a broker on, or of all; raises UserError."""
         ask(self._url, "POST", _faults_of(broker), spoken(of, do, arguments))
 
-    def remove(self, broker: int, number: int) -> None:
-        """Switch a fault off; raises UserError."""
+    def remove(self, broker: int | None, number: int) -> None:
+        """Switch a fault of a broker off, or of all; raises UserError."""
         ask(self._url, "DELETE", f"{_faults_of(broker)}/{number}")
 
     def do(self, broker: int, action: str) -> None:
@@ -67,14 +71,15 @@ class Faults:
         number, problem = int(told["broker"]), ""
         faults: list[Fault] = []
         try:
-            faults = [
-                Fault(each["number"], each["fault"], each["hits"], each["asked"])
-                for each in self._get(_faults_of(number))["faults"]
-            ]
+            faults = self._listed(_faults_of(number))
         except UserError as error:
             problem = str(error)
         return Breakable(number, told["state"], told["cut_off_from"], faults, problem)
 
+    def _listed(self, path: str) -> list[Fault]:
+        told = self._get(path)["faults"]
+        return [Fault(each["number"], each["fault"], each["hits"], each["asked"]) for each in told]
 
-def _faults_of(broker: int) -> str:
-    return f"{BROKERS}/{broker}{FAULTS}"
+
+def _faults_of(broker: int | None) -> str:
+    return FAULTS if broker is None else f"{BROKERS}/{broker}{FAULTS}"

@@ -17,6 +17,8 @@ _ACTIONS: Final = {
     "stopped": {"start": "Start"},
 }
 _OF: Final = ("connections", "disk", *(api.name.lower() for api in ApiKey))
+_ALL: Final = "all"
+"""In place of a broker."""
 _EMPTY: Final = {"broker": "", "of": "", "do": "", "arguments": ""}
 
 
@@ -28,14 +30,14 @@ def add(call: Call) -> Answer:
     fields = {name: call.form.get(name, "").strip() for name in _EMPTY}
     try:
         lines = [line.strip() for line in fields["arguments"].splitlines() if line.strip()]
-        _faults(call).add(_broker(call), fields["of"], fields["do"], lines)
+        _faults(call).add(_brokers(call), fields["of"], fields["do"], lines)
     except UserError as error:
         return _answer(call, fields, str(error))
     return Answer(location=PATH)
 
 
 def remove(call: Call) -> Answer:
-    _faults(call).remove(_broker(call), whole(call.form.get("number", ""), "number", 0))
+    _faults(call).remove(_brokers(call), whole(call.form.get("number", ""), "number", 0))
     return Answer(location=PATH)
 
 
@@ -52,6 +54,8 @@ def _answer(call: Call, fields: dict[str, str], problem: str = "") -> Answer:
             {"broker": broker, "actions": _actions(broker.state, len(brokers), bool(broker.cut_off_from))}
             for broker in brokers
         ],
+        "all": _ALL,
+        "of_all": _faults(call).of_all() if len(brokers) > 1 else [],
         "of": _OF,
         "fields": fields,
         "problem": problem,
@@ -71,6 +75,11 @@ def _faults(call: Call) -> Faults:
     faults = call.sources.faults
     assert faults is not None  # without any, the page has no such views
     return faults
+
+
+def _brokers(call: Call) -> int | None:
+    """The broker that a form names; None for all."""
+    return None if call.form.get("broker") == _ALL else _broker(call)
 
 
 def _broker(call: Call) -> int:
