@@ -38,8 +38,14 @@ from kafkapy.remote.brokers import Brokers
 MOST_BYTES: Final = 64 << 10
 _MOST_OF_REST: Final = 64 << 20
 """The bytes that are read of a body that is refused."""
+MOST_CONNECTIONS: Final = 64
+"""At once; the next ones wait until others have ended."""
+_QUEUE: Final = 128
+"""How many may wait for that; the system has others try again."""
 _SECONDS: Final = 30.0
 """How long a client may take with its request, or keep a connection that says nothing."""
+_POLL_SECONDS: Final = 0.05
+"""How often it looks whether it is to end."""
 _MOST_MS: Final = 2**63 - 1
 """Longer durations are none that a clock can show either, and may be too large for a float."""
 _METHODS: Final = ("do_GET", "do_POST", "do_DELETE", "do_PUT", "do_PATCH", "do_OPTIONS")
@@ -60,7 +66,7 @@ class RemoteServer:
         self._server = _Server(brokers, port)
         self.url = f"http://{HOST}:{self._server.server_port}"
         self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(0.05,), name="kafkapy-remote", daemon=True
+            target=self._server.serve_forever, args=(_POLL_SECONDS,), name="kafkapy-remote", daemon=True
         )
 
     def __enter__(self) -> RemoteServer:
@@ -68,6 +74,7 @@ class RemoteServer:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._server.is_ending = True
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
@@ -75,12 +82,34 @@ class RemoteServer:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = _QUEUE
 
     def __init__(self, brokers: Brokers, port: int) -> None:
         self.brokers = brokers
         super().__init__((HOST, port), _Handler)
         self.hosts = {f"{name}:{self.server_port}" for name in (HOST, "localhost")}
         """What a request's Host may be: another name may be that of a page which rebinds its own."""
+        self.is_ending = False
+        self._places = threading.BoundedSemaphore(MOST_CONNECTIONS)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection in a thread, as soon as there are not too many."""
+        while not self._places.acquire(timeout=_POLL_SECONDS):
+            if self.is_ending:
+                self.shutdown_request(request)
+                return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # there is no thread for it
+            self._places.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Serve a connection, and make room for another one."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing of clients that have gone."""

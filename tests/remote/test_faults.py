@@ -8,7 +8,9 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
 from click.testing import CliRunner
@@ -16,6 +18,8 @@ from confluent_kafka import Producer
 
 from kafkapy.cli import main
 from kafkapy.inprocess import Broker
+from kafkapy.remote.brokers import Brokers
+from kafkapy.remote.server import MOST_CONNECTIONS, RemoteServer
 from tests.network.raw_client import eventually
 from tests.remote.conftest import JSON, Client, run_beside
 
@@ -124,6 +128,22 @@ def test_nothing_is_said_of_clients_that_go(client: Client, capfd: pytest.Captur
 
 def _is_served() -> bool:
     return any("process_request_thread" in thread.name for thread in threading.enumerate())
+
+
+def test_so_many_connections_at_once_and_the_next_one_waits(kafka_broker: Broker) -> None:
+    with ExitStack() as stack, RemoteServer(Brokers(kafka_broker), 0) as server:
+        address = ("127.0.0.1", int(server.url.rpartition(":")[2]))
+        idle = [stack.enter_context(socket.create_connection(address)) for _ in range(MOST_CONNECTIONS)]
+        late = stack.enter_context(socket.create_connection(address, timeout=0.5))
+        late.sendall(f"GET /brokers HTTP/1.1\r\nHost: 127.0.0.1:{address[1]}\r\n\r\n".encode())
+        with pytest.raises(TimeoutError):
+            late.recv(1)
+        idle[0].close()
+        late.settimeout(30)
+        assert late.recv(12) == b"HTTP/1.1 200"
+        stack.enter_context(socket.create_connection(address))  # it waits when the server ends
+        ending = time.monotonic()
+    assert time.monotonic() - ending < 10
 
 
 def test_a_long_body_is_not_read(client: Client) -> None:
