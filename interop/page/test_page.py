@@ -64,6 +64,20 @@ def test_a_phone_shows_every_view_without_scrolling_sideways(
     context.close()
 
 
+@pytest.mark.parametrize("width", [360, 1200])
+def test_what_a_plot_says_is_large_enough_to_be_read(chromium: Browser, shown: Shown, width: int) -> None:
+    context = chromium.new_context(viewport={"width": width, "height": 740})
+    tab = context.new_page()
+    tab.goto(shown.url + "/pipeline?file=0&name=orders")
+    drawn = tab.locator("figure").first.locator("text:visible, figcaption span:visible")
+    expect(drawn.first).to_be_visible()
+    for each in drawn.all():
+        box = each.bounding_box()
+        assert box is not None
+        assert box["height"] >= 11, each.text_content()
+    context.close()
+
+
 def test_topics_are_filtered_and_opened_by_keys_alone(tab: Tab, shown: Shown) -> None:
     tab.goto(shown.url + "/")
     tab.keyboard.press("Tab")
