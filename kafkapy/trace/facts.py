@@ -18,7 +18,7 @@ from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.message import Message, TopMessage
 from kafkapy.protocol.schema import Field, Struct, at_default
 from kafkapy.protocol.types import ZERO_UUID, uuid_to_text
-from kafkapy.trace.records import batches_text, record_count
+from kafkapy.trace.records import batches_shown, record_count
 from kafkapy.trace.secrets import HIDDEN
 from kafkapy.trace.topic_names import TopicNames
 
@@ -93,7 +93,7 @@ def errors_of(message: TopMessage) -> Counter[str]:
 
 
 def shown(message: TopMessage, version: int) -> Any:
-    """Every field of `version`, as an object for JSON; secrets are hidden, records counted."""
+    """Every field of `version`, as an object for JSON; secrets are hidden, long records cut."""
     return _shown(schema_of(type(message)).root, message, version)
 
 
@@ -185,7 +185,7 @@ def _element(field: Field, value: Any, version: int) -> Any:
     if field.type == "uuid":
         return uuid_to_text(value)
     if field.type == "records":
-        return batches_text(value)
+        return batches_shown(value)
     if field.type == "bytes":
         return f"{len(value)} bytes"
     if field.type == "float64" and not math.isfinite(value):

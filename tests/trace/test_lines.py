@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 
+from kafkapy import Broker
 from kafkapy.protocol import codec
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import encode_request, response_frame
@@ -12,9 +16,11 @@ from kafkapy.protocol.messages.api_versions import ApiVersionsRequest, ApiVersio
 from kafkapy.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkapy.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
+from kafkapy.protocol.records import Record, build_batch
 from kafkapy.trace.exchange import CLOSED, Exchange
 from kafkapy.trace.lines import Filters
-from tests.trace.relaying import Traced
+from kafkapy.trace.records import batches_shown
+from tests.trace.relaying import Traced, relaying
 
 TOPIC_ID = bytes(range(16))
 
@@ -97,3 +103,39 @@ def test_filters_let_pass_what_fits_all_of_them_and_failures_of_connections(
     lines = Traced(exchanges=[METADATA, FENCED, FETCH, *events]).lines(filters).splitlines()
     assert len(lines) == len(shown)
     assert all(word in text for word, text in zip(shown, lines, strict=True))
+
+
+def test_records_are_shown_in_full_and_long_ones_cut() -> None:
+    from confluent_kafka import Producer
+
+    with Broker() as broker, relaying(broker.bootstrap_servers) as traced:
+        settings = {"bootstrap.servers": traced.address, "compression.type": "gzip", "linger.ms": 5000}
+        producer = Producer({**settings, "transactional.id": "t"})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        producer.produce("orders", "two apples", key=b"\xff\x01", headers=[("trace", "17"), ("none", None)])
+        producer.produce("orders", "\u20ac" * 1000)
+        for _ in range(20):
+            producer.produce("orders", None)
+        producer.commit_transaction(30)
+        text = traced.lines(Filters(frozenset({"produce"})), full=True)
+    (asked,) = re.findall(r"request (\{.*\})", text)
+    (topic,) = json.loads(asked)["topicData"]
+    records = topic["partitionData"][0]["records"]
+    (batch,) = records["batches"]
+    assert records["told"].startswith("22 records in 1 batch, offsets 0-21")
+    named = ("recordCount", "compression", "producerId", "baseSequence", "isTransactional", "isControl")
+    assert [batch[name] for name in named] == [22, "gzip", 0, 0, True, False]
+    first, second, *others = batch["records"]
+    assert (first["key"], first["value"]) == ({"base64": "/wE="}, "two apples")
+    assert first["headers"] == [{"key": "trace", "value": "17"}, {"key": "none", "value": None}]
+    assert second["value"] == "\u20ac" * 66 + "\u2026 (3,000 bytes)"
+    assert [each["value"] for each in others] == [None] * 8
+
+
+@pytest.mark.parametrize("damage", [10, 61, 75])
+def test_damaged_records_are_told(damage: int) -> None:
+    records = bytearray(build_batch([Record(value=b"x" * 50)]))
+    for place in range(damage, min(damage + 8, len(records))):
+        records[place] = 0xFF
+    assert "bytes" in str(batches_shown(bytes(records)))
