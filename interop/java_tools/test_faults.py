@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from interop.java_tools.tools import consume, produce, tool
 from interop.support.records import Record
-from kafkapy.faults.fault import Fault
 from kafkapy.inprocess import Broker
+from tests.faults.every_kind import OUTAGES, out, switched_on, two_directories, unmet
 
 SENT = [Record(b"17", b"two apples"), Record(b"18", b"a pear")]
 SOON = ("retries=100", "request.timeout.ms=2000", "delivery.timeout.ms=60000", "linger.ms=0")
@@ -23,33 +24,25 @@ def broker() -> Iterator[Broker]:
         yield broker
 
 
-def switched_on(broker: Broker) -> list[Fault]:
-    """One fault of each kind, in an order in which each is met."""
-    faults = broker.faults
-    produce = faults.produce(topic="orders")
-    return [
-        faults.connections().refuse(times=1),
-        faults.connections(client_id="console-producer").drop(times=1),
-        faults.disk(topic="orders").slow(0.1, "write", times=1),
-        faults.disk(topic="orders").fill(times=1),
-        produce.error("NOT_LEADER_OR_FOLLOWER", times=2),
-        produce.delay(0.1, times=1),
-        produce.disconnect(times=1),
-        produce.disconnect(after_effect=True, times=1),
-        produce.no_answer(times=1),
-        produce.torn_answer(times=1),
-        produce.slow_bytes(1000, times=1),
-    ]
-
-
 def test_an_idempotent_producer_loses_and_doubles_nothing(broker: Broker) -> None:
     faults = switched_on(broker)
-    for _ in range(3):
+    rounds = 0
+    while unmet(faults):
+        assert rounds < len(faults), unmet(faults)
         produce(broker.bootstrap_servers, "orders", SENT, *SOON)
-    assert {str(fault): fault.hits for fault in faults if not fault.hits} == {}
-    assert [(each.key, each.value) for each in broker.records("orders")] == 3 * [
+        rounds += 1
+    assert [(each.key, each.value) for each in broker.records("orders")] == rounds * [
         (sent.key, sent.value) for sent in SENT
     ]
+
+
+@pytest.mark.parametrize("how", OUTAGES)
+def test_a_producer_outlasts_an_outage(tmp_path: Path, how: str) -> None:
+    with Broker(config=two_directories(tmp_path)) as broker:
+        broker.create_topics({"orders": 1})
+        with out(broker, how):
+            produce(broker.bootstrap_servers, "orders", SENT, *SOON)
+        assert [record.value for record in broker.records("orders")] == [sent.value for sent in SENT]
 
 
 def test_a_consumer_reads_on_after_faults(broker: Broker) -> None:
