@@ -56,7 +56,7 @@ def out(broker: Broker, how: str) -> Iterator[None]:
         failure = broker.faults.disk(topic="orders").fail("write", times=1)
 
         def end() -> None:
-            failure.hit()
+            failure.hit(within=60)
             broker.stop()
             broker.start()
 
