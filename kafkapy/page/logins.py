@@ -35,6 +35,7 @@ _MOST_SESSIONS: Final = 50
 _AT_ONCE: Final = 4
 """So many logins are asked of the broker at once: each may take some seconds, and others wait."""
 _TOKEN_BYTES: Final = 24
+_MOST_CHARS: Final = 1000
 
 Opened = tuple[ASGIApp, ExitStack]
 Open = Callable[[str, str], Opened]
@@ -102,6 +103,8 @@ class Logins:
         user, password = form.get("user", ""), form.get("password", "")
         if not user:
             return _login_form("give the name of a user", user, 400)
+        if len(user) > _MOST_CHARS or len(password) > _MOST_CHARS:
+            return _login_form(f"a name or a password has {_MOST_CHARS:,} characters at most", status=400)
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         try:
             await to_thread.run_sync(self._begin, token, user, password, limiter=self._limiter)

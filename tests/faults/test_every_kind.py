@@ -7,6 +7,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -97,7 +98,7 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 def test_records_of_a_producer_are_there_once(broker: Broker, write: Write) -> None:
     faults = switched_on(broker)
-    written = []
+    written = list[str]()
     while unmet(faults):
         assert len(written) < _ROUNDS, unmet(faults)
         written.append(str(len(written)))
@@ -132,7 +133,11 @@ def test_a_consumer_reads_all_of_it(broker: Broker, read: Read) -> None:
 
 
 def test_the_list_has_every_kind_that_there_is(broker: Broker) -> None:
-    vocabulary = {"produce": FaultyRequests, "connections": FaultyConnections, "disk": FaultyDisks}
+    vocabulary: dict[str, Any] = {
+        "produce": FaultyRequests,
+        "connections": FaultyConnections,
+        "disk": FaultyDisks,
+    }
     there_are = {
         (noun, name)
         for noun, kinds in vocabulary.items()

@@ -130,6 +130,20 @@ def test_whom_the_broker_refuses_the_page_refuses(broker: Broker, user: str, pas
         assert browser.get("/topics").url.endswith("/login")
 
 
+@pytest.mark.parametrize(
+    ("user", "password", "told"),
+    [
+        ("", "apple", "give the name of a user"),
+        ("a" * 1001, "apple", "1,000 characters at most"),
+        ("a", "apple" * 201, "at most"),
+    ],
+)
+def test_what_is_no_login_does_not_reach_the_broker(page: Page, user: str, password: str, told: str) -> None:
+    _, view = logged_in(page, user, password)
+    assert (view.status, told in view.problem) == (400, True)
+    assert password not in view.text
+
+
 def test_a_user_who_logs_out_has_no_page_any_more(page: Page) -> None:
     alice, view = logged_in(page, "alice", "apple")
     other, _ = logged_in(page, "alice", "apple")
