@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +58,27 @@ def test_a_value_that_a_type_cannot_hold_is_rescued_with_all_its_digits(spark: S
     unnamed = [sent(text).get("unknown") for text in RIGHT]
     found = [sent(row["_rescued"] or "{}").get("unknown") for row in rows[len(WRONG) :]]
     assert found == unnamed
+
+
+def test_decimals_within_arrays_and_maps_are_rescued(spark: SparkSession) -> None:
+    schema = "id INT, a ARRAY<DECIMAL(5,2)>, m MAP<STRING, DECIMAL(5,2)>, s ARRAY<STRUCT<p: DECIMAL(5,2)>>"
+    parser = JsonFormat(FormatDefinition(kind="json", schema=schema, rescued="r"))
+    values = [
+        '{"id":1,"a":["1,5",2]}',
+        '{"id":2,"m":{"k":1.234}}',
+        '{"id":3,"s":[{"p":"1,5"}]}',
+        '{"id":4,"a":[1.5]}',
+    ]
+    # The first columns of a session have numbers that Spark gives to variables of lambdas too.
+    for _ in range(2):
+        rows = Parsed(spark, parser, [value.encode() for value in values]).rows
+    none = {"a": None, "m": None, "s": None, "r": None}
+    assert rows == [
+        {**none, "id": 1, "r": '{"a":["1,5",2]}'},
+        {**none, "id": 2, "r": '{"m":{"k":1.234}}'},
+        {**none, "id": 3, "r": '{"s":[{"p":"1,5"}]}'},
+        {**none, "id": 4, "a": [Decimal("1.50")]},
+    ]
 
 
 def test_only_what_is_an_object_of_json_is_rescued(spark: SparkSession) -> None:

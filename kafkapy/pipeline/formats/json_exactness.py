@@ -232,8 +232,11 @@ def _differs(kind: str, value: Column, wider: Column, name: str) -> Column:
 def _with_comma(kind: str, value: Column, name: str) -> Column:
     """The text that became the value of a DECIMAL without its commas; null if it had none."""
     given = f.regexp_extract_all(f.col("_text"), f.lit(_of_name(name, r'"([^",]*,[^"]*)"')), f.lit(1))
-    same = f.filter(given, lambda one: f.replace(one, f.lit(","), f.lit("")).try_cast(kind) == value)
-    return f.get(same, f.lit(0))
+    # Not a filter by the value, which may be a variable of a lambda around it: Spark plans no Python function
+    # whose argument has a lambda that names a variable of another one (its ExtractPythonUDFs looks for the
+    # columns of the canonical form, in which such a variable is none).
+    without = f.transform(given, lambda one: f.replace(one, f.lit(","), f.lit("")).try_cast(kind))
+    return f.get(given, f.array_position(without, value).cast("int") - 1)
 
 
 def _of_name(name: str, pattern: str) -> str:
