@@ -42,7 +42,7 @@ from kafkapy.pipeline.pipeline_error import PipelineError
 )
 @click.option("--rescued", metavar="COLUMN", help="The column of what no other column can hold, for JSON.")
 @click.option("--message", metavar="NAME", help="The Protobuf message in the descriptor set.")
-@click.option("--registry", metavar="URL", help="The schema registry, for Avro values with a schema id.")
+@click.option("--registry", metavar="URL", help="The schema registry that has the schemas.")
 @click.option("--mode", type=click.Choice(MODES), help="Default: upsert if the topic is compacted.")
 @click.option(
     "--key", metavar="COLUMN", multiple=True, help="Key column of upserts; default: the record key."
