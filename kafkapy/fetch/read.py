@@ -22,6 +22,7 @@ from typing import Final, ParamSpec, Protocol, TypeVar
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.fetch.nearest_replica import is_rack_aware, nearest_replica
 from kafkapy.fetch.sessions import (
+    NO_SESSION,
     NO_SUCH_PARTITION,
     FetchContext,
     FetchSessionCache,
@@ -41,7 +42,6 @@ from kafkapy.protocol.messages.fetch import (
     PartitionData,
 )
 from kafkapy.protocol.types import ZERO_UUID, TopicPartition, Uuid
-from kafkapy.replicas.fetch_session import NO_SESSION
 from kafkapy.replicas.leader import Leader
 from kafkapy.replicas.partition import Partition
 from kafkapy.replicas.replica_manager import ReplicaManager

@@ -33,7 +33,6 @@ from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.fetch import FetchPartition, FetchRequest, PartitionData
 from kafkapy.protocol.types import ZERO_UUID, Uuid
-from kafkapy.replicas.fetch_session import LAST_EPOCH, NO_SESSION
 from kafkapy.replicas.leader import Leader
 
 if TYPE_CHECKING:
@@ -41,8 +40,10 @@ if TYPE_CHECKING:
     from kafkapy.replicas.remote_replica import Attendance, RemoteReplica
 
 FIRST_TOPIC_ID_VERSION = 13
+NO_SESSION = 0
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
+LAST_EPOCH = 2**31 - 1
 EVICTION_MS = 120_000
 """The time after which an unused session may be evicted for any new one
 (MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS)."""

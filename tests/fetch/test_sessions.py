@@ -7,11 +7,10 @@ from typing import TypeVar
 
 import pytest
 
-from kafkapy.fetch.sessions import EVICTION_MS, FetchContext, FetchSessionCache
+from kafkapy.fetch.sessions import EVICTION_MS, LAST_EPOCH, FetchContext, FetchSessionCache
 from kafkapy.loop.turns import Steps
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
-from kafkapy.replicas.fetch_session import LAST_EPOCH
 
 T = TypeVar("T")
 
