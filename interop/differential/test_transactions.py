@@ -51,7 +51,7 @@ FROM_THE_COORDINATOR: Final = (
     Differs(
         "*",
         "*log_start_offset",
-        "kafkapy says where the log begins, whoever refuses; Apache Kafka not if the coordinator does",
+        "kafkapy always says where the log begins; Apache Kafka not if the coordinator does",
     ),
 )
 

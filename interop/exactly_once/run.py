@@ -158,7 +158,7 @@ class Run:
         return is_due
 
     def _heal(self) -> None:
-        """Let the banks stop and the copiers finish; whoever was killed comes back for it."""
+        """Let the banks stop and the copiers finish; those that were killed come back for it."""
         self._result.copies_under_faults = self._auditor.count(COPIES)
         self._stage.quiet()
         self._workforce.go_on()

@@ -129,7 +129,7 @@ def test_a_batch_that_delta_skips_for_another_driver_is_refused(
     with pytest.raises(PipelineError, match="batch 1 is planned with other offsets"):
         second.append(numbered(spark, (0, 1), (0, 2)), Batch(APP, 1, {0: (1, 3)}))
     monkeypatch.undo()
-    # A former version, and whoever else uses the number, leaves no word of its offsets.
+    # A former version, or another user of the number, leaves no word of its offsets.
     writer = numbered(spark, (0, 2)).write.format("delta").mode("append").option("txnAppId", APP)
     writer.option("txnVersion", 2).save(target.location)
     second.append(numbered(spark, (0, 2)), nth(2))

@@ -35,7 +35,7 @@ class MemoryLog:
         self.error = ErrorCode.NONE
         self.largest = 1_048_588
         self.unreadable: Exception | None = None
-        """What whoever looks into the log meets."""
+        """The error that a reader of the log meets."""
         self.created: Callable[[], None] = lambda: None
         self.reads = 0
         """How often a partition was read."""
