@@ -5,7 +5,8 @@ again and again. AUTHORITY is the file with the authority of the broker's certif
 it prints the 90th percentile of the times in seconds, their number, the most memory that process PID had in
 bytes, and the 90th percentile of how many times longer than its processor time a little work took: what
 other processes on the machine do to one that computes. There may be no more than a dozen times: a higher
-percentile would be one hiccup of the machine. It imports nothing of kafkapy, so that it shares no lock with the test.
+percentile would be one hiccup of the machine. It imports nothing of kafkapy, so that it shares no lock with
+the test.
 """
 
 import contextlib
