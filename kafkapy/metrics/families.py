@@ -81,6 +81,9 @@ _PURGATORIES: Final = {
 }
 """Kafka's names for the places where requests wait, with the APIs that wait there."""
 
+_FETCHERS: Final = 'clientId="Replica"'
+"""The label that Kafka's fetchers of replicas have."""
+
 _OF_CLIENTS: Final = {
     "kafkapy_client_produce_bytes_total": "produced",
     "kafkapy_client_fetch_bytes_total": "fetched",
@@ -196,8 +199,8 @@ def _write_replicas(page: Page, found: Snapshot) -> None:
         page.add_one(f"ReplicaManager.{name}", count)
     page.add_one("ReplicaManager.IsrShrinksPerSec", found.isr_shrinks)
     page.add_one("ReplicaManager.IsrExpandsPerSec", found.isr_expands)
-    page.add_one("ReplicaFetcherManager.MaxLag", found.follower_lag)
-    page.add_one("ReplicaFetcherManager.MinFetchRate", round(found.fetch_rate, 3))
+    page.add("ReplicaFetcherManager.MaxLag", [(_FETCHERS, found.follower_lag)])
+    page.add("ReplicaFetcherManager.MinFetchRate", [(_FETCHERS, round(found.fetch_rate, 3))])
 
 
 def _is_under_replicated(each: PartitionFacts) -> bool:

@@ -61,7 +61,8 @@ def test_a_broker_that_is_gone_leaves_its_partitions_under_replicated(cluster: k
     assert total(scrapes, "kafka_topic_partition_under_replicated_partition") == 0
     assert total(scrapes, "kafka_server_brokertopicmetrics_replicationbytesin_total") > 0
     assert total(scrapes, "kafka_network_requestmetrics_requests_total", request="FetchFollower") > 0
-    assert min(each.get("kafka_server_replicafetchermanager_minfetchrate") or 0 for each in scrapes) > 0
+    rate = "kafka_server_replicafetchermanager_minfetchrate"
+    assert min(each.get(rate, clientId="Replica") or 0 for each in scrapes) > 0
     wait_until(
         lambda: (
             total([scrape(cluster, each) for each in cluster], "kafka_server_replicafetchermanager_maxlag")
@@ -102,4 +103,5 @@ def test_the_lag_of_the_follower_that_is_most_behind_is_shown(cluster: kafkapy.C
     )
     wait_until(lambda: replicas.partition(*key).log.high_watermark == 50)
     follower.leader_high_watermark += 7  # as the next answer would say before its records are here
-    assert scrape(cluster, broker).get("kafka_server_replicafetchermanager_maxlag") == 7
+    lag = "kafka_server_replicafetchermanager_maxlag"
+    assert scrape(cluster, broker).get(lag, clientId="Replica") == 7
