@@ -71,7 +71,7 @@ class Faults(Generic[F]):
             address: str | None = None,
             listener: str | None = None,
         ) -> FaultyRequests[F]:
-            clients = Clients(client_id, address, listener)
+            clients = Clients.of(client_id, address, listener)
             concerned = Requests(key, Filter(topic, partition), clients)
             return FaultyRequests(self._switched_on, self._shown, concerned)
 
@@ -87,7 +87,7 @@ class Faults(Generic[F]):
             address: the host that they come from.
             listener: the name of the one that they come to.
         """
-        return FaultyConnections(self._switched_on, self._shown, Clients(client_id, address, listener))
+        return FaultyConnections(self._switched_on, self._shown, Clients.of(client_id, address, listener))
 
     def disk(
         self, *, topic: str | None = None, partition: int | None = None, log_dir: str | Path | None = None

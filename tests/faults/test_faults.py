@@ -415,6 +415,11 @@ def test_a_wrong_name_is_told_with_near_ones(broker: kafkapy.Broker) -> None:
         broker.faults.heartbeat(topic="orders").delay(1)
     with pytest.raises(ValueError, match="create_topics answers have no error for a partition"):
         broker.faults.create_topics(partition=1).error("INVALID_PARTITIONS")
+    for address in ("localhost", "127.0.0.1:9092"):
+        with pytest.raises(ValueError, match=f"address={address}: expected the IP address of a client"):
+            broker.faults.connections(address=address)
+    assert "::1" in str(broker.faults.produce(address="::1").delay(1))
+    broker.faults.stop()
     with pytest.raises(ValueError, match="every=0 is not positive"):
         broker.faults.produce().delay(1, every=0)
     with pytest.raises(ValueError, match="probability=2 is not between 0 and 1"):
