@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -14,6 +15,9 @@ from kafkapy.storage.disk.log_directory import LOCK_FILE
 from kafkapy.storage.snapshots.placing import placed
 from kafkapy.storage.snapshots.stopped import copy_directory
 from kafkapy.tools.snapshot.archive import write_archive
+
+_OTHER_ARCHIVES: Final = {".zip", ".bz2", ".xz", ".zst", ".tbz2", ".txz", ".tzst", ".7z"}
+"""The ends of names of archives that it does not write."""
 
 
 @click.command()
@@ -29,6 +33,8 @@ def snapshot(directory: Path, new: Path) -> None:
     """
     if new.exists():
         raise UserError(f"{new} exists: name a new one")
+    if new.suffix in _OTHER_ARCHIVES:
+        raise UserError(f"{new}: expected a directory, or a name with {', '.join(ARCHIVES)}")
     require_outside(new)
     if not new.absolute().parent.is_dir():
         raise UserError(f"{new.absolute().parent} does not exist: make it first")

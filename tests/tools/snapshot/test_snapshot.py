@@ -70,6 +70,8 @@ def test_what_cannot_be_copied_is_one_line(data: Path, tmp_path: Path) -> None:
     assert "data exists: name a new one" in run(data, data).stderr
     assert "does not exist: make it first" in run(data, tmp_path / "no" / "new").stderr
     assert "has no metadata.db" in run(tmp_path, tmp_path / "new").stderr
+    assert "expected a directory, or a name with .tar, .tar.gz, .tgz" in run(data, tmp_path / "n.zip").stderr
+    assert not (tmp_path / "n.zip").exists()
     (tmp_path / "x.tar").write_bytes(b"no tar")
     assert "x.tar is damaged, or no archive: " in run(tmp_path / "x.tar", tmp_path / "new").stderr
     with tarfile.open(tmp_path / "y.tar", "w"):
