@@ -1,4 +1,4 @@
-"""The proxy before Apache Kafka: Java's clients and librdkafka's stay on it, and all of it is decoded."""
+"""The proxy before Apache Kafka: clients stay on it, and all of it is decoded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every kind of fault is met by librdkafka and aiokafka, whose records are there once; Java is in interop."""
+"""Every kind of fault is met by librdkafka and aiokafka; by Java in interop."""
 
 from __future__ import annotations
 

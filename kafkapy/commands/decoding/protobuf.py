@@ -55,16 +55,18 @@ class Messages:
     def encoded(self, text: str, name: str) -> bytes:
         """JSON as a message of a name, without one as the first; raises ValueError."""
         from google.protobuf import json_format, message_factory
+        from google.protobuf.message import EncodeError
 
         path, found = self._named(name)
         message = message_factory.GetMessageClass(found)()
         try:
             json_format.Parse(text, message)
-        except json_format.ParseError as error:
+            # Those that write maps in another order are told apart by who compares the bytes.
+            data = bytes(message.SerializeToString(deterministic=True))
+            _require_exact(json_format, text, message)
+        except (json_format.Error, EncodeError, TypeError, KeyError) as error:
             raise ValueError(str(error)[:_MOST_TOLD]) from None
-        _require_exact(json_format, text, message)
-        # Those that write maps in another order are told apart by who compares the bytes.
-        return _path(path) + bytes(message.SerializeToString(deterministic=True))
+        return _path(path) + data
 
     def _found(self, data: bytes) -> tuple[Any, int]:
         """The type of a message, and where it begins."""
