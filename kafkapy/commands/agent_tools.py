@@ -91,7 +91,7 @@ class AgentTools:
         return run
 
     def describe_cluster(self) -> dict[str, Any]:
-        """Show the cluster's id, controller, brokers and their log directories, and partitions in trouble."""
+        """Show the cluster's id, controller, brokers, log directories, partitions in trouble."""
         from kafkapy.commands.log_dirs import described as log_dirs
 
         admin = self._session.admin

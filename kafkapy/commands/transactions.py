@@ -158,7 +158,7 @@ def abort(session: Session, partition: str, start_offset: int, dry_run: bool, ye
 def listed(
     session: Session, states: Sequence[str] = (), ids: Sequence[int] = (), duration_ms: int | None = None
 ) -> list[dict[str, Any]]:
-    """Rows of transactional ids in one of the states, of one of the producers, open for so long."""
+    """Rows of transactional ids, of these states and producers, and open for so long."""
     with session.admin.calls() as client:
         found = client.list_transactions(
             broker_ids=session.admin.broker_ids(),

@@ -1,4 +1,4 @@
-"""Users who log in by the page as to the broker: each has connections of its own, with its rights.
+"""Users who log in by the page as to the broker, with connections and rights of their own.
 
 The broker judges name and password: whoever it lets in has a page. A session is known by a cookie with a
 random number, of which only the hash is kept. It ends when its user logs out or has not used it for some

@@ -39,7 +39,7 @@ def batches_text(records: memoryview | bytes) -> str:
 
 
 def batches_shown(records: memoryview | bytes) -> Any:
-    """The same, the fields of the first batches, and the first records of all, as JSON has them."""
+    """The same with the fields of the first batches and the first records, for JSON."""
     told = batches_text(records)
     batches: list[dict[str, Any]] = []
     left = _MOST_RECORDS

@@ -34,7 +34,7 @@ def commands(text: str) -> Iterator[list[str]]:
 
 
 def _words(line: str) -> list[str]:
-    """The words of a line of a shell, of which operators are words of their own; raises ValueError."""
+    """The words and the operators of a line of a shell; raises ValueError."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     return list(lexer)

@@ -18,7 +18,7 @@ _OUT_SECONDS: Final = 1.0
 
 
 def switched_on(broker: Broker) -> list[Fault]:
-    """A fault of each kind, once, in an order in which each is met by a producer of the topic `orders`."""
+    """A fault of each kind, in an order in which a producer of `orders` meets each once."""
     produce, connections = broker.faults.produce(topic="orders"), broker.faults.connections()
     disk = broker.faults.disk(topic="orders")
     return [
@@ -51,7 +51,7 @@ def two_directories(folder: Path) -> dict[str, str]:
 
 @contextmanager
 def out(broker: Broker, how: str) -> Iterator[None]:
-    """An outage that begins now, and ends while the client tries; for `disk`, at its next write."""
+    """An outage from now on, of `disk` from its next write on; it ends by itself."""
     if how == "disk":
         failure = broker.faults.disk(topic="orders").fail("write", times=1)
 

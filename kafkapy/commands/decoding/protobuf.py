@@ -1,5 +1,6 @@
-"""Protobuf messages as JSON has them, and back, by Google's library, which has bounds of its own.
+"""Protobuf messages as JSON has them, and back, by Google's library.
 
+The library has bounds of its own.
 A message begins with its path in the file of its schema, as zigzag numbers: how many indexes, and these; of
 the first message it is a zero.
 """

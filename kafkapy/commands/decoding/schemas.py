@@ -148,7 +148,7 @@ class Schemas:
         return Schema("protobuf", messages.decoded, messages.encoded, messages.name)
 
     def _as_json(self, value: str, text: str, schema: Any) -> bytes:
-        """JSON that fits a JSON Schema, as it is written; raises ValueError, and UserError as `schema`."""
+        """JSON that fits a JSON Schema, as it is written; raises ValueError, UserError."""
         references: dict[str, str] = {}
         with _failures():
             from kafkapy.registry.formats import json_format

@@ -1,4 +1,4 @@
-"""Changing a setting of a topic or a broker: what would change is shown first, and that alone is done."""
+"""Changing a setting of a topic or a broker: what was shown first is done, and no more."""
 
 from __future__ import annotations
 
