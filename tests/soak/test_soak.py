@@ -3,7 +3,8 @@
 It has logins over TLS, an authorizer, quotas and metrics, and is restarted now and then. What its clients
 saw is judged by the checker of histories.
 
-    KAFKAPY_SOAK_MINUTES=60 pytest tests/soak --timeout 0 -o faulthandler_timeout=0
+    KAFKAPY_SOAK_MINUTES=60 KAFKAPY_SOAK_RESTART_MINUTES=60 \\
+        pytest tests/soak --timeout 0 -o faulthandler_timeout=0
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from tests.soak.vitals import Holdings, Memory, slope
 
 MINUTES: Final = float(os.environ.get("KAFKAPY_SOAK_MINUTES", "1.5"))
 SEED: Final = int(os.environ.get("KAFKAPY_SEED", str(random.SystemRandom().randrange(10**6))))
-RESTART_MINUTES: Final = min(10.0, MINUTES / 2)
+RESTART_MINUTES: Final = float(os.environ.get("KAFKAPY_SOAK_RESTART_MINUTES", str(min(10.0, MINUTES / 2))))
+"""As long as MINUTES, the broker is not restarted before the end."""
 WARM_UP: Final = 0.2
 """The part of the time between two restarts that does not count."""
 SLOPE_MIB: Final = 1.0
