@@ -42,7 +42,10 @@ class Limits:
             self._check("max_batch_time", seconds > most, told)
 
     def check_dead_letters(self, told: str | None) -> None:
-        """Raises LimitError if a batch has too many, as `told` says; it is not written yet."""
+        """Raises LimitError if a batch, of which nothing is written yet, has too many.
+
+        `told` says how many; it is None if they are within the limit.
+        """
         ending = (
             "neither they nor the batch were written; correct what writes them, or the schema (format:), or "
             "allow more of them"
