@@ -130,5 +130,8 @@ def test_a_call_does_not_decrypt_more_than_its_share(pair: Pair) -> None:
 
 
 def test_the_end_of_the_client_is_the_end_of_its_bytes(pair: Pair) -> None:
+    pair.client.setblocking(False)
+    with pytest.raises(ssl.SSLWantReadError):
+        pair.client.recv(1)  # takes the tickets of TLS 1.3: a close that leaves bytes is a reset
     pair.client.close()
     assert pair.channel.receive_into(memoryview(bytearray(10))) == 0
