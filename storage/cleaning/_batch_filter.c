@@ -29,6 +29,12 @@ static uint8_t *extend(Bytes *bytes, size_t more)
     return place;
 }
 
+/* As an object of Python; NULL with an exception without memory. */
+static PyObject *as_bytes(const Bytes *bytes)
+{
+    return PyBytes_FromStringAndSize(bytes->data, (Py_ssize_t)bytes->size);
+}
+
 typedef struct {
     PyObject_HEAD
     Py_buffer slots;
@@ -381,8 +387,8 @@ static PyObject *filter_records(PyObject *self, PyObject *args)
     else if (good == 0)
         result = Py_NewRef(Py_None);
     else
-        result = Py_BuildValue("(iiy#LLO)", (int)verdict, (int)choice.kept, chosen.data == NULL ? "" : chosen.data,
-                               (Py_ssize_t)chosen.size, (long long)new_base_timestamp, (long long)choice.max_timestamp,
+        result = Py_BuildValue("(iiNLLO)", (int)verdict, (int)choice.kept, as_bytes(&chosen),
+                               (long long)new_base_timestamp, (long long)choice.max_timestamp,
                                has_horizon ? Py_True : Py_False);
     free(chosen.data);
     return result;
@@ -416,10 +422,9 @@ PyDoc_STRVAR(written_doc,
 static PyObject *filter_written(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     const Filter *f = (const Filter *)self;
-    return Py_BuildValue("(LLLy#y#)", (long long)f->position, (long long)f->max_timestamp,
-                         (long long)f->max_timestamp_offset, f->offset_entries.size ? f->offset_entries.data : "",
-                         (Py_ssize_t)f->offset_entries.size, f->time_entries.size ? f->time_entries.data : "",
-                         (Py_ssize_t)f->time_entries.size);
+    return Py_BuildValue("(LLLNN)", (long long)f->position, (long long)f->max_timestamp,
+                         (long long)f->max_timestamp_offset, as_bytes(&f->offset_entries),
+                         as_bytes(&f->time_entries));
 }
 
 PyDoc_STRVAR(seen_doc, "seen() -> (records read, records kept, records without a key)");
