@@ -13,7 +13,7 @@ _WITH_LENGTH: Final = re.compile(r'"[^"\n]*[syzu]#[^"\n]*"')
 
 
 def test_no_format_has_a_length() -> None:
-    """Python before 3.13 refuses those that a later one has compiled, whatever PY_SSIZE_T_CLEAN says."""
+    """Python before 3.13 refuses those that a later one has compiled."""
     folders = [Path(path) for room in (protocol, storage) for path in room.__path__]
     sources = [path for folder in folders for path in folder.rglob("*.[ch]")]
     found = {path.name: _WITH_LENGTH.findall(path.read_text()) for path in sources}

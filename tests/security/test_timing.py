@@ -31,7 +31,7 @@ Call = Callable[[], object]
 
 
 def signal(one: Callable[[], Call], other: Callable[[], Call], samples: int) -> float:
-    """The t of the differences between the times of two calls, which are made anew for each round."""
+    """The t of the differences between the times of two calls, made anew for each round."""
     made = [(one(), other()) for _ in range(ROUNDS)]
     differences = [_difference(calls, samples // ROUNDS) for calls in made]
     return statistics.fmean(differences) / (statistics.stdev(differences) / math.sqrt(ROUNDS))
