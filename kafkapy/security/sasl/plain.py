@@ -36,7 +36,7 @@ class ListedUsers:
         return self._digest(username, password) in self._digests
 
     def _digest(self, username: str, password: str) -> bytes:
-        """One for both, which nobody else can make: a search for it tells nothing of either by its time."""
+        """Of both, with a key that nobody else has, so that the time of a search shows neither."""
         return hmac.digest(self._key, f"{username}\0{password}".encode(), "sha256")
 
 
