@@ -256,5 +256,5 @@ def _read(kind: str, frame: bytes, sent: int) -> tuple[int, int]:
         if codes.keys() - {ErrorCode.NONE, ErrorCode.THROTTLING_QUOTA_EXCEEDED}:
             raise RuntimeError(f"topics were refused: {codes}")
         return codes[ErrorCode.NONE], created.throttle_time_ms
-    _, described = decode_response(ApiKey.METADATA, _METADATA_VERSION, frame)
+    _, described = decode_response(ApiKey.METADATA, _METADATA_VERSION, frame, budget=len(frame))
     return 1, int(described.throttle_time_ms)  # type: ignore[attr-defined]
