@@ -24,9 +24,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from kafkapy.metadata.session_counts import SessionCounts
+if TYPE_CHECKING:
+    from kafkapy.metadata.session_counts import SessionCounts
 
 ANY_VERSION = -1
 

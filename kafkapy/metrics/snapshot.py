@@ -220,7 +220,8 @@ def take(broker: ServedBroker, ages: RecordAges) -> Steps[Snapshot]:
             "transaction-coordinator-metrics": broker.transactions.runtime.load_times.durations(now),
         }
     found.fetch_sessions, found.fetch_evictions = len(broker.fetch_sessions), broker.fetch_sessions.evictions
-    found.fetch_rate = broker.replicas.fetch_rates.slowest(broker.server.loop.time())
+    if (rates := broker.replicas.fetch_rates) is not None:
+        found.fetch_rate = rates.slowest(broker.server.loop.time())
     found.zookeeper = _zookeeper(broker)
     found.directories = [(each.path, each.error is not None) for each in broker.logs.directories]
     commit = broker.group_commit

@@ -18,6 +18,7 @@ from kafkapy.configs.config import BrokerConfig
 from kafkapy.inter_broker.peers import PeerAddress, Peers
 from kafkapy.metadata.image import MetadataImage
 from kafkapy.replicas.controller_requests import UNKNOWN_BROKER_EPOCH, ControllerRequests, ReadStates
+from kafkapy.replicas.fetch_rates import FetchRates
 from kafkapy.replicas.fetcher import FetcherParts, FetchSettings
 from kafkapy.replicas.fetchers import Fetchers
 from kafkapy.replicas.isr_changes import IsrChanges
@@ -96,6 +97,7 @@ class ClusterReplication:
             epoch = registered_epoch(node_id)
             return UNKNOWN_BROKER_EPOCH if epoch is None else epoch
 
+        replicas.fetch_rates = FetchRates()
         self.fetchers = Fetchers(
             FetcherParts(
                 node_id=node_id,

@@ -10,13 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kafkapy.loop.waiters import Waiters
 from kafkapy.metadata.image import MetadataImage, Topic
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.types import ZERO_UUID, TopicPartition, Uuid
-from kafkapy.replicas.fetch_rates import FetchRates
 from kafkapy.replicas.group_commit import GroupCommit
 from kafkapy.replicas.leader import IsrChanges, Leader
 from kafkapy.replicas.log_mover import LogMover
@@ -30,6 +29,9 @@ from kafkapy.storage.disk.log_directory import LogDirectory
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.new_log import make_files
 from kafkapy.storage.log.partition_log import PartitionLog
+
+if TYPE_CHECKING:
+    from kafkapy.replicas.fetch_rates import FetchRates
 
 FILES_AT_ONCE: Final = 20
 """How many logs get their files in one call of a worker thread, which a stop of the broker waits for."""
@@ -67,7 +69,8 @@ class ReplicaManager:
         self.quotas = quotas or ReplicationQuotas.unlimited()
         self.traffic = traffic
         self.isr_changes = IsrChanges()
-        self.fetch_rates = FetchRates()
+        self.fetch_rates: FetchRates | None = None
+        """Those of the fetchers; None without a cluster."""
         self.logs = logs
         logs.files.open_files.serve_this_thread()
         self._group_commit = group_commit
