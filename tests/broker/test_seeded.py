@@ -34,7 +34,7 @@ def test_each_broker_has_the_data_and_nothing_of_others() -> None:
     path = seeded.snapshot.path
     seeded.close()
     assert not path.exists()
-    assert set(threading.enumerate()) == threads
+    assert set(threading.enumerate()) <= threads
 
 
 def test_the_next_broker_is_started_before_it_is_asked_for() -> None:
