@@ -7,8 +7,11 @@ the first message it is a zero.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any, Final
+
+from kafkapy.protocol.records import append_varint
 
 _MOST_TOLD: Final = 300
 """Characters of what is wrong with a value: it quotes the value."""
@@ -97,8 +100,6 @@ def _all(messages: list[Any], path: list[int]) -> Iterator[tuple[list[int], Any]
 
 def _require_exact(json_format: Any, text: str, message: Any) -> None:
     """Raises ValueError for a number that a `float` of the message would round."""
-    import json
-
     given = json.loads(text)
     for by_its_name in (True, False):
         told = json_format.MessageToDict(
@@ -139,16 +140,9 @@ def _path(indexes: list[int]) -> bytes:
     """The path of a message, as it is written before it."""
     if indexes == [0]:
         return b"\0"
-    return b"".join(_zigzag(number) for number in (len(indexes), *indexes))
-
-
-def _zigzag(number: int) -> bytes:
-    """A number that is not negative."""
-    rest, written = number << 1, bytearray()
-    while rest >= 0x80:
-        written.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    written.append(rest)
+    written = bytearray()
+    for number in (len(indexes), *indexes):
+        append_varint(written, number)
     return bytes(written)
 
 
