@@ -32,7 +32,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
 from kafkapy.inprocess import REAL_CLOCK, Broker, ClockName, new_clock, setting_text
-from kafkapy.observe.broker import AskedBroker, Data, Headers, producing
+from kafkapy.observe.broker import AskedBroker, Data, Headers, producing, when_possible
 
 if TYPE_CHECKING:
     from kafkapy.broker.core import BrokerCore
@@ -188,12 +188,8 @@ class Cluster(AskedBroker):
             NotSeenError: it has no leader, or too few replicas in sync, for ten seconds.
             ValueError: its leader refuses the record, and says why.
         """
-        from kafkapy.observe.waiting import PATIENCE, until
-
         write = producing(topic, key, value, headers, partition, timestamp)
-        return self._call(
-            lambda brokers: until(lambda: write(brokers), f"{topic} to take a record", PATIENCE)
-        )
+        return self._call(when_possible(topic, write))
 
     def _call(self, function: Callable[[Brokers], Coroutine[Any, Any, T]]) -> T:
         """Run `function` with all brokers, on the loop of one.

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from kafkapy.observe.blocking import Group, Topic, Transaction
     from kafkapy.observe.record import Record
 
+    Write = Callable[[Observed], Coroutine[Any, Any, Record]]
+    """Writes a record to a broker, or to all of a cluster."""
+
 CREATION_SECONDS: Final = 30
 """How long the creation of topics may take."""
 
@@ -75,8 +78,9 @@ class AwaitedBroker:
         partition: int | None = None,
         timestamp: int | None = None,
     ) -> Record:
-        """Write a record without a client, as `Broker.produce`."""
-        return await self._call(producing(topic, key, value, headers, partition, timestamp))
+        """Write a record without a client, as `Broker.produce`, or as `Cluster.produce`."""
+        write = producing(topic, key, value, headers, partition, timestamp)
+        return await self._call(self._writing(topic, write))
 
     async def records(self, topic: str) -> list[Record]:
         """The records that a topic has now, by partition and offset."""
@@ -99,6 +103,10 @@ class AwaitedBroker:
         from kafkapy.observe.awaitable import AsyncTransaction
 
         return AsyncTransaction(self._call, transactional_id)
+
+    def _writing(self, topic: str, write: Write) -> Write:
+        """The call that writes a record to a topic: `write` itself, or one that waits for its time."""
+        return write
 
     async def _call(self, function: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
         """Run `function` with the broker, or with all of a cluster, on an event loop of theirs.
@@ -131,7 +139,7 @@ async def create_topics(core: BrokerCore, topics: Mapping[str, int]) -> None:
 
 def producing(
     topic: str, key: Data, value: Data, headers: Headers, partition: int | None, timestamp: int | None
-) -> Callable[[Observed], Coroutine[Any, Any, Record]]:
+) -> Write:
     """A call that writes a record to a broker, or to all of a cluster."""
     from kafkapy.observe.topic import produce
 
@@ -139,3 +147,13 @@ def producing(
     return partial(
         produce, name=topic, key=key, value=value, headers=pairs, partition=partition, timestamp=timestamp
     )
+
+
+def when_possible(topic: str, write: Write) -> Write:
+    """A call that writes when the partition can be written.
+
+    It raises NotSeenError after ten seconds.
+    """
+    from kafkapy.observe.waiting import PATIENCE, until
+
+    return lambda observed: until(lambda: write(observed), f"{topic} to take a record", PATIENCE)

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kafkapy.broker.core import BrokerCore, StartError
 from kafkapy.configs.config import BrokerConfig
@@ -27,11 +27,9 @@ from kafkapy.metadata import znodes
 from kafkapy.metadata.image import NO_LEADER
 from kafkapy.metadata.znodes import LeaderAndIsr
 from kafkapy.observe.asking import ANSWER_SECONDS
-from kafkapy.observe.broker import CREATION_SECONDS, AwaitedBroker, Data, Headers, producing
+from kafkapy.observe.broker import CREATION_SECONDS, AwaitedBroker, when_possible
 from kafkapy.observe.brokers import Ask, Brokers, answered
 from kafkapy.observe.clock import advance, seconds_of
-from kafkapy.observe.record import Record
-from kafkapy.observe.waiting import PATIENCE, until
 from kafkapy.protocol.message import TopMessage
 from kafkapy.virtual.broker import METADATA, SimulatedBroker
 from kafkapy.virtual.link import Link
@@ -39,6 +37,9 @@ from kafkapy.virtual.metadata_tree import MemoryTree
 from kafkapy.virtual.network import PORT, Network
 from kafkapy.virtual.observed import VirtualBroker, require_one_directory
 from kafkapy.virtual.world import World
+
+if TYPE_CHECKING:
+    from kafkapy.observe.broker import Write
 
 CLIENTS: Final = "clients"
 
@@ -203,22 +204,6 @@ class VirtualCluster(AwaitedBroker):
             ):
                 await asyncio.sleep(LOOK_SECONDS)
 
-    async def produce(
-        self,
-        topic: str,
-        *,
-        key: Data = None,
-        value: Data = None,
-        headers: Headers = (),
-        partition: int | None = None,
-        timestamp: int | None = None,
-    ) -> Record:
-        """Write a record without a client, when the partition can be written, as `Cluster.produce`."""
-        write = producing(topic, key, value, headers, partition, timestamp)
-        return await self._call(
-            lambda brokers: until(lambda: write(brokers), f"{topic} to take a record", PATIENCE)
-        )
-
     def kill(self, broker: int) -> None:
         """End a broker as SIGKILL does; what it wrote is there at the next `start`.
 
@@ -336,6 +321,9 @@ class VirtualCluster(AwaitedBroker):
         return learning.keys() <= known.keys() and all(
             broker.node_id in core.metadata.image.brokers for core in learning.values()
         )
+
+    def _writing(self, topic: str, write: Write) -> Write:
+        return when_possible(topic, write)
 
     async def _call(self, function: Callable[[Brokers], Coroutine[Any, Any, T]]) -> T:
         """Run `function` with all brokers, on the loop of one.
