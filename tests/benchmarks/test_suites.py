@@ -53,9 +53,21 @@ def test_the_figures_name_every_load_and_no_other(name: str) -> None:
     if name == "pipeline":
         pytest.importorskip("pyspark")
     suite = import_module(f"scripts.benchmarks.suites.{name}")
-    section = FIGURES.partition(f"\n## {COMPARISONS[name]}\n")[2].partition("\n## ")[0]
-    tables = re.findall(r"^\| `([\w-]+)`(?: \||: )", section, re.MULTILINE)
-    assert sorted(tables) == sorted(suite.LOADS)
+    assert sorted(_loads_of(COMPARISONS[name])) == sorted(suite.LOADS)
+
+
+def test_the_figures_of_records_on_disk_name_loads_of_one_broker() -> None:
+    from scripts.benchmarks.suites.broker import LOADS
+
+    named = _loads_of("One broker, records on disk")
+    assert named
+    assert set(named) <= LOADS.keys()
+
+
+def _loads_of(section: str) -> list[str]:
+    """The loads that a section of the figures has rows or tables of."""
+    text = FIGURES.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    return re.findall(r"^\| `([\w-]+)`(?: \||: )", text, re.MULTILINE)
 
 
 def test_a_suite_that_cannot_measure_says_why(
