@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import itertools
-import json
 import sys
 import tempfile
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 from scripts.benchmarks.load import ColdLoad, Figures, Load, Size, Target, TargetT
 from scripts.benchmarks.servers import DESCRIPTIONS, FAILURES, new_server
 from scripts.benchmarks.table import machine, markdown, medians, told
+from scripts.results import write_results
 
 Loads = Mapping[str, Load[TargetT] | ColdLoad]
 Started = Callable[[str, Path], AbstractContextManager[TargetT]]
@@ -96,8 +96,7 @@ def compare(
     if arguments.markdown:
         arguments.markdown.write_text(text)
     if arguments.json:
-        document = {"machine": machine(), "size": size._asdict(), "loads": results}
-        arguments.json.write_text(json.dumps(document, indent=1) + "\n")
+        write_results(arguments.json, {"machine": machine(), "size": size._asdict(), "loads": results})
     return 0 if all(len(by_server) == len(servers) for by_server in results.values()) else 1
 
 

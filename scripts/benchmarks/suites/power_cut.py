@@ -7,7 +7,6 @@ It needs root, prints a table, and writes the figures to docs/results/power-cut-
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -16,15 +15,14 @@ from pathlib import Path
 from interop.power_cut.runs import BROKERS, Run, cut_after_acknowledgement, cut_at_first_start
 from scripts.benchmarks.comparison import parser_of
 from scripts.benchmarks.table import aligned
+from scripts.results import RESULTS, write_results
 from tests.crash.loop_disk import why_not
-
-_RESULTS = Path(__file__).resolve().parents[3] / "docs" / "results"
 
 
 def main(options: Sequence[str]) -> int:
     parser = parser_of(__name__, __doc__)
     parser.add_argument("--records", type=int, default=20_000)
-    parser.add_argument("--results", type=Path, default=_RESULTS)
+    parser.add_argument("--results", type=Path, default=RESULTS)
     chosen = parser.parse_args(options)
     reason = why_not()
     if reason:
@@ -48,7 +46,6 @@ def main(options: Sequence[str]) -> int:
     ]
     print(aligned(["broker", "power cut", "acknowledged", "lost", "starts again"], rows))
     date = datetime.now(UTC).strftime("%Y-%m-%d")
-    chosen.results.mkdir(parents=True, exist_ok=True)
     report = {"date": date, "records": chosen.records, "runs": [run._asdict() for run in runs]}
-    (chosen.results / f"power-cut-{date}.json").write_text(json.dumps(report, indent=1) + "\n")
+    write_results(chosen.results / f"power-cut-{date}.json", report)
     return 0
