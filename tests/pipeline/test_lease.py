@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from kafkapy.pipeline.pipeline_error import PipelineError
-from kafkapy.pipeline.stores import lease as lease_module
 from kafkapy.pipeline.stores.lease import DURATION, RENEWED, Lease, lease_holder
 from kafkapy.pipeline.stores.shared_store import SharedStore
 
@@ -149,11 +148,12 @@ def test_a_driver_that_was_silent_for_too_long_writes_no_more_though_nobody_came
         first.renew()
 
 
-def test_a_renewal_that_takes_longer_than_the_lease_is_none(
-    files: Files, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = held(files, clock)
-    monkeypatch.setattr(files, "write", lambda *_: clock.pause(DURATION))
+def test_a_renewal_that_takes_longer_than_the_lease_is_none(clock: Clock) -> None:
+    class SlowFiles(Files):
+        def write(self, path: str, content: bytes) -> None:
+            clock.pause(DURATION)
+
+    first = held(SlowFiles(), clock)
     with pytest.raises(PipelineError, match="silent"):
         first.renew()
 
@@ -190,37 +190,36 @@ def test_a_torn_file_is_waited_for(files: Files, clock: Clock) -> None:
     assert files.names("lock.lease") == ["8"]
 
 
-def test_a_driver_that_was_slow_to_create_an_old_epoch_gives_way(
-    files: Files, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    held(files, clock).release()
+def test_a_driver_that_was_slow_to_create_an_old_epoch_gives_way(clock: Clock) -> None:
     newer: list[Lease] = []
 
-    def create(path: str, content: bytes) -> bool:
-        monkeypatch.undo()
-        held(files, clock).release()
-        newer.append(held(files, clock))
-        assert files.names("lock.lease") == ["3"]
-        return files.create(path, content)  # "2" is free again
+    class SlowFiles(Files):
+        is_slow = False
 
-    monkeypatch.setattr(files, "create", create)
+        def create(self, path: str, content: bytes) -> bool:
+            if self.is_slow:
+                self.is_slow = False
+                held(self, clock).release()
+                newer.append(held(self, clock))
+                assert self.names("lock.lease") == ["3"]  # "2" is free again
+            return super().create(path, content)
+
+    files = SlowFiles()
+    held(files, clock).release()
+    files.is_slow = True
     clock.during = lambda: newer[0].renew()
     with pytest.raises(PipelineError, match=HELD):
         lease(files, clock).acquire(HELD)
     newer[0].renew()
 
 
-def test_a_put_that_is_repeated_by_the_client_is_its_own(
-    files: Files, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    create = files.create
+def test_a_put_that_is_repeated_by_the_client_is_its_own(clock: Clock) -> None:
+    class RepeatingFiles(Files):
+        def create(self, path: str, content: bytes) -> bool:
+            super().create(path, content)
+            return super().create(path, content)
 
-    def lost(path: str, content: bytes) -> bool:
-        create(path, content)
-        return create(path, content)
-
-    monkeypatch.setattr(files, "create", lost)
-    held(files, clock).renew()
+    held(RepeatingFiles(), clock).renew()
     assert clock.now == 100
 
 
@@ -264,39 +263,40 @@ def test_of_many_that_try_at_once_one_has_it() -> None:
         writing = able
 
 
-def test_it_is_renewed_while_work_is_done_and_released_after(
-    files: Files, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lease_module, "RENEWED", 0.01)
-    taken = Lease(files, "lock.lease")
-    taken.acquire(HELD)
+def test_it_is_renewed_while_work_is_done_and_released_after() -> None:
     written = threading.Event()
-    write = files.write
 
-    def noted(path: str, content: bytes) -> None:
-        write(path, content)
-        if json.loads(content)["beat"] > 3:
-            written.set()
+    class WatchedFiles(Files):
+        def write(self, path: str, content: bytes) -> None:
+            super().write(path, content)
+            if json.loads(content)["beat"] > 3:
+                written.set()
 
-    monkeypatch.setattr(files, "write", noted)
+    files = WatchedFiles()
+    taken = Lease(files, "lock.lease", renewed_after=0.01)
+    taken.acquire(HELD)
     with taken.renewed():
         assert written.wait(10)
     assert json.loads(files.content["lock.lease/1"])["released"] is True
 
 
-def test_a_store_that_does_not_answer_is_told_in_a_line(
-    files: Files, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object) -> bool:
-        raise OSError("Unable to load credentials")
+def test_a_store_that_does_not_answer_is_told_in_a_line() -> None:
+    problem = OSError("Unable to load credentials")
 
-    store = SharedStore(cast("SharedFiles", files))
-    monkeypatch.setattr(files, "create", fail)
+    class Unwritable(Files):
+        def create(self, path: str, content: bytes) -> bool:
+            raise problem
+
+    class Unreadable(Files):
+        def names(self, folder: str) -> list[str]:
+            raise problem
+
+    store = SharedStore(cast("SharedFiles", Unwritable()))
     with (
         pytest.raises(PipelineError, match=r"^s3a://lake/orders: cannot be locked: Unable to load credent"),
         store.lock("lock", HELD),
     ):
         pass
-    monkeypatch.setattr(files, "names", fail)
+    store = SharedStore(cast("SharedFiles", Unreadable()))
     with pytest.raises(PipelineError, match=r"^s3a://lake/orders: cannot be read: Unable to load"):
         store.holder("lock")

@@ -69,7 +69,7 @@ class LeaseFiles(Protocol):
 class Lease:
     """The lease of this process in a folder.
 
-    `clock` counts seconds, and `pause` waits for some.
+    `clock` counts seconds, `pause` waits for some, and `renewed` renews it after each `renewed_after`.
     """
 
     def __init__(
@@ -79,9 +79,10 @@ class Lease:
         *,
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], object] = time.sleep,
+        renewed_after: float = RENEWED,
     ) -> None:
         self._files, self._folder = files, folder
-        self._clock, self._pause = clock, pause
+        self._clock, self._pause, self._renewed_after = clock, pause, renewed_after
         self._own = {
             "process": os.getpid(),
             "host": socket.gethostname(),
@@ -166,7 +167,7 @@ class Lease:
         ended = threading.Event()
 
         def renew() -> None:
-            while not ended.wait(RENEWED):
+            while not ended.wait(self._renewed_after):
                 try:
                     self.renew()
                 except PipelineError:
