@@ -168,8 +168,9 @@ def registry_address(schema_registry: str) -> str:
 def decoder_of(schema_registry: str | None) -> Decoder:
     """What decodes by the registry of an option; raises UserError for a wrong one."""
     from kafkapy.commands.decoding.decoder import Decoder
+    from kafkapy.commands.decoding.schemas import Schemas
 
-    return Decoder(None if schema_registry is None else registry_address(schema_registry))
+    return Decoder(None if schema_registry is None else Schemas(registry_address(schema_registry)))
 
 
 def filtered(function: Callable[..., Any]) -> Callable[..., Any]:

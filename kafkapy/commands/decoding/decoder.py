@@ -32,15 +32,11 @@ class Decoder:
     """Says what bytes mean; any thread may use it.
 
     Args:
-        registry: the address of a schema registry, such as `http://localhost:8081`; a user and a password
-            may be in it, percent-encoded. None decodes JSON and text only.
-
-    Raises:
-        UserError: the address is none.
+        schemas: those of a registry. None decodes JSON and text only.
     """
 
-    def __init__(self, registry: str | None) -> None:
-        self._schemas = None if registry is None else Schemas(registry)
+    def __init__(self, schemas: Schemas | None) -> None:
+        self._schemas = schemas
 
     @property
     def has_registry(self) -> bool:

@@ -51,12 +51,23 @@ class Schemas:
 
     Args:
         url: such as `http://localhost:8081`; a user and a password may be in it, percent-encoded.
+        clock: counts seconds.
+        patience: how many seconds the registry has for an answer.
+        most: how many schemas are kept; the one that was not used for longest goes first.
 
     Raises:
-        UserError: it is none.
+        UserError: the address is none.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        patience: float = _SECONDS,
+        most: int = _MOST_SCHEMAS,
+    ) -> None:
+        self._clock, self._patience, self._most = clock, patience, most
         try:
             parts = urlsplit(url)
             is_one = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -101,12 +112,12 @@ class Schemas:
                 with self._lock:
                     if len(self._failed) == _MOST_FAILED:
                         self._failed.clear()
-                    self._failed[number] = _Failed(time.monotonic(), kind, str(error))
+                    self._failed[number] = _Failed(self._clock(), kind, str(error))
                 raise kind(str(error)) from None
             with self._lock:
                 self._failed.pop(number, None)
                 self._known[number] = known
-                if len(self._known) > _MOST_SCHEMAS:
+                if len(self._known) > self._most:
                     self._known.popitem(last=False)
             return known
 
@@ -116,7 +127,7 @@ class Schemas:
                 self._known.move_to_end(number)
                 return self._known[number]
             failed = self._failed.get(number)
-        if failed is not None and time.monotonic() - failed.at < _RETRY_SECONDS:
+        if failed is not None and self._clock() - failed.at < _RETRY_SECONDS:
             raise failed.kind(failed.reason)
         return None
 
@@ -173,16 +184,16 @@ class Schemas:
             found[name] = str(referred["schema"])
 
     def _get(self, path: str) -> Any:
-        if self._silent is not None and time.monotonic() - self._silent.at < _RETRY_SECONDS:
+        if self._silent is not None and self._clock() - self._silent.at < _RETRY_SECONDS:
             raise ValueError(self._silent.reason)
         try:
-            with urlopen(Request(self._url + path, headers=self._headers), timeout=_SECONDS) as answer:
+            with urlopen(Request(self._url + path, headers=self._headers), timeout=self._patience) as answer:
                 content = answer.read(_MOST_BYTES + 1)
         except HTTPError as error:
             raise ValueError(f"the registry says: {error.reason}") from None
         except (URLError, OSError) as error:
             reason = f"the registry cannot be reached: {getattr(error, 'reason', error)}"
-            self._silent = _Failed(time.monotonic(), ValueError, reason)
+            self._silent = _Failed(self._clock(), ValueError, reason)
             raise ValueError(reason) from None
         except HTTPException:
             raise ValueError("what answers at the registry's address is no HTTP server") from None
