@@ -82,6 +82,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+EXPIRY_SLACK_SECONDS: Final = 5.0
+"""How much later than a session's timeout ZooKeeper may expire it: it looks every few seconds."""
+
 RETRY_SECONDS: Final = 1.0
 """The pause after a failure of the store, before the tree is followed again."""
 
@@ -202,7 +205,10 @@ class ClusterAdmin:
             self._node_id,
             BrokerInfo(tuple(endpoints), self._config["broker.rack"]),
             self._clock,
-            self._config["zookeeper.session.timeout.ms"] / 1000 if self._config.clustered else 0,
+            # The session of its last life; alone, none outlives its process.
+            self._config["zookeeper.session.timeout.ms"] / 1000 + EXPIRY_SLACK_SECONDS
+            if self._config.clustered
+            else 0,
         )
         broker = await self._registration.register()
         image = image.with_brokers([*image.brokers.values(), broker], NO_CONTROLLER)

@@ -16,7 +16,7 @@ import ipaddress
 import logging
 import socket
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
 from kafkapy.loop.clock import Clock
 from kafkapy.metadata import znodes
@@ -35,9 +35,6 @@ from kafkapy.metadata.store import (
 from kafkapy.metadata.znodes import BrokerInfo, DamagedNodeError, Endpoint
 
 logger = logging.getLogger(__name__)
-
-EXPIRY_SLACK_SECONDS: Final = 5.0
-"""How much later than a session's timeout ZooKeeper may expire it: it looks every few seconds."""
 
 
 def require_own_place(image: MetadataImage, broker_id: int, endpoints: Iterable[Endpoint]) -> None:
@@ -146,14 +143,14 @@ class Registration:
     """Registers one broker."""
 
     def __init__(
-        self, store: MetadataStore, broker_id: int, info: BrokerInfo, clock: Clock, session_timeout: float
+        self, store: MetadataStore, broker_id: int, info: BrokerInfo, clock: Clock, patience: float
     ) -> None:
-        """`session_timeout` is in seconds; 0 if sessions never outlive their process."""
+        """`patience` is how many seconds an old registration is waited for."""
         self._store = store
         self._broker_id = broker_id
         self._info = info
         self._clock = clock
-        self._patience = session_timeout + EXPIRY_SLACK_SECONDS if session_timeout else 0.0
+        self._patience = patience
         self._session = 0
         """The session that has registered."""
 
@@ -189,7 +186,7 @@ class Registration:
                 await self._delete(path, node.stat)
             elif node.stat.owner != session:
                 if deadline is None:
-                    deadline = asyncio.get_running_loop().time() + self._patience
+                    deadline = self._clock.monotonic() + self._patience
                 if await self._wait_for_end(path, node.data, deadline):
                     deadline = None  # if ZooKeeper was away, all sessions have their whole time again
 
@@ -205,14 +202,13 @@ class Registration:
             other = znodes.decode_broker(path, data).endpoints
         except DamagedNodeError:
             other = ()
-        loop = asyncio.get_running_loop()
-        heard: asyncio.Future[WatchEvent] = loop.create_future()
+        heard: asyncio.Future[WatchEvent] = asyncio.get_running_loop().create_future()
 
         def hear(event: WatchEvent) -> None:
             if not heard.done():
                 heard.set_result(event)
 
-        remaining = deadline - loop.time()
+        remaining = deadline - self._clock.monotonic()
         if other != self._info.endpoints or remaining <= 0:
             raise in_use(self._broker_id, other)
         if await self._store.exists(path, hear) is None:

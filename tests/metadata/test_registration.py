@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from kafkapy.loop.clock import Clock
-from kafkapy.metadata import registration as module
 from kafkapy.metadata import znodes
 from kafkapy.metadata.image import Broker, MetadataImage
 from kafkapy.metadata.registration import (
@@ -27,6 +26,7 @@ from kafkapy.metadata.store import (
     WatchEvent,
 )
 from kafkapy.metadata.znodes import BrokerInfo, Endpoint
+from tests.loop.turned_clock import TurnedClock
 from tests.metadata.intercepted_store import InterceptedStore, Multi
 from tests.metadata.test_metadata_store import OpenSession, connect_store, open_session, store
 
@@ -46,8 +46,10 @@ async def old(open_session: OpenSession) -> MetadataStore:
     return session
 
 
-def registration(store: MetadataStore, info: BrokerInfo = INFO, timeout: float = 60.0) -> Registration:
-    return Registration(store, 1, info, Clock(), timeout)
+def registration(
+    store: MetadataStore, info: BrokerInfo = INFO, patience: float = 65.0, clock: Clock | None = None
+) -> Registration:
+    return Registration(store, 1, info, clock or Clock(), patience)
 
 
 async def test_the_epoch_is_the_number_of_the_transaction(store: MetadataStore, old: MetadataStore) -> None:
@@ -71,10 +73,9 @@ async def test_the_session_of_the_last_run_is_waited_for(store: MetadataStore, o
 
 
 async def test_the_wait_begins_anew_when_the_connection_was_lost(
-    store: InterceptedStore, old: MetadataStore, monkeypatch: pytest.MonkeyPatch
+    store: InterceptedStore, old: MetadataStore
 ) -> None:
-    loop, ahead = asyncio.get_running_loop(), 0.0
-    time = loop.time
+    clock = TurnedClock()
     watchers: list[Watcher] = []
 
     async def watched(exists: Any, path: str, watcher: Watcher | None) -> Any:
@@ -82,28 +83,24 @@ async def test_the_wait_begins_anew_when_the_connection_was_lost(
             watchers.append(watcher)
         return await exists(path, watcher)
 
-    monkeypatch.setattr(loop, "time", lambda: time() + ahead)
     store.intercept("exists", watched)
     before = await registration(old).register()
-    waiting = asyncio.create_task(registration(store).register())
+    waiting = asyncio.create_task(registration(store, clock=clock).register())
     await _watched(store, "/brokers/ids/1")
-    ahead += 50  # of 65 seconds
+    clock.turn(50)  # of 65 seconds
     watchers[0](WatchEvent(EventType.CHANGED, "/brokers/ids/1"))
     await _watched(store, "/brokers/ids/1")
-    ahead += 50
+    clock.turn(50)
     await _watched(store, "/brokers/ids/1")
     assert (len(watchers), waiting.done()) == (2, False)
     await old.close()
     assert (await waiting).epoch > before.epoch
 
 
-async def test_a_last_run_that_goes_on_is_one_clear_line(
-    store: MetadataStore, old: MetadataStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "EXPIRY_SLACK_SECONDS", 0.0)
+async def test_a_last_run_that_goes_on_is_one_clear_line(store: MetadataStore, old: MetadataStore) -> None:
     await registration(old).register()
     with pytest.raises(MetadataStoreError, match=f"{IN_USE}9092: set another broker.id"):
-        await registration(store, timeout=0.05).register()
+        await registration(store, patience=0.05).register()
 
 
 async def test_a_broker_at_another_address_is_not_waited_for(
