@@ -83,4 +83,4 @@ def ranges_between(
         partition.topic_partition, start, log.log_start_offset, fail=options.fail_on_data_loss
     )
     aborted = log.aborted_transactions(tracker, start, end) if options.read_committed else []
-    return ranges_of(log, start, end, aborted)
+    return ranges_of(log, start, end, aborted, range_bytes=options.range_bytes)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kafkapy.log.record_filter import ALL_RECORDS, RecordFilter
+from kafkapy.log.splits import RANGE_BYTES
 from kafkapy.protocol.special_timestamps import EARLIEST, LATEST
 from kafkapy.protocol.types import TopicPartition
 
@@ -43,3 +44,5 @@ class ReadOptions:
     max_offsets_per_trigger: int | None = None
     min_splits: int = 1
     """Into how many tasks the work is divided, if it is large enough."""
+    range_bytes: int = RANGE_BYTES
+    """About how many bytes of a log are read as one piece."""

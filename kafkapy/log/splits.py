@@ -40,8 +40,15 @@ class OffsetRange:
     """The aborted transactions, whose records are left out."""
 
 
-def ranges_of(log: OfflineLog, start: int, end: int, aborted: Sequence[AbortedTxn] = ()) -> list[OffsetRange]:
-    """Return the offsets from `start` to `end` in ranges of about RANGE_BYTES."""
+def ranges_of(
+    log: OfflineLog,
+    start: int,
+    end: int,
+    aborted: Sequence[AbortedTxn] = (),
+    *,
+    range_bytes: int = RANGE_BYTES,
+) -> list[OffsetRange]:
+    """Return the offsets from `start` to `end` in ranges of about `range_bytes`."""
     ranges: list[OffsetRange] = []
     topic_partition, path = log.directory.topic_partition, log.directory.path
 
@@ -57,15 +64,15 @@ def ranges_of(log: OfflineLog, start: int, end: int, aborted: Sequence[AbortedTx
             break
         position = segment.lookup(start)[1] if segment.base_offset < start else 0
         stop = segment.lookup(end)[1] if segment.indexes.offset_index.last_offset >= end else segment.size
-        while stop - position > RANGE_BYTES - gathered:
-            place = segment.batch_near(position + RANGE_BYTES - gathered)
+        while stop - position > range_bytes - gathered:
+            place = segment.batch_near(position + range_bytes - gathered)
             if place is None or place.position <= position or not begun < place.base_offset < end:
                 break
             gathered += place.position - position
             close(place.base_offset, gathered)
             begun, gathered, position = place.base_offset, 0, place.position
         gathered += max(stop - position, 0)
-        if gathered > RANGE_BYTES:
+        if gathered > range_bytes:
             later = log.segments_from(segment.base_offset)[1:2]
             if later and begun < later[0].base_offset < end:
                 close(later[0].base_offset, gathered)

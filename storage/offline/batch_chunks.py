@@ -27,9 +27,7 @@ class Chunk(NamedTuple):
     batches: list[tuple[int, BatchHeader]]
 
 
-def read_chunks(
-    files: FileSystem, file: File, path: str, position: int, end_offset: int, *, size: int = CHUNK
-) -> Iterator[Chunk]:
+def read_chunks(files: FileSystem, file: File, path: str, position: int, end_offset: int) -> Iterator[Chunk]:
     """Yield the batches from byte `position` up to `end_offset` or to the end of the file.
 
     A batch must begin at `position`.
@@ -38,7 +36,7 @@ def read_chunks(
         LogSourceError: a batch is damaged, torn or of an old message format.
         OSError: the disk failed.
     """
-    buffer = memoryview(bytearray(size))
+    buffer = memoryview(bytearray(CHUNK))
     done = False
     while not done:
         filled = files.read_into(file, buffer, position)

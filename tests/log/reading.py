@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -31,9 +32,14 @@ def options(logs: Logs, **given: str) -> ReadOptions:
     return parse_options({"path": path, "topics": TP.topic, **given}, stream=False)
 
 
-def plan(logs: Logs, **given: str) -> list[OffsetRange]:
+def plan(logs: Logs, files: ReadOnlyFiles = FILES, /, **given: str) -> list[OffsetRange]:
     """Return the ranges that would be read."""
-    return plan_batch(FILES, options(logs, **given))
+    return plan_batch(files, options(logs, **given))
+
+
+def plan_in_pieces(logs: Logs, range_bytes: int, **given: str) -> list[OffsetRange]:
+    """Return the ranges of about so many bytes that would be read."""
+    return plan_batch(FILES, replace(options(logs, **given), range_bytes=range_bytes))
 
 
 def read(ranges: Iterable[OffsetRange], *, fail_on_data_loss: bool = True) -> Iterator[pa.RecordBatch]:

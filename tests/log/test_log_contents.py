@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkapy.log import splits
 from kafkapy.log.splits import group
 from kafkapy.protocol.records import Compression, Record, build_batch
 from kafkapy.storage.log.log_config import LogConfig
@@ -22,6 +21,7 @@ from tests.log.reading import (
     contents,
     offsets,
     plan,
+    plan_in_pieces,
     read,
     rows,
     rows_of,
@@ -105,22 +105,19 @@ def test_any_log_cut_into_any_pieces_gives_its_records(
         "startingOffsets": json.dumps({"events": {"0": first}}),
         "endingOffsets": json.dumps({"events": {"0": last}}),
     }
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(splits, "RANGE_BYTES", range_bytes)
-        ranges = plan(logs, **bounds)
-        pieces = [each for split in group(ranges, cores=data.draw(st.integers(1, 4))) for each in split]
+    ranges = plan_in_pieces(logs, range_bytes, **bounds)
+    pieces = [each for split in group(ranges, cores=data.draw(st.integers(1, 4))) for each in split]
     for several in (ranges, pieces):
         assert [each.start for each in several[1:]] == [each.end for each in several[:-1]]
         assert rows(read(several)) == expected[first:last]
 
 
-def test_pieces_are_cut_where_batches_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pieces_are_cut_where_batches_begin(tmp_path: Path) -> None:
     logs = Logs(tmp_path, config=LogConfig(index_interval_bytes=0))
     for number in range(50):
         append(logs.log, batch(*[b"%d" % number] * 10))
     logs.log.advance_high_watermark(500)
-    monkeypatch.setattr(splits, "RANGE_BYTES", 1000)
-    ranges = plan(logs)
+    ranges = plan_in_pieces(logs, 1000)
     assert len(ranges) > 5
     assert all(each.start % 10 == 0 for each in ranges)
     assert sum(each.nbytes for each in ranges) == logs.log.size

@@ -19,7 +19,7 @@ from kafkapy.storage.disk.files import File, FileSystem
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.offline.offline_error import LogSourceError
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
-from tests.log.reading import offsets
+from tests.log.reading import offsets, plan, read, rows
 from tests.loop.turned_clock import START_MS
 from tests.protocol.record_strategies import fix_crc
 from tests.storage.descriptors import open_below
@@ -111,7 +111,7 @@ def test_a_batch_that_is_being_written_is_not_there_yet(tmp_path: Path) -> None:
 
 
 def test_a_batch_that_is_written_meanwhile_is_read_below_a_stale_checkpoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     logs = Logs(tmp_path)
     fill(logs.log, 3)
@@ -121,15 +121,14 @@ def test_a_batch_that_is_written_meanwhile_is_read_below_a_stale_checkpoint(
     path.write_bytes(whole[:-10])
     with pytest.raises(LogSourceError, match="is damaged at byte"):
         offsets(logs)
-    size_of = ReadOnlyFiles.size_of
 
-    def size_before_it_is_written(self: ReadOnlyFiles, file: File) -> int:
-        size = size_of(self, file)
-        path.write_bytes(whole)
-        return size
+    class WrittenMeanwhile(ReadOnlyFiles):
+        def size_of(self, file: File) -> int:
+            size = super().size_of(file)
+            path.write_bytes(whole)
+            return size
 
-    monkeypatch.setattr(ReadOnlyFiles, "size_of", size_before_it_is_written)
-    assert offsets(logs) == [0, 1, 2]
+    assert [row[0] for row in rows(read(plan(logs, WrittenMeanwhile())))] == [0, 1, 2]
 
 
 def test_space_that_was_allocated_and_not_written_is_no_batch(tmp_path: Path) -> None:

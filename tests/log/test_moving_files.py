@@ -14,7 +14,7 @@ import pytest
 from kafkapy.log.range_reader import read_range
 from kafkapy.protocol.records import BatchHeader, build_batch, decode_records, iter_headers
 from kafkapy.storage.log.log_config import LogConfig
-from kafkapy.storage.offline import batch_chunks
+from kafkapy.storage.offline.batch_chunks import CHUNK
 from kafkapy.storage.offline.offline_error import LogSourceError
 from tests.log.reading import FILES, contents, offsets, plan, read, rows
 from tests.storage.cleaning.test_model import Life
@@ -43,26 +43,21 @@ def test_what_is_appended_after_the_plan_is_not_read(logs: Logs) -> None:
     assert offsets(logs) == list(range(60))
 
 
-@pytest.fixture
-def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch_chunks.read_chunks, "__kwdefaults__", {"size": 300})
-
-
-@pytest.mark.usefixtures("_small_chunks")
 def test_appends_between_two_chunks_do_not_show(tmp_path: Path) -> None:
     logs = Logs(tmp_path)
-    fill(logs.log, 10)
-    found = []
+    fill(logs.log, 10, size=900_000)
+    found, chunks = [], 0
     for each in read(plan(logs)):
         found += each.column("offset").to_pylist()
         fill(logs.log, 1)
+        chunks += 1
+    assert chunks > 2
     assert found == list(range(10))
 
 
-@pytest.mark.usefixtures("_small_chunks")
 def test_a_batch_larger_than_a_chunk_is_read(tmp_path: Path) -> None:
-    logs = Logs(tmp_path)
-    append(logs.log, batch(b"x" * 5_000, b"y"))
+    logs = Logs(tmp_path, config=LogConfig(max_message_bytes=2 * CHUNK))
+    append(logs.log, batch(b"x" * (CHUNK + 5_000), b"y"))
     append(logs.log, batch(b"z"))
     logs.log.advance_high_watermark(3)
     assert offsets(logs) == [0, 1, 2]
