@@ -44,7 +44,9 @@ def importing() -> Iterator[None]:
 class Collector:
     """Watches the collector of this process."""
 
-    def __init__(self) -> None:
+    def __init__(self, long_seconds: float = LONG_SECONDS) -> None:
+        """A full collection that takes more than `long_seconds` of CPU time is a long one."""
+        self._long_seconds = long_seconds
         self._started = 0.0
 
     def start(self) -> None:
@@ -63,5 +65,5 @@ class Collector:
             return
         if phase == "start":
             self._started = time.thread_time()
-        elif time.thread_time() - self._started > LONG_SECONDS:
+        elif time.thread_time() - self._started > self._long_seconds:
             gc.freeze()

@@ -42,10 +42,19 @@ class SchemasTopic:
         config: the arguments of kafka-python's clients that reach the cluster.
         name: another name for the topic.
         apply: takes in each entry, in order, in the thread of the reader.
+        patience: how many seconds the cluster has for an answer.
     """
 
-    def __init__(self, config: Mapping[str, Any], name: str, apply: Callable[[Entry], None]) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        name: str,
+        apply: Callable[[Entry], None],
+        *,
+        patience: float = SECONDS,
+    ) -> None:
         self._config, self._name, self._apply = {**config, **_BACKOFF}, name, apply
+        self.patience = patience
         self._stopping = threading.Event()
         self._applied = threading.Condition()
         self._is_settled = True
@@ -62,7 +71,7 @@ class SchemasTopic:
         Raises:
             UserError: the cluster does not answer, or its topic cannot keep schemas.
         """
-        timeout = {"bootstrap_timeout_ms": round(SECONDS * 1000)}
+        timeout = {"bootstrap_timeout_ms": round(self.patience * 1000)}
         partition = TopicPartition(self._name, 0)
         try:
             self._create(timeout)
@@ -79,13 +88,13 @@ class SchemasTopic:
             self._consumer.assign([partition])
             self._consumer.seek_to_beginning(partition)
             end = self._consumer.end_offsets([partition])[partition]
-            deadline = time.monotonic() + SECONDS
+            deadline = time.monotonic() + self.patience
             while self._consumer.position(partition) < end:
                 if self._read():
-                    deadline = time.monotonic() + SECONDS
+                    deadline = time.monotonic() + self.patience
                 elif time.monotonic() > deadline:
                     raise UserError(
-                        f"the topic {self._name} has no answer for {SECONDS:.0f} s: see its broker"
+                        f"the topic {self._name} has no answer for {self.patience:.0f} s: see its broker"
                     )
             self._producer.partitions_for(self._name)
         except errors.KafkaError as error:
@@ -134,7 +143,7 @@ class SchemasTopic:
                 self._producer.send(self._name, key=entry.key_bytes(), value=entry.value_bytes(), partition=0)
                 for entry in entries
             ]
-            offsets = [each.get(timeout=SECONDS).offset for each in sent]
+            offsets = [each.get(timeout=self.patience).offset for each in sent]
         except errors.MessageSizeTooLargeError:
             raise too_large("the topic takes no record of this size: see its max.message.bytes") from None
         except errors.KafkaTimeoutError:
@@ -142,7 +151,7 @@ class SchemasTopic:
         except errors.KafkaError as error:
             raise store_failed(_one_line(error)) from None
         with self._applied:
-            if not self._applied.wait_for(lambda: self._position > offsets[-1], timeout=SECONDS):
+            if not self._applied.wait_for(lambda: self._position > offsets[-1], timeout=self.patience):
                 raise timed_out()
 
     def _create(self, timeout: Mapping[str, Any]) -> None:

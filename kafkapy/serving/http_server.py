@@ -6,7 +6,8 @@ import asyncio
 import socket
 import threading
 from concurrent.futures import Future
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -17,9 +18,8 @@ from kafkapy.errors import UserError
 _BACKLOG: Final = 128
 _MOST_REQUESTS: Final = 256
 """At once; a client beyond gets status 503."""
-PATIENCE_SECONDS: Final = 60.0
-"""How long a connection may take to send a request and read the answer. A request waits for the cluster for
-10 seconds a few times at most."""
+_PATIENCE_SECONDS: Final = 60.0
+"""A request waits for the cluster for 10 seconds a few times at most."""
 _CLOSING_SECONDS: Final = 5
 
 
@@ -28,13 +28,14 @@ class HttpServer:
 
     Args:
         name: that of its thread.
+        patience: how many seconds a connection may take to send a request and read the answer.
 
     Raises:
         UserError: the address cannot be used.
     """
 
-    def __init__(self, host: str, port: int, *, name: str) -> None:
-        self._name = name
+    def __init__(self, host: str, port: int, *, name: str, patience: float = _PATIENCE_SECONDS) -> None:
+        self._name, self._patience = name, patience
         self._socket = _bound(host, port)
         bound_host, bound_port = self._socket.getsockname()[:2]
         self.url: Final = f"http://{f'[{bound_host}]' if ':' in bound_host else bound_host}:{bound_port}"
@@ -45,7 +46,7 @@ class HttpServer:
         started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
         config = uvicorn.Config(
             application,
-            http=_Connection,
+            http=partial(_Connection, self._patience),  # type: ignore[arg-type]
             lifespan="off",
             log_config=None,
             log_level="warning",  # that it starts and ends is no news in the log of a test
@@ -83,13 +84,16 @@ class HttpServer:
 
 
 class _Connection(H11Protocol):
-    """Is closed if no request has ended for PATIENCE_SECONDS.
+    """Is closed if no request has ended for `patience` seconds.
 
     Uvicorn gives a time only to connections that wait for their next request. Those that send nothing or
     slowly, or read slowly, would count among the requests for ever.
     """
 
-    _ending: asyncio.TimerHandle | None = None
+    def __init__(self, patience: float, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._patience = patience
+        self._ending: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -106,7 +110,7 @@ class _Connection(H11Protocol):
     def _end_later(self) -> None:
         self._forget_end()
         if not self.transport.is_closing():
-            self._ending = self.loop.call_later(PATIENCE_SECONDS, self.transport.abort)
+            self._ending = self.loop.call_later(self._patience, self.transport.abort)
 
     def _forget_end(self) -> None:
         if self._ending is not None:

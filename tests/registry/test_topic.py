@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from kafkapy import Broker, SchemaRegistry
 from kafkapy.errors import UserError
+from kafkapy.registry.entries import Entry
+from kafkapy.registry.errors import RegistryError
+from kafkapy.registry.registry import Asked, Registry
+from kafkapy.registry.schema import AVRO, Schema
+from kafkapy.registry.subjects import Subjects
+from kafkapy.registry.topic import SchemasTopic
 from tests.network.raw_client import eventually
 from tests.registry.conftest import Ask, asking
 from tests.registry.schemas import ONE, WITH_OPTIONAL, WITH_REQUIRED, body, record
@@ -194,12 +200,14 @@ def test_a_schema_that_the_topic_does_not_take_is_too_large(broker: Broker) -> N
         assert asking(registry.url)("POST", "/subjects/a/versions", body(schema)).error == (422, 42209)
 
 
-def test_a_cluster_that_does_not_answer_is_named_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    from kafkapy.registry import topic
+def topic_at(bootstrap_servers: str, apply: Callable[[Entry], None], patience: float) -> SchemasTopic:
+    """The topic of a cluster that has so many seconds for an answer."""
+    return SchemasTopic({"bootstrap_servers": [bootstrap_servers]}, "_schemas", apply, patience=patience)
 
-    monkeypatch.setattr(topic, "SECONDS", 0.5)
+
+def test_a_cluster_that_does_not_answer_is_named_in_one_line() -> None:
     with pytest.raises(UserError, match=r"the topic _schemas cannot be used: [^\n]+$"):
-        SchemaRegistry("127.0.0.1:1").start()
+        topic_at("127.0.0.1:1", lambda entry: None, 0.5).start()
 
 
 def test_a_port_that_is_taken_is_named(broker: Broker) -> None:
@@ -230,19 +238,22 @@ def test_damage_of_any_kind_is_left_out(broker: Broker) -> None:
         assert ask("GET", "/subjects").content == ["a"]
 
 
-def test_what_an_outage_delays_has_an_id_of_its_own(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_an_outage_delays_has_an_id_of_its_own(broker: Broker) -> None:
     """The producer sends a write later that was answered with a timeout."""
-    from kafkapy.registry import topic
-
-    with SchemaRegistry(broker.bootstrap_servers) as registry:
-        ask = asking(registry.url)
-        assert ask("POST", "/subjects/a/versions", body(ONE)).status == 200
-        monkeypatch.setattr(topic, "SECONDS", 0.5)
-        broker.stop()
-        assert ask("POST", "/subjects/late/versions", body('"string"')).error == (500, 50002)
-        monkeypatch.setattr(topic, "SECONDS", 10.0)
-        broker.start()
-        ask("POST", "/subjects/b/versions", body('"bytes"'))
-        ids = {each["subject"]: each["id"] for each in ask("GET", "/schemas").content}
+    subjects = Subjects()
+    topic = topic_at(broker.bootstrap_servers, subjects.apply, 10)
+    registry = Registry(subjects, topic.write, topic.settle)
+    topic.start()
+    registry.register("a", Asked(Schema(AVRO, ONE)))
+    topic.patience = 0.5
+    broker.stop()
+    with pytest.raises(RegistryError) as late:
+        registry.register("late", Asked(Schema(AVRO, '"string"')))
+    topic.patience = 10
+    broker.start()
+    registry.register("b", Asked(Schema(AVRO, '"bytes"')))
+    topic.stop()
+    assert late.value.code == 50002
+    ids = {name: subjects.versions(name)[0].id for name in ("a", "late", "b")}
     assert ids == {"a": 1, "late": 2, "b": 3}
     assert ('{"keytype":"NOOP","magic":0}', None) in written(broker)

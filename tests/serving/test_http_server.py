@@ -27,16 +27,14 @@ LARGE = 64 << 20
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpServer]:
-    monkeypatch.setattr("kafkapy.serving.http_server.PATIENCE_SECONDS", PATIENCE)
-
+def server() -> Iterator[HttpServer]:
     async def echo(request: Request) -> Response:
         return Response(await request.body(), media_type="application/json")
 
     async def large(request: Request) -> Response:
         return Response(bytes(LARGE))
 
-    serving = HttpServer("127.0.0.1", 0, name="kafkapy-test")
+    serving = HttpServer("127.0.0.1", 0, name="kafkapy-test", patience=PATIENCE)
     serving.serve(Starlette(routes=[Route("/", echo, methods=["GET", "POST"]), Route("/large", large)]))
     yield serving
     serving.stop()
