@@ -18,16 +18,15 @@ import pytest
 import kafkapy
 from kafkapy.broker.core import BrokerCore
 from kafkapy.loop.validation import LIGHT_SECONDS, MEMORY_SECONDS, Validation
-from kafkapy.protocol import record_walker
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import encode_request
-from kafkapy.protocol.record_walker import PureWalker
 from kafkapy.protocol.records import Compression
 from kafkapy.protocol.types import ZERO_UUID
 from kafkapy.storage.log.new_log import NewLogFiles
 from kafkapy.storage.log.validate import prepare_batches
 from tests.handlers.produce_client import PRODUCE_VERSION, batch, create_topic, produce, produce_request
 from tests.network.raw_client import RawClient, eventually
+from tests.twins import without_compiled_parts
 
 DEADLINE = 60.0
 BOMBERS = 40
@@ -245,7 +244,7 @@ def test_without_the_compiled_walker_much_is_validated_in_a_thread(
 ) -> None:
     gate = Gate(monkeypatch)
     gate.open()
-    monkeypatch.setattr(record_walker, "Walker", PureWalker)
+    without_compiled_parts(monkeypatch)
     loop_thread = loop_thread_of(kafka_broker)
     with RawClient(kafka_broker.bootstrap_servers) as client:
         create_topic(client, "orders", len(batches))

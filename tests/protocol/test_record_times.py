@@ -25,6 +25,7 @@ from kafkapy.protocol.records import (
     set_max_timestamp,
 )
 from tests.protocol.record_strategies import raw_batch, raw_record, records, varint
+from tests.twins import without_compiled_parts
 
 CODECS = list(Compression)
 BUILT = find_spec("kafkapy.protocol._walker") is not None
@@ -52,7 +53,9 @@ compiled = pytest.mark.skipif(COMPILED is None, reason="the twin was not compile
 def twin(request: pytest.FixtureRequest) -> Iterator[None]:
     """Runs the tests with each of the twins."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(record_times, "find_time", request.param)
+        if request.param is find_time_purely:
+            without_compiled_parts(patch)
+        assert record_times.find_time is request.param
         yield
 
 

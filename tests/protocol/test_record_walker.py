@@ -37,6 +37,7 @@ from kafkapy.protocol.records import (
     set_max_timestamp,
 )
 from tests.protocol.record_strategies import plain, raw_batch, raw_record, records, varint
+from tests.twins import without_compiled_parts
 
 BUILT = find_spec("kafkapy.protocol._walker") is not None
 CompiledWalker: type[RecordWalker] = (
@@ -52,7 +53,9 @@ CODECS = list(Compression)
 def twin(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> type[RecordWalker]:
     """Runs the test with each of the twins."""
     chosen: type[RecordWalker] = request.param
-    monkeypatch.setattr(record_walker, "Walker", chosen)
+    if chosen is PureWalker:
+        without_compiled_parts(monkeypatch)
+    assert record_walker.Walker is chosen
     return chosen
 
 

@@ -21,7 +21,6 @@ from kafkapy.protocol.records import (
     decode_records,
     iter_headers,
 )
-from kafkapy.storage.cleaning import batch_filter, cleaned_output, cleaner, key_index
 from kafkapy.storage.disk.files import Buffer, File
 from kafkapy.storage.log.log_config import LogConfig
 from kafkapy.storage.log.partition_log import PartitionLog
@@ -29,6 +28,7 @@ from kafkapy.storage.log.validate import AppendOrigin
 from tests.loop.turned_clock import TurnedClock
 from tests.storage.cleaning.harness import compact, compact_fully
 from tests.storage.log_harness import FaultyFiles, Logs, read_bytes, verified
+from tests.twins import without_compiled_parts
 
 LIVES = int(os.environ.get("KAFKAPY_CLEANING_LIVES", "8"))
 SEED = int(os.environ.get("KAFKAPY_SEED", str(random.SystemRandom().randrange(10**6))))
@@ -282,9 +282,7 @@ def test_the_log_says_of_each_key_what_a_dictionary_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pure: bool
 ) -> None:
     if pure:
-        monkeypatch.setattr(cleaned_output, "BatchFilter", batch_filter.PureBatchFilter)
-        monkeypatch.setattr(cleaner, "index_batches", key_index.index_batches_purely)
-        monkeypatch.setattr(cleaner, "index_records", key_index.index_records_purely)
+        without_compiled_parts(monkeypatch)
     for number in range(LIVES):
         life = Life(tmp_path / str(number), random.Random(SEED * 1000 + number))
         try:
