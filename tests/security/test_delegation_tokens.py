@@ -14,6 +14,7 @@ import pytest
 from kafkapy import Broker
 from kafkapy.broker.core import BrokerCore
 from kafkapy.configs.security_protocol import SecurityProtocol
+from kafkapy.loop.manual_clock import ManualClock
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from kafkapy.protocol.messages.metadata import MetadataRequest
@@ -40,21 +41,10 @@ SECRET = "the key of the tokens"
 NONE = ErrorCode.NONE
 
 
-class TravellingClock:
-    """Lets the time of a broker jump."""
-
-    def __init__(self, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.ahead_ms = 0
-        monkeypatch.setattr(broker.core.clock, "now_ms", self.now_ms)
-
-    def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000 + self.ahead_ms
-
-
 @pytest.fixture(scope="module")
 def with_tokens(certificates: Certificates, issuer: Issuer) -> Iterator[Listeners]:
     config = {**settings(certificates, issuer), "delegation.token.secret.key": SECRET}
-    with Broker(config=config) as broker:
+    with Broker(config=config, clock="manual") as broker:
         yield Listeners(broker)
 
 
@@ -71,8 +61,11 @@ def bob(with_tokens: Listeners) -> Iterator[RawClient]:
 
 
 @pytest.fixture
-def clock(with_tokens: Listeners, monkeypatch: pytest.MonkeyPatch) -> TravellingClock:
-    return TravellingClock(with_tokens.broker, monkeypatch)
+def clock(with_tokens: Listeners) -> ManualClock:
+    """That of the broker: a turn shows a later time, and does nothing."""
+    found = with_tokens.broker.core.clock
+    assert isinstance(found, ManualClock)
+    return found
 
 
 def sweep(listeners: Listeners) -> None:
@@ -87,11 +80,13 @@ def sweep(listeners: Listeners) -> None:
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_a_token_belongs_to_the_client_that_creates_it(alice: RawClient, version: int) -> None:
-    before = time.time_ns() // 1_000_000
+def test_a_token_belongs_to_the_client_that_creates_it(
+    alice: RawClient, clock: ManualClock, version: int
+) -> None:
+    before = clock.now_ms()
     token = create(alice, "bob", version=version)
     assert (token.error_code, token.principal_type, token.principal_name) == (NONE, "User", "alice")
-    assert before <= token.issue_timestamp_ms <= time.time_ns() // 1_000_000
+    assert before <= token.issue_timestamp_ms <= clock.now_ms()
     assert token.expiry_timestamp_ms - token.issue_timestamp_ms == DAY_MS
     assert token.max_timestamp_ms - token.issue_timestamp_ms == 7 * DAY_MS
     assert token.hmac == hmac.digest(SECRET.encode(), token.token_id.encode(), "sha512")
@@ -182,9 +177,9 @@ def test_the_former_name_of_the_secret_key_counts(certificates: Certificates, is
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_a_renewal_counts_from_now(alice: RawClient, clock: TravellingClock, version: int) -> None:
+def test_a_renewal_counts_from_now(alice: RawClient, clock: ManualClock, version: int) -> None:
     token = create(alice)
-    clock.ahead_ms = DAY_MS // 2
+    clock.turn(DAY_MS // 2 / 1000)
     renewed = renew(alice, token.hmac, version=version)
     assert renewed.error_code == NONE
     assert renewed.expiry_timestamp_ms >= token.expiry_timestamp_ms + DAY_MS // 2
@@ -200,9 +195,9 @@ def test_a_renewal_is_no_longer_than_allowed(alice: RawClient) -> None:
     assert renew(alice, token.hmac, 1_000).expiry_timestamp_ms < token.issue_timestamp_ms + 60_000
 
 
-def test_no_renewal_goes_beyond_the_longest_life(alice: RawClient, clock: TravellingClock) -> None:
+def test_no_renewal_goes_beyond_the_longest_life(alice: RawClient, clock: ManualClock) -> None:
     token = create(alice, lifetime_ms=DAY_MS + 10)
-    clock.ahead_ms = DAY_MS // 2
+    clock.turn(DAY_MS // 2 / 1000)
     assert renew(alice, token.hmac).expiry_timestamp_ms == token.max_timestamp_ms
 
 
@@ -246,10 +241,10 @@ def test_a_token_expires_later_or_earlier_as_asked(alice: RawClient) -> None:
 
 
 def test_an_expired_token_stays_expired_and_is_swept(
-    with_tokens: Listeners, alice: RawClient, bob: RawClient, clock: TravellingClock
+    with_tokens: Listeners, alice: RawClient, bob: RawClient, clock: ManualClock
 ) -> None:
     token, lasting = create(alice, lifetime_ms=1_000), create(alice)
-    clock.ahead_ms = 2_000
+    clock.turn(2)
     expired = ErrorCode.DELEGATION_TOKEN_EXPIRED
     assert renew(alice, token.hmac).error_code == expired
     assert expire(alice, token.hmac, 1_000).error_code == expired
@@ -317,25 +312,25 @@ def test_a_client_comes_in_as_the_owner_until_the_token_expires(
 
 
 def test_the_session_ends_with_the_token(
-    with_tokens: Listeners, alice: RawClient, clock: TravellingClock
+    with_tokens: Listeners, alice: RawClient, clock: ManualClock
 ) -> None:
     token = create(alice, lifetime_ms=60_000)
     with with_tokens.connect(SASL) as client:
         log_in(client, token.token_id, token.hmac)
-        clock.ahead_ms = 61_000
+        clock.turn(61)
         client.send(b"\0\0\0\x10" + b"\0\x03\0\0\0\0\0\x07\0\0" + b"\0" * 6)
         assert client.is_closed()
 
 
 def test_a_client_stays_with_a_renewed_token(
-    with_tokens: Listeners, alice: RawClient, clock: TravellingClock
+    with_tokens: Listeners, alice: RawClient, clock: ManualClock
 ) -> None:
     token = create(alice)
     with with_tokens.connect(SASL) as client:
         first = log_in(client, token.token_id, token.hmac)
-        clock.ahead_ms = DAY_MS // 2
+        clock.turn(DAY_MS // 2 / 1000)
         renew(alice, token.hmac)
-        clock.ahead_ms = DAY_MS + 1_000
+        clock.turn(DAY_MS // 2 / 1000 + 1)
         again = log_in(client, token.token_id, token.hmac)
         assert (again.error_code, first.error_code) == (NONE, NONE)
         assert again.session_lifetime_ms > 0
@@ -344,13 +339,13 @@ def test_a_client_stays_with_a_renewed_token(
 
 @pytest.mark.parametrize("why", ["expired", "removed", "swept", "wrong"])
 def test_no_login_with_a_token_that_does_not_count(
-    with_tokens: Listeners, alice: RawClient, clock: TravellingClock, why: str
+    with_tokens: Listeners, alice: RawClient, clock: ManualClock, why: str
 ) -> None:
     token = create(alice, lifetime_ms=60_000)
     if why == "removed":
         expire(alice, token.hmac)
     elif why != "wrong":
-        clock.ahead_ms = 61_000
+        clock.turn(61)
         if why == "swept":
             sweep(with_tokens)
     with with_tokens.connect(SASL) as client:
@@ -360,21 +355,11 @@ def test_no_login_with_a_token_that_does_not_count(
 
 
 def test_a_token_that_is_removed_during_the_login_does_not_count(
-    with_tokens: Listeners, alice: RawClient, monkeypatch: pytest.MonkeyPatch
+    with_tokens: Listeners, alice: RawClient
 ) -> None:
     token = create(alice)
-    ask, is_removed = RawClient.ask, False
-
-    def ask_late(client: RawClient, request: object, *rest: int) -> object:
-        nonlocal is_removed
-        if getattr(request, "auth_bytes", b"").startswith(b"c=") and not is_removed:
-            is_removed = True
-            expire(alice, token.hmac)
-        return ask(client, request, *rest)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(RawClient, "ask", ask_late)
     with with_tokens.connect(SASL) as client:
-        answer = log_in(client, token.token_id, token.hmac)
+        answer = log_in(client, token.token_id, token.hmac, meanwhile=lambda: expire(alice, token.hmac))
         assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from kafkapy.configs.security_protocol import SecurityProtocol
@@ -44,13 +45,18 @@ def log_in(
     token_id: str,
     token_hmac: bytes,
     mechanism: ScramMechanism = ScramMechanism.SCRAM_SHA_256,
+    meanwhile: Callable[[], object] = lambda: None,
 ) -> Any:
-    """Log in with a token; return the broker's last answer."""
+    """Log in with a token; return the broker's last answer.
+
+    `meanwhile` is called between the two steps.
+    """
     assert client.ask(SaslHandshakeRequest(mechanism=mechanism.text), 1).error_code == 0
     password = base64.b64encode(token_hmac).decode()
     login = ScramClient(mechanism, token_id, password, extensions=",tokenauth=true")
     first = client.ask(SaslAuthenticateRequest(auth_bytes=login.first()), 2)
     assert first.error_code == 0
+    meanwhile()
     last = client.ask(SaslAuthenticateRequest(auth_bytes=login.final(first.auth_bytes)), 2)
     assert last.error_code or last.auth_bytes == login.expected
     return last

@@ -26,7 +26,6 @@ from jwt.exceptions import PyJWTError
 
 MOST_BYTES: Final = 1 << 20
 _SECONDS: Final = 10.0
-"""How long a read may take, however slowly the answer trickles in."""
 
 logger = logging.getLogger(__name__)
 
@@ -135,11 +134,15 @@ class JsonWebKeys:
         refresh_seconds: float,
         backoff_seconds: float,
         context: ssl.SSLContext | None = None,
+        *,
+        patience: float = _SECONDS,
     ) -> None:
         """Keep them of a url that begins with file: or https:.
 
-        Without a context, the authorities of the system are trusted.
+        Without a context, the authorities of the system are trusted. `patience` is how many seconds a read
+        may take, however slowly the answer trickles in.
         """
+        self._patience = patience
         self._url = url
         self._context = context
         self._refresh_seconds = refresh_seconds
@@ -200,9 +203,9 @@ class JsonWebKeys:
             with open(unquote(parts.path), "rb") as file:
                 content = file.read(MOST_BYTES + 1)
         else:
-            with _Deadline(_SECONDS) as deadline:
+            with _Deadline(self._patience) as deadline:
                 opener = urllib.request.build_opener(_NoRedirects, _Handler(deadline, self._context))
-                with opener.open(self._url, timeout=_SECONDS) as answer:
+                with opener.open(self._url, timeout=self._patience) as answer:
                     content = answer.read(MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
             raise ValueError(f"they have more than {MOST_BYTES} bytes")
