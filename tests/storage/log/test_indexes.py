@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkapy.protocol.records import NO_TIMESTAMP
-from kafkapy.storage.disk.files import File, FileSystem
+from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.log.index_file import CorruptIndexError, IndexFile
 from kafkapy.storage.log.offset_index import OffsetIndex
 from kafkapy.storage.log.time_index import TimeIndex
-from tests.storage.log_harness import AT_THE_END
+from tests.storage.log_harness import AT_THE_END, IO_ERROR, Fault, FaultyFiles
 
 BASE = 1000
 
@@ -27,8 +27,10 @@ def closed_at_the_end(index: Index) -> Index:
     return index
 
 
-def offset_index(path: Path, max_bytes: int = 8 * 100_000, *, new: bool = True) -> OffsetIndex:
-    return closed_at_the_end(OffsetIndex(FileSystem(), str(path), BASE, max_bytes, new=new))
+def offset_index(
+    path: Path, max_bytes: int = 8 * 100_000, *, new: bool = True, files: FileSystem | None = None
+) -> OffsetIndex:
+    return closed_at_the_end(OffsetIndex(files or FileSystem(), str(path), BASE, max_bytes, new=new))
 
 
 def time_index(path: Path, max_bytes: int = 12 * 100_000, *, new: bool = True) -> TimeIndex:
@@ -140,19 +142,13 @@ def test_a_damaged_time_index_is_noticed_when_it_is_loaded(tmp_path: Path) -> No
         time_index(tmp_path / "timeindex", new=False).load()
 
 
-def test_an_index_whose_end_cannot_be_read_is_not_loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_index_whose_end_cannot_be_read_is_not_loaded(tmp_path: Path) -> None:
     (tmp_path / "index").write_bytes(struct.pack(">ii", 5, -1))
-    index = offset_index(tmp_path / "index", new=False)
-
-    def fail(self: FileSystem, file: File, nbytes: int, position: int) -> bytes:
-        raise OSError("the disk failed")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(FileSystem, "read_at", fail)
-        with pytest.raises(OSError, match="the disk"):
-            index.load()
+    files = FaultyFiles()
+    index = offset_index(tmp_path / "index", new=False, files=files)
+    files.faults = [Fault("read", IO_ERROR)]
+    with pytest.raises(OSError, match="Input/output error"):
+        index.load()
     assert index.entries < 0
 
 

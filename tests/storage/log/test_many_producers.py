@@ -123,21 +123,16 @@ def test_a_full_disk_costs_the_snapshot_alone(tmp_path: Path) -> None:
     assert names(logs.path, ".snapshot") == [f"{MANY + 1:020d}.snapshot"]
 
 
-def test_a_flush_that_is_tried_again_writes_the_snapshot(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def lack_memory(*_: object) -> None:
-        raise MemoryError
-
+def test_a_flush_that_is_tried_again_writes_the_snapshot(tmp_path: Path) -> None:
     logs = with_many(tmp_path)
     log = logs.log
     log.roll()
     ticket = log.prepare_flush()
     assert ticket is not None
-    with monkeypatch.context() as lacking:
-        lacking.setattr(type(logs.files), "sync_data", lack_memory)
-        with pytest.raises(ExhaustedError) as caught:
-            ticket.run()
+    logs.files.faults = [Fault("sync", None)]
+    with pytest.raises(ExhaustedError) as caught:
+        ticket.run()
+    logs.files.faults = []
     log.abort_flush(ticket, caught.value)
     log.flush()
     assert names(logs.path, ".snapshot") == [f"{MANY:020d}.snapshot"]
