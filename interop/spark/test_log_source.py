@@ -17,10 +17,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from interop.spark.transactions import transactions_left_open, write_every_shape
 from interop.support.jars_or_skip import skipped_without_jars
 from interop.support.kafka_process import KafkaProcess
+from interop.support.s3_server import S3Server
 from interop.support.waiting import wait_until
+from kafkapy import Broker
 from kafkapy.protocol import types
 from kafkapy.storage.disk.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, read_offsets
 from kafkapy.storage.disk.files import FileSystem
+from tests.ports import free_ports
 from tests.servers.kafkapy_process import KafkapyProcess
 from tests.servers.server_process import ServerProcess
 
@@ -51,7 +54,7 @@ def kafka_rows(
     return reader.option("kafka.isolation.level", isolation).options(**options).load()
 
 
-def log_rows(spark: SparkSession, data: Path, topics: str, isolation: str, **options: str) -> DataFrame:
+def log_rows(spark: SparkSession, data: Path | str, topics: str, isolation: str, **options: str) -> DataFrame:
     """What lies in the files."""
     reader = spark.read.format("kafkapy-log").option("path", str(data)).option("topics", topics)
     return reader.option("isolation", isolation).options(**options).load()
@@ -321,3 +324,50 @@ def test_deleted_records_are_gone_from_both(spark: SparkSession, kafka: KafkaPro
             "read_committed",
             startingOffsets=json.dumps({"deleted": {"0": 17}}),
         ).count()
+
+
+# --- a copy in an object store ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def s3(tmp_path: Path) -> Iterator[S3Server]:
+    pytest.importorskip("moto", reason="moto is not installed (pip install 'moto[server]')")
+    pytest.importorskip("s3fs", reason="s3fs is not installed (pip install s3fs)")
+    (port,) = free_ports(1)
+    with S3Server(tmp_path, port) as started:
+        yield started
+
+
+def test_a_copy_in_s3_has_the_rows_of_the_directory(
+    spark: SparkSession, s3: S3Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "data"
+    with Broker(data_dir=data, config={"num.partitions": 2, "log.segment.bytes": 1 << 20}) as broker:
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
+        for number in range(8_000):
+            producer.produce(
+                "copied", b"%d" % number + b"." * 400, b"k%d" % (number % 9), partition=number % 2
+            )
+        assert producer.flush(60) == 0
+    url = s3.copy(data, "data")
+    options = {"storageOptions": json.dumps(s3.fsspec_options)}
+    stored = log_rows(spark, url, "copied", "read_committed", **options)
+    assert assert_same(stored, log_rows(spark, data, "copied", "read_committed")) == 8_000
+    one = {
+        "startingOffsets": '{"copied": {"0": 9, "1": -1}}',
+        "endingOffsets": '{"copied": {"0": 10, "1": -1}}',
+    }
+    found = log_rows(spark, url.replace("s3:", "s3a:"), "copied", "read_committed", **options, **one)
+    assert [(row.partition, row.offset) for row in found.collect()] == [(0, 9)]
+
+    stream = spark.readStream.format("kafkapy-log").options(path=url, subscribe="copied", **options).load()
+    writer = stream.writeStream.format("parquet").option("checkpointLocation", f"{tmp_path}/checkpoint")
+    assert writer.trigger(availableNow=True).start(f"{tmp_path}/rows").awaitTermination(120)
+    assert spark.read.parquet(f"{tmp_path}/rows").count() == 8_000
+
+    found.explain(True)
+    assert s3.fsspec_options["secret"] not in capsys.readouterr().out
+    for path in (tmp_path / "checkpoint").rglob("*"):
+        assert not path.is_file() or s3.fsspec_options["endpoint_url"].encode() not in path.read_bytes()
+    with pytest.raises(Exception, match="There is no directory s3://lake/other: name the data directory"):
+        log_rows(spark, "s3://lake/other", "copied", "read_committed", **options).count()

@@ -64,6 +64,19 @@ class S3Server(ServerProcess):
         }
 
     @property
+    def fsspec_options(self) -> dict[str, Any]:
+        return {
+            "key": KEYS["AWS_ACCESS_KEY_ID"],
+            "secret": KEYS["AWS_SECRET_ACCESS_KEY"],
+            "endpoint_url": self.url,
+        }
+
+    def copy(self, directory: Path, name: str) -> str:
+        """Copy a folder into the bucket; return its URL."""
+        pyarrow.fs.copy_files(str(directory), f"lake/{name}", destination_filesystem=self.files)
+        return f"s3://lake/{name}"
+
+    @property
     def deltalake_options(self) -> dict[str, str]:
         return {**KEYS, "AWS_ENDPOINT_URL": self.url, "AWS_ALLOW_HTTP": "true"}
 

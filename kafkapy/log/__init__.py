@@ -10,12 +10,13 @@ It needs pyarrow and numpy, but neither a broker nor a JVM:
 
     scanner.py           `scan`: a topic as a stream of Arrow record batches
     read_options.py      what to read, and where it starts and ends
+    places.py            where data directories are: here, or in object stores (store_files.py)
     plan.py              the ranges of offsets for it, which splits.py groups
     range_reader.py      a range as Arrow record batches (arrow_columns.py, record_columns.py)
 
 What may be read of a partition is known to storage/offline/: offline_log.py has its segments, offsets and
 aborted transactions. Nothing here writes, locks, repairs or truncates, so a broker that runs on the directory
-is not affected.
+is not affected. In an object store, it is a copy that no broker writes.
 
 Crash story: a reader keeps nothing. offline_log.py says how it handles torn batches, checkpoints that are out
 of date, and files that are deleted while it reads.

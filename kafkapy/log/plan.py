@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
 from kafkapy.log.bounds import require_kept, resolve
+from kafkapy.log.places import readers_of
 from kafkapy.log.read_options import ReadOptions
 from kafkapy.log.splits import OffsetRange, ranges_of
+from kafkapy.log.store_files import StoreFiles
 from kafkapy.patterns import compile_pattern
 from kafkapy.protocol.topic_names import INTERNAL_TOPICS
 from kafkapy.storage.offline.data_directory import PartitionDirectory, find_matching, find_partitions
@@ -13,6 +19,8 @@ from kafkapy.storage.offline.offline_log import OfflineLog, read_log
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
 from kafkapy.storage.offline.transactions import TransactionTracker
 
+T = TypeVar("T")
+
 
 def plan_batch(files: ReadOnlyFiles, options: ReadOptions) -> list[OffsetRange]:
     """Return what a batch query reads, in ranges of about the same size.
@@ -20,12 +28,23 @@ def plan_batch(files: ReadOnlyFiles, options: ReadOptions) -> list[OffsetRange]:
     Raises:
         LogSourceError: a partition or its records do not exist, or cannot be read.
     """
-    ranges: list[OffsetRange] = []
-    for directory in find(files, options):
-        if not options.only.has_partition(directory.topic_partition):
-            continue
-        ranges += read_log(files, directory, lambda log: _plan(log, options))
-    return ranges
+    wanted = [each for each in find(files, options) if options.only.has_partition(each.topic_partition)]
+    planned = look_at_all(files, wanted, lambda log: _plan(log, options))
+    return [each for ranges in planned for each in ranges]
+
+
+def look_at_all(
+    files: ReadOnlyFiles, directories: Sequence[PartitionDirectory], look: Callable[[OfflineLog], T]
+) -> list[T]:
+    """Return what `look` finds in each log; in a store, in several at once, since most of it is waiting.
+
+    Raises:
+        LogSourceError: a log is damaged or cannot be read.
+    """
+    if not isinstance(files, StoreFiles) or len(directories) < 2:
+        return [read_log(files, each, look) for each in directories]
+    with ThreadPoolExecutor(readers_of(files), "kafkapy-plan") as pool:
+        return list(pool.map(lambda each: read_log(files, each, look), directories))
 
 
 def find(files: ReadOnlyFiles, options: ReadOptions) -> list[PartitionDirectory]:

@@ -127,7 +127,9 @@ class _RangeReader:
         except BadBatchError as error:
             raise damaged(segment.path, error.position, error.reason, self._next) from None
         if place is not None and place.base_offset < wanted.end:
-            for chunk in read_chunks(self._files, file, segment.path, place.position, wanted.end):
+            for chunk in read_chunks(
+                self._files, file, segment.path, place.position, wanted.end, wanted.nbytes
+            ):
                 yield from self._rows(segment, chunk)
         segment.close_files()
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from kafkapy.log.record_filter import ALL_RECORDS, RecordFilter
 from kafkapy.log.splits import RANGE_BYTES
@@ -28,6 +29,7 @@ class ReadOptions:
     """The topics, the bounds, and how records are shown."""
 
     paths: tuple[str, ...]
+    """The data directories: paths, or URLs of object stores (places.py)."""
     topics: tuple[str, ...] = ()
     """The topics by name, if there is no pattern."""
     pattern: str | None = None
@@ -46,3 +48,5 @@ class ReadOptions:
     """Into how many tasks the work is divided, if it is large enough."""
     range_bytes: int = RANGE_BYTES
     """About how many bytes of a log are read as one piece."""
+    storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """How stores are reached, which may be secret (store_files.py)."""

@@ -1,9 +1,9 @@
 """A topic as a stream of Arrow record batches, as DuckDB, Polars and pandas take it.
 
-Ranges of the log are read ahead in threads, some for each core: decompression and the copying of values leave
-the interpreter to other threads. So a reader that stops early has read a few ranges in vain. A range that is
-much longer than others is not read ahead, but in pieces while they are taken: a segment without its index
-files is one range, and may have a gigabyte.
+Ranges of the log are read ahead in threads, one for each core: decompression and the copying of values leave
+the interpreter to other threads. Object stores get more, since their readers mostly wait. So a reader that
+stops early has read a few ranges in vain. A range that is much longer than others is not read ahead, but in
+pieces while they are taken: a segment without its index files is one range, and may have a gigabyte.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
 from kafkapy.errors import UserError
 from kafkapy.log.arrow_columns import schema
+from kafkapy.log.places import local_or_url, open_files, readers_of
 from kafkapy.log.plan import plan_batch
 from kafkapy.log.position import Position, milliseconds
 from kafkapy.log.range_reader import read_range
@@ -30,7 +31,7 @@ from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
 
 _AHEAD: Final = 2
-"""The ranges that are read ahead for each core; a range has some 8 MB of the log (splits.py)."""
+"""The ranges that are read ahead for each thread; a range has some 8 MB of the log (splits.py)."""
 
 _LONG: Final = 2 * RANGE_BYTES
 """A range of more bytes of the log is not read ahead."""
@@ -50,6 +51,7 @@ def scan(
     key: bytes | None = None,
     isolation: str = "read_committed",
     headers: bool = True,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> pa.RecordBatchReader:
     """Return the records of `topic` in a data directory of kafkapy or Apache Kafka.
 
@@ -57,7 +59,8 @@ def scan(
     columns are those of arrow_columns.py.
 
     Args:
-        directory: the data directory, or all of a broker's log directories.
+        directory: the data directory, or all of a broker's log directories: paths, or URLs such as
+            s3://bucket/kafkapy-data of copies that no broker writes (store_files.py).
         partitions: the partitions to read; None: all.
         starting: where to start, as in position.py; a time is the first record that is at least as new.
         ending: where to end, exclusive.
@@ -65,16 +68,18 @@ def scan(
         isolation: read_committed leaves out aborted records and what follows an open transaction;
             read_uncommitted gives all records.
         headers: whether there is a column for them.
+        storage_options: for URLs, what fsspec's file system takes, as in pandas and Polars.
 
     Raises:
-        UserError: there is no such topic or partition, a position is none, or the log is damaged. What is
-            damaged is found while the rows are read.
+        UserError: there is no such topic or partition, a position is none, a store cannot be reached, or the
+            log is damaged. What is damaged is found while the rows are read.
     """
     if isolation not in ("read_committed", "read_uncommitted"):
         raise UserError(f"isolation {isolation!r}: use read_committed or read_uncommitted")
     paths = [directory] if isinstance(directory, str | os.PathLike) else directory
     options = ReadOptions(
-        paths=tuple(os.fspath(path) for path in paths),
+        paths=tuple(local_or_url(os.fspath(path)) for path in paths),
+        storage_options=dict(storage_options or {}),
         topics=(topic,),
         starting=_bound("starting", topic, starting, EARLIEST),
         ending=_bound("ending", topic, ending, LATEST),
@@ -85,8 +90,9 @@ def scan(
         if partitions is None
         else frozenset(TopicPartition(topic, each) for each in partitions),
     )
-    ranges = plan_batch(ReadOnlyFiles(), options)
-    return pa.RecordBatchReader.from_batches(schema(headers=headers), _batches(ranges, options))
+    files = open_files(options)
+    ranges = plan_batch(files, options)
+    return pa.RecordBatchReader.from_batches(schema(headers=headers), _batches(files, ranges, options))
 
 
 def _bound(name: str, topic: str, position: Position, default: int) -> Bound:
@@ -98,21 +104,27 @@ def _bound(name: str, topic: str, position: Position, default: int) -> Bound:
     return Bound(name, default, timestamp=milliseconds(name, position))
 
 
-def _batches(ranges: Sequence[OffsetRange], options: ReadOptions) -> Iterator[pa.RecordBatch]:
+def _batches(
+    files: ReadOnlyFiles, ranges: Sequence[OffsetRange], options: ReadOptions
+) -> Iterator[pa.RecordBatch]:
     """Read the ranges in order, and some ahead."""
-    cores, rest = os.cpu_count() or 1, iter(ranges)
-    with ThreadPoolExecutor(cores, "kafkapy-scan") as pool:
+    threads, rest = readers_of(files), iter(ranges)
+
+    def read(wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
+        return read_range(files, wanted, headers=options.include_headers, only=options.only)
+
+    with ThreadPoolExecutor(threads, "kafkapy-scan") as pool:
         jobs: deque[_Job] = deque()
 
         def begin(count: int) -> None:
             for wanted in islice(rest, count):
                 if wanted.nbytes > _LONG:
-                    jobs.append(_read(wanted, options))
+                    jobs.append(read(wanted))
                 else:
-                    jobs.append(pool.submit(lambda wanted: list(_read(wanted, options)), wanted))
+                    jobs.append(pool.submit(lambda wanted: list(read(wanted)), wanted))
 
         try:
-            begin(cores * _AHEAD)
+            begin(threads * _AHEAD)
             while jobs:
                 job = jobs.popleft()
                 yield from job.result() if isinstance(job, Future) else job
@@ -121,7 +133,3 @@ def _batches(ranges: Sequence[OffsetRange], options: ReadOptions) -> Iterator[pa
             for job in jobs:
                 if isinstance(job, Future):
                     job.cancel()
-
-
-def _read(wanted: OffsetRange, options: ReadOptions) -> Iterator[pa.RecordBatch]:
-    return read_range(ReadOnlyFiles(), wanted, headers=options.include_headers, only=options.only)

@@ -13,7 +13,6 @@ is interrupted removes the hidden folder. One that is killed leaves it, and it c
 
 from __future__ import annotations
 
-import os
 import shutil
 import threading
 import uuid
@@ -25,6 +24,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from kafkapy.log.arrow_columns import schema
+from kafkapy.log.places import open_files, readers_of
 from kafkapy.log.plan import plan_batch
 from kafkapy.log.range_reader import read_range
 from kafkapy.log.read_options import ReadOptions
@@ -67,14 +67,17 @@ def export(options: ReadOptions, target: Path, progress: Progress | None = None)
     progress = progress or Progress()
     _check_target(target)
     # The splits of two cores make files of a size that suits readers.
-    splits = group(plan_batch(ReadOnlyFiles(), options), cores=2)
+    files = open_files(options)
+    splits = group(plan_batch(files, options), cores=2)
     progress.planned(sum(each.nbytes for ranges in splits for each in ranges))
     staging: Path | None = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         staging = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.partial")
         staging.mkdir()
-        result = _Writer(options, staging, progress).write([each for ranges in splits for each in ranges])
+        result = _Writer(files, options, staging, progress).write(
+            [each for ranges in splits for each in ranges]
+        )
         _publish(staging, target)
     except OSError as error:
         raise PipelineError(f"{target} cannot be written: {error.strerror or error}.") from None
@@ -109,7 +112,8 @@ def _publish(staging: Path, target: Path) -> None:
 class _Writer:
     """Writes a Parquet file for each range, as many at a time as there are cores."""
 
-    def __init__(self, options: ReadOptions, folder: Path, progress: Progress) -> None:
+    def __init__(self, files: ReadOnlyFiles, options: ReadOptions, folder: Path, progress: Progress) -> None:
+        self._files = files
         self._options = options
         self._folder = folder
         self._progress = progress
@@ -121,7 +125,7 @@ class _Writer:
             with pq.ParquetWriter(self._folder / "empty.parquet", self._schema):
                 pass
         rows = 0
-        with ThreadPoolExecutor(os.cpu_count(), "kafkapy-export") as pool:
+        with ThreadPoolExecutor(readers_of(self._files), "kafkapy-export") as pool:
             jobs = [pool.submit(self._write, each) for each in ranges]
             try:
                 for job in jobs:
@@ -142,7 +146,7 @@ class _Writer:
         before = wanted.start
         with pq.ParquetWriter(self._folder / name, self._schema, compression=_CODEC) as writer:
             for batch in read_range(
-                ReadOnlyFiles(),
+                self._files,
                 wanted,
                 headers=options.include_headers,
                 fail_on_data_loss=options.fail_on_data_loss,

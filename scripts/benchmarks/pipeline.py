@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.functions import lit
 
 from interop.support.maven import CACHE
 from kafkapy.pipeline import Pipeline
@@ -37,6 +38,7 @@ _PARTITIONS: Final = 4
 _RECORDS_PER_KEY: Final = 10
 _SMALL: Final = 100  # keys of a small upsert
 _SMALL_UPSERTS: Final = 5
+_QUERIES: Final = 7
 _SCHEMA: Final = "id BIGINT, account STRING, amount DOUBLE, currency STRING, note STRING"
 
 
@@ -85,6 +87,40 @@ def from_log(topic: Topic) -> DataFrame:
     """The topic, from the segments in the server's data directory."""
     source = _spark().read.format("kafkapy-log").option("path", str(topic.target.server.data))
     return source.option("topics", topic.name).load()
+
+
+def finding(column: str) -> Callable[[Target, float], Figures]:
+    """Load: find the records that are like one of all in a column, the median of some queries.
+
+    With `offset`, its partition is given too. Each query is for another record.
+    """
+    return lambda target, scale: _queries(target, scale, column)
+
+
+def _queries(target: Target, scale: float, column: str) -> Figures:
+    topic = _filled(target, _rows(scale))
+    found = []
+    for query in range(1, _QUERIES + 1):
+        offset = topic.rows // _PARTITIONS * query // (_QUERIES + 1)
+        (one,) = _like(topic, {"partition": query % _PARTITIONS, "offset": offset})
+        wanted = (
+            {"partition": one.partition, "offset": offset} if column == "offset" else {column: one[column]}
+        )
+        spark = _spark_stopwatch()
+        rows = _like(topic, wanted)
+        computing = spark.cost()
+        if one not in rows:
+            raise RuntimeError(f"{column} {one[column]} is not among {len(rows)} records")
+        found.append({"seconds": computing.seconds, "Spark CPU s": computing.cpu_seconds})
+    target.delete_topic(topic.name)
+    return medians(found)
+
+
+def _like(topic: Topic, wanted: Mapping[str, object]) -> list[Row]:
+    found = from_log(topic)
+    for name, value in wanted.items():
+        found = found.where(found[name] == lit(value))
+    return list(found.collect())
 
 
 def appending(target: Target, scale: float) -> Figures:

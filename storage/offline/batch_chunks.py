@@ -17,6 +17,9 @@ from kafkapy.storage.offline.damage import check_batch, damaged
 CHUNK = 4 << 20
 """How many bytes are read at once."""
 
+_BEYOND = 64 << 10
+"""How many bytes more than likely are read at first: a batch, and what is between entries of an index."""
+
 
 class Chunk(NamedTuple):
     """Batches, with their positions in `data`; `data` is valid until the next chunk is read."""
@@ -27,16 +30,19 @@ class Chunk(NamedTuple):
     batches: list[tuple[int, BatchHeader]]
 
 
-def read_chunks(files: FileSystem, file: File, path: str, position: int, end_offset: int) -> Iterator[Chunk]:
+def read_chunks(
+    files: FileSystem, file: File, path: str, position: int, end_offset: int, likely: int = CHUNK
+) -> Iterator[Chunk]:
     """Yield the batches from byte `position` up to `end_offset` or to the end of the file.
 
-    A batch must begin at `position`.
+    A batch must begin at `position`. It is `likely` that about so many bytes are wanted: the first chunk has
+    little more, as they may come from far away.
 
     Raises:
         LogSourceError: a batch is damaged, torn or of an old message format.
         OSError: the disk failed.
     """
-    buffer = memoryview(bytearray(CHUNK))
+    buffer = memoryview(bytearray(min(CHUNK, likely + _BEYOND)))
     done = False
     while not done:
         filled = files.read_into(file, buffer, position)
@@ -51,7 +57,9 @@ def read_chunks(files: FileSystem, file: File, path: str, position: int, end_off
             raise damaged(path, position, "the file ends inside a batch")
         if not consumed:
             length = int.from_bytes(data[8:LOG_OVERHEAD], "big", signed=True)
-            buffer = memoryview(bytearray(length + LOG_OVERHEAD))
+            buffer = memoryview(bytearray(max(length + LOG_OVERHEAD, CHUNK)))
+        elif len(buffer) < CHUNK:
+            buffer = memoryview(bytearray(CHUNK))
 
 
 def _whole_batches(

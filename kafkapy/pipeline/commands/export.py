@@ -48,11 +48,12 @@ def export(
     The broker may run or not. TIME is ISO or epoch milliseconds. It stands for the first record with that
     timestamp or a later one.
     """
+    from kafkapy.log.places import local_or_url
     from kafkapy.log.read_options import ReadOptions
     from kafkapy.protocol.special_timestamps import EARLIEST, LATEST
 
     options = ReadOptions(
-        paths=tuple(path for each in data_dir.split(",") if (path := each.strip())),
+        paths=tuple(local_or_url(path) for each in data_dir.split(",") if (path := each.strip())),
         topics=(topic,),
         starting=_bound("--start", topic, start, EARLIEST),
         ending=_bound("--end", topic, end, LATEST),

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
+from kafkapy.log.places import open_files
 from kafkapy.log.plan import plan_batch
 from kafkapy.log.range_reader import read_range
 from kafkapy.log.read_options import ReadOptions
@@ -37,7 +38,6 @@ from kafkapy.log.splits import OffsetRange, group
 from kafkapy.spark.log_source.pushed_filters import narrowed
 from kafkapy.spark.log_source.spark_options import parse_options
 from kafkapy.spark.log_source.stream_plan import Offsets, StreamPlanner
-from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -97,7 +97,8 @@ class _RangeReading:
 
         If there are no splits, Spark passes None, and from 4.2 on an InputPartition of its own.
         """
-        options, files = self._options, ReadOnlyFiles()
+        options = self._options
+        files = open_files(options)
         for wanted in partition.ranges if isinstance(partition, Split) else ():
             yield from read_range(
                 files,
@@ -123,7 +124,7 @@ class LogBatchReader(_RangeReading, DataSourceReader):  # type: ignore[misc]
         options = self._options
         return [
             Split(ranges)
-            for ranges in group(plan_batch(ReadOnlyFiles(), options), at_least=options.min_splits)
+            for ranges in group(plan_batch(open_files(options), options), at_least=options.min_splits)
         ]
 
 

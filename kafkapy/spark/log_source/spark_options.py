@@ -1,6 +1,8 @@
 """The options of the data source, with the names that Spark's Kafka source uses.
 
-    path                  the data directory; several are separated by commas, as in log.dirs
+    path                  the data directory; several are separated by commas, as in log.dirs; or the URL of a
+                          copy in an object store
+    storageOptions        JSON with what fsspec's file system of the store takes: {"endpoint_url": "http://..."}
     subscribe             one or more topics, separated by commas; `topics` is the same
     subscribePattern      a regular expression for the names of topics, with RE2's syntax
     assign                partitions as JSON: {"topic": [0, 2]}
@@ -30,6 +32,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kafkapy.log.offsets_json import parse_offsets
+from kafkapy.log.places import local_or_url
 from kafkapy.log.read_options import Bound, ReadOptions
 from kafkapy.log.record_filter import ALL_RECORDS
 from kafkapy.patterns import PatternError, compile_pattern
@@ -39,6 +42,7 @@ from kafkapy.storage.offline.offline_error import LogSourceError
 
 _NAMES: Final = (
     "path",
+    "storageOptions",
     "topics",
     "subscribe",
     "subscribePattern",
@@ -72,7 +76,8 @@ def parse_options(options: Mapping[str, str], *, stream: bool) -> ReadOptions:
             what = "a stream has no end" if stream else "only streams have triggers"
             raise LogSourceError(f"{name} cannot be set: {what}.")
     return ReadOptions(
-        paths=_words(given, "path", "the data directory of a broker"),
+        paths=tuple(map(local_or_url, _words(given, "path", "the data directory of a broker"))),
+        storage_options=_storage_options(given.get("storageOptions", "{}")),
         **_choice_of_topics(given),
         starting=_bound(given, "starting", EARLIEST),
         ending=_bound(given, "ending", LATEST),
@@ -122,6 +127,17 @@ def _assigned(text: str) -> frozenset[TopicPartition]:
     except (ValueError, TypeError, AttributeError):
         pass
     raise LogSourceError(f'assign is {text!r}: it must be JSON such as {{"topic": [0, 2]}}.')
+
+
+def _storage_options(text: str) -> dict[str, Any]:
+    """The message does not show the text, as it may have secrets."""
+    try:
+        options = json.loads(text)
+        if isinstance(options, dict):
+            return options
+    except ValueError:
+        pass
+    raise LogSourceError('storageOptions must be JSON such as {"key": "...", "secret": "..."}.')
 
 
 def _words(given: Mapping[str, str], name: str, meaning: str) -> tuple[str, ...]:

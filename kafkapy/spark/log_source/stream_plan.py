@@ -7,19 +7,24 @@ empty ranges at the last known offsets. The planner remembers the position from 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from kafkapy.log.bounds import resolve
 from kafkapy.log.offsets_json import offsets_from, offsets_to
-from kafkapy.log.plan import find, ranges_between, readable_end
+from kafkapy.log.places import open_files
+from kafkapy.log.plan import find, look_at_all, ranges_between, readable_end
 from kafkapy.log.read_options import ReadOptions
 from kafkapy.log.splits import OffsetRange
 from kafkapy.protocol.types import TopicPartition
 from kafkapy.storage.offline.data_directory import PartitionDirectory
 from kafkapy.storage.offline.offline_error import LogSourceError
 from kafkapy.storage.offline.offline_log import OfflineLog, read_log
-from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
 from kafkapy.storage.offline.transactions import TransactionTracker
 
 Offsets = dict[str, dict[str, int]]
+
+T = TypeVar("T")
 
 
 class StreamPlanner:
@@ -27,7 +32,7 @@ class StreamPlanner:
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
-        self._files = ReadOnlyFiles()
+        self._files = open_files(options)
         self._trackers: dict[TopicPartition, TransactionTracker] = {}
         self._initial: Offsets | None = None
         self._position: dict[TopicPartition, int] | None = None
@@ -43,10 +48,7 @@ class StreamPlanner:
                 limit = readable_end(log, self._tracker(log), options)
                 return resolve(options.starting, log, limit)
 
-            found = [
-                (each.topic_partition, read_log(self._files, each, start)) for each in self._partitions()
-            ]
-            self._initial = offsets_to(found)
+            self._initial = offsets_to(self._of_each(start).items())
         return self._initial
 
     def end_here(self) -> None:
@@ -90,7 +92,7 @@ class StreamPlanner:
         def bounds(log: OfflineLog) -> tuple[int, int]:
             return log.log_start_offset, readable_end(log, self._tracker(log), self._options)
 
-        return {each.topic_partition: read_log(self._files, each, bounds) for each in self._partitions()}
+        return self._of_each(bounds)
 
     def ranges(self, start: Offsets, end: Offsets) -> list[OffsetRange]:
         """Return what a micro-batch between the offsets reads.
@@ -126,6 +128,12 @@ class StreamPlanner:
             return ranges_between(log, tracker, first, min(end, limit), self._options)
 
         return read_log(self._files, directory, plan)
+
+    def _of_each(self, look: Callable[[OfflineLog], T]) -> dict[TopicPartition, T]:
+        """Return what `look` finds in each partition's log."""
+        directories = self._partitions()
+        found = look_at_all(self._files, directories, look)
+        return dict(zip((each.topic_partition for each in directories), found, strict=True))
 
     def _partitions(self) -> list[PartitionDirectory]:
         return find(self._files, self._options)

@@ -17,6 +17,7 @@ from scripts.benchmarks.load import Load
 from scripts.benchmarks.pipeline import (
     appending,
     auditing,
+    finding,
     from_kafka,
     from_log,
     plain_appending,
@@ -35,6 +36,9 @@ LOADS: Final = {
     ),
     "read": Load("Kafka source as read_topic sets it", reading(from_kafka)),
     "log": Load("kafkapy-log over the server's data directory", reading(from_log)),
+    "log-offset": Load("kafkapy-log: one record by partition and offset", finding("offset")),
+    "log-time": Load("kafkapy-log: the records of one timestamp", finding("timestamp")),
+    "log-key": Load("kafkapy-log: the records of one key", finding("key")),
     "append": Load("pipeline: JSON, append to Delta", appending),
     "plain-append": Load("Spark alone: JSON, append to Delta", plain_appending),
     "upsert": Load("pipeline: JSON, upsert into Delta, 10 records a key", upserting),
