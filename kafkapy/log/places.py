@@ -14,20 +14,22 @@ from kafkapy.storage.offline.read_only_files import ReadOnlyFiles
 _AT_ONCE: Final = 8
 """The least number of threads that read from a store."""
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.:-]*://")
+_LAST_SLASHES: Final = re.compile(r"(?<!:)(?<!:/)/+$")
 _LOGIN: Final = re.compile(r"://[^/@:]*:[^/@]+@")
 
 
 def local_or_url(place: str) -> str:
-    """Return a place as it is read: `file://` is a path of this machine.
+    """Return a place as it is read: `file://` is a path of this machine, and URLs end without a slash.
 
     Raises:
         LogSourceError: it is a URL with a password, which messages would show.
     """
     if _LOGIN.search(place):
         raise LogSourceError(
-            "The URL of a data directory has a password in it: leave it out, and give it as a storage option."
+            "The URL of a data directory has a password in it: leave it out; it is a storage option."
         )
-    return place.removeprefix("file://")
+    place = place.removeprefix("file://")
+    return _LAST_SLASHES.sub("", place) if _URL.match(place) else place
 
 
 def open_files(options: ReadOptions) -> ReadOnlyFiles:
@@ -40,8 +42,8 @@ def open_files(options: ReadOptions) -> ReadOnlyFiles:
     if not urls:
         if options.storage_options:
             raise LogSourceError(
-                f"Storage options are for URLs such as s3://bucket/data; {', '.join(options.paths)} is on this "
-                f"machine: leave them out."
+                f"Storage options are for URLs such as s3://bucket/dir, and {', '.join(options.paths)} is on "
+                f"this machine: leave them out."
             )
         return ReadOnlyFiles()
     if len(urls) < len(options.paths):

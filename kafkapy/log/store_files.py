@@ -126,9 +126,7 @@ class StoreFiles(ReadOnlyFiles):
             LogSourceError: fsspec or the package of the store is missing, or does not take these options.
         """
         self._secrets = sorted(_texts(storage_options), key=len, reverse=True)
-        self._roots = [
-            self._root(url.rstrip("/") if url[-2:] != ":/" else url, storage_options) for url in urls
-        ]
+        self._roots = [self._root(url, storage_options) for url in urls]
         self._listings: dict[str, dict[str, _Entry]] = {}
 
     def _root(self, url: str, storage_options: Mapping[str, Any]) -> _Root:
@@ -136,7 +134,7 @@ class StoreFiles(ReadOnlyFiles):
             import fsspec
         except ModuleNotFoundError:
             raise LogSourceError(
-                f"{url} is read by fsspec, which is not installed: pip install fsspec, and the package of "
+                f"{url}: fsspec is not installed: pip install '.[backup]' in a checkout, and the package of "
                 f"the store, such as s3fs."
             ) from None
         try:
@@ -162,7 +160,6 @@ class StoreFiles(ReadOnlyFiles):
     # --- names ----------------------------------------------------------------------------------------------
 
     def scan(self, path: str) -> Sequence[DirectoryEntry]:
-        path = path.rstrip("/")
         if path in {root.url for root in self._roots}:
             for known in [each for each in self._listings if each.startswith(path)]:
                 self._listings.pop(known, None)
@@ -171,8 +168,16 @@ class StoreFiles(ReadOnlyFiles):
     def _listing(self, path: str) -> dict[str, _Entry]:
         found = self._listings.get(path)
         if found is None:
-            found = self._listings[path] = self._list(path)
+            try:
+                found = self._listings[path] = self._list(path)
+            except FileNotFoundError:
+                self._forget(path)
+                raise
         return found
+
+    def _forget(self, path: str) -> None:
+        """Have the directory listed again of what is not there any more."""
+        self._listings.pop(path.rpartition("/")[0], None)
 
     def _list(self, path: str) -> dict[str, _Entry]:
         root, place = self._placed(path)
@@ -218,7 +223,7 @@ class StoreFiles(ReadOnlyFiles):
         try:
             return _StoredFile(self, path, self._entry(path).size)
         except FileNotFoundError:
-            self._listings.pop(path.rpartition("/")[0], None)
+            self._forget(path)
             raise
 
     def size_of(self, file: File) -> int:
@@ -246,7 +251,7 @@ class StoreFiles(ReadOnlyFiles):
             with self._asked(path):
                 data: bytes = root.store.cat_file(place, start=start, end=end)
         except FileNotFoundError:
-            self._listings.pop(path.rpartition("/")[0], None)
+            self._forget(path)
             raise
         return data
 
