@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import time
 from collections import Counter
@@ -231,9 +232,10 @@ def read(s3: S3Server, name: str, kind: str) -> pa.Table:
         from pyiceberg.table import StaticTable
 
         found = s3.files.get_file_info(pyarrow.fs.FileSelector(f"lake/{name}/metadata"))
-        named = [one.base_name for one in found if one.base_name.endswith(".metadata.json")]
-        newest = max(named, key=lambda one: int(one[1:].partition(".")[0]))
-        located = f"s3a://lake/{name}/metadata/{newest}"
+        # A version is renamed to this; a driver that was killed before may leave it under another name.
+        versions = [re.fullmatch(r"v(\d+)\.metadata\.json", one.base_name) for one in found]
+        newest = max(int(one[1]) for one in versions if one)
+        located = f"s3a://lake/{name}/metadata/v{newest}.metadata.json"
         return StaticTable.from_metadata(located, s3.pyiceberg_options).scan().to_arrow()
     dataset = pyarrow.dataset.dataset(
         f"lake/{name}", filesystem=s3.files, format="parquet", partitioning="hive"
