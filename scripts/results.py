@@ -20,7 +20,7 @@ def write_results(path: Path, results: Mapping[str, object]) -> None:
 
 
 def _broken_up(value: object, indent: str) -> str:
-    """As JSON: what is too long for a line has a line for each of its parts. Lists of numbers stay whole."""
+    """As JSON, with a line for each part of what is too long; lists of numbers stay whole."""
     line = json.dumps(value, ensure_ascii=False)
     inner = indent + " "
     match value:
