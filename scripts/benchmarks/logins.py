@@ -5,16 +5,12 @@ The clients are a process of their own. The key of SCRAM is derived once, so tha
 
 from __future__ import annotations
 
-import json
-import os
 import socket
 import ssl
-import tempfile
-import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from pathlib import Path
 from typing import Final
 
 from kafkapy.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
@@ -40,15 +36,10 @@ def logins(protocol: str, mechanism: str = "") -> Callable[[SecureTarget, float]
         secure = target.by(protocol)
         count = max(int(_CONNECTIONS * scale), _THREADS)
         authority = str(secure.authority) if secure.context is not None else ""
-        with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-            told = Path(folder, "told.json")
-            before = target.meter.cpu_seconds()
-            with running(_log_in, secure.address, authority, mechanism, str(count), str(told)) as process:
-                process.join(600)
-            cost = target.meter.cpu_seconds() - before
-            if not told.exists():
-                raise RuntimeError("a login failed")
-            seconds = json.loads(told.read_text())
+        watch = target.stopwatch()
+        with running(_log_in, secure.address, authority, mechanism, count) as process:
+            seconds = process.result()
+        cost = watch.cost().cpu_seconds
         return {"connections/s": count / seconds, "CPU ms/connection": cost / count * 1000}
 
     return run
@@ -57,30 +48,19 @@ def logins(protocol: str, mechanism: str = "") -> Callable[[SecureTarget, float]
 # --- in a process of its own --------------------------------------------------------------------------------
 
 
-def _log_in(at_work: AtWork, address: str, authority: str, mechanism: str, count: str, told: str) -> None:
-    """Make so many connections; write how long it took."""
+def _log_in(at_work: AtWork, address: str, authority: str, mechanism: str, count: int) -> float:
+    """Make so many connections; the seconds that it took."""
     context = ssl.create_default_context(cafile=authority) if authority else None
-    failures: list[BaseException] = []
     at_work.set()
 
-    def connect() -> None:
-        try:
-            for _ in range(int(count) // _THREADS):
-                _connect(address, context, mechanism)
-        except Exception as error:
-            failures.append(error)
+    def connect(times: int) -> None:
+        for _ in range(times):
+            _connect(address, context, mechanism)
 
-    threads = [threading.Thread(target=connect) for _ in range(_THREADS)]
     started = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
-    new = Path(told + ".new")
-    new.write_text(json.dumps(time.perf_counter() - started))
-    os.replace(new, told)
+    with ThreadPoolExecutor(_THREADS) as threads:
+        list(threads.map(connect, [count // _THREADS] * _THREADS))
+    return time.perf_counter() - started
 
 
 def _connect(address: str, context: ssl.SSLContext | None, mechanism: str) -> None:

@@ -23,13 +23,13 @@ from kafkapy.protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from kafkapy.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafkapy.protocol.records import Record, build_batch
 from scripts.benchmarks.latency import LoneRecords
 from scripts.benchmarks.load import Figures, Target
 from scripts.benchmarks.meter import percentiles
 from scripts.benchmarks.other_process import AtWork, running
 from scripts.benchmarks.probe import probing
+from scripts.benchmarks.requests import PRODUCE_VERSION, batch, produce
 from scripts.benchmarks.wire import ask, encoded
 from tests.servers.probe import parse_address
 
@@ -40,7 +40,6 @@ _BOMB_BYTES: Final = 80 << 20
 _WIDE: Final = 200
 _NEW: Final = 500
 """Partitions of each new topic."""
-_VERSION: Final = 9
 
 _SEARCHED: Final = 1_000_000
 """Records of the batch in which times are looked for: less than 1 MB, compressed."""
@@ -77,21 +76,21 @@ def beside_all(target: Target, scale: float) -> Figures:
 
 def send_bombs(at_work: AtWork, bootstrap_servers: str, topic: str) -> None:
     """Forty connections send gzip bombs."""
-    batch = build_batch([Record(value=bytes(_BOMB_BYTES))], compression=Compression.GZIP)
-    _repeat(at_work, bootstrap_servers, [_produce(topic, bytes(batch))] * _BOMBERS)
+    bomb = build_batch([Record(value=bytes(_BOMB_BYTES))], compression=Compression.GZIP)
+    _repeat(at_work, bootstrap_servers, [_produce(topic, bytes(bomb))] * _BOMBERS)
 
 
 def send_wide_requests(at_work: AtWork, bootstrap_servers: str, topic: str) -> None:
     """One connection writes to 200 partitions in each request."""
-    _repeat(at_work, bootstrap_servers, [_produce(topic, *[_small_batch()] * _WIDE)])
+    _repeat(at_work, bootstrap_servers, [_produce(topic, *[batch(b"x" * 100)] * _WIDE)])
 
 
 def search_times(at_work: AtWork, bootstrap_servers: str, topic: str) -> None:
     """Two connections search by time in a batch of a million records."""
     records = [Record(timestamp=1, value=b"")] * _SEARCHED
-    batch = bytes(build_batch(records, compression=Compression.ZSTD))
+    searched = bytes(build_batch(records, compression=Compression.ZSTD))
     with _connection(bootstrap_servers) as connection:
-        ask(connection, _produce(topic, batch))
+        ask(connection, _produce(topic, searched))
     requests = []
     for timestamp in (1, _MAX_TIMESTAMP):
         wanted = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
@@ -108,7 +107,7 @@ def create_topics(at_work: AtWork, bootstrap_servers: str, _topic: str) -> None:
     for round_ in itertools.count():
         name = f"beside-{os.getpid()}-{round_}"
         admin.create_topics([NewTopic(name, _NEW, 1)])[name].result(60)
-        ask(connection, _produce(name, *[_small_batch()] * _NEW))
+        ask(connection, _produce(name, *[batch(b"x" * 100)] * _NEW))
         admin.delete_topics([name])[name].result(60)
 
 
@@ -135,14 +134,8 @@ def _repeat(at_work: AtWork, bootstrap_servers: str, requests: list[bytes]) -> N
     signal.pause()
 
 
-def _small_batch() -> bytes:
-    return bytes(build_batch([Record(value=b"x" * 100)]))
-
-
 def _produce(topic: str, *batches: bytes) -> bytes:
-    data = [PartitionProduceData(index=index, records=batch) for index, batch in enumerate(batches)]
-    topics = [TopicProduceData(name=topic, partition_data=data)]
-    return encoded(ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=topics), _VERSION)
+    return encoded(produce(topic, *batches), PRODUCE_VERSION)
 
 
 def _connection(bootstrap_servers: str) -> socket.socket:

@@ -9,43 +9,28 @@ these.
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import socket
 import struct
-import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from kafkapy.protocol.errors import ErrorCode
-from kafkapy.protocol.frames import decode_response, encode_request
-from kafkapy.protocol.messages.alter_client_quotas import (
-    AlterClientQuotasRequest,
-    AlterClientQuotasRequestEntryData,
-    EntityData,
-    OpData,
-)
-from kafkapy.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from kafkapy.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kafkapy.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kafkapy.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kafkapy.protocol.messages.metadata import MetadataRequest
-from kafkapy.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
-from kafkapy.protocol.records import Record, build_batch
-from kafkapy.protocol.types import ApiKey
+from kafkapy.protocol.messages.produce import ProduceRequest
 from scripts.benchmarks.latency import LoneRecords
 from scripts.benchmarks.load import Figures, Target
 from scripts.benchmarks.meter import percentiles
 from scripts.benchmarks.other_process import AtWork, running
-from scripts.benchmarks.wire import ask, exchange
+from scripts.benchmarks.requests import PRODUCE_VERSION, batch, produce, set_quotas
+from scripts.benchmarks.wire import ask, decoded, encoded
 from tests.servers.probe import parse_address
 
 PERIODS: Final = 3
@@ -59,7 +44,6 @@ MUTATION_RATE: Final = 5
 
 _CONNECTIONS: Final = 4
 _BATCH: Final = 20_000
-_PRODUCE_VERSION: Final = 9
 _FETCH_VERSION: Final = 11
 _METADATA_VERSION: Final = 9
 _METADATA_THROTTLE_TIME: Final = struct.Struct(">ixi")
@@ -96,7 +80,8 @@ def beside(
         windows = max(round(PERIODS * scale), 1) * WINDOWS
         topic = target.new_topic(partitions)
         _fill(target, topic)
-        _set_quota(target, kind, _abuser(topic))
+        with target.connect() as connection:
+            set_quotas(connection, _abuser(topic), dict([_QUOTAS[kind]]))
         records = LoneRecords(target.bootstrap_servers, topic if same_partition else target.new_topic(1))
         calm = records.produce_for(10 * scale)
         busy: list[float] = []
@@ -122,11 +107,9 @@ def _answered(
     target: Target, topic: str, kind: str, windows: int, meanwhile: Callable[[Callable[[], bool]], None]
 ) -> dict[str, int]:
     """What the abuser was answered; `meanwhile` works until the abuser has ended."""
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        told = Path(folder, "told.json")
-        with running(_abuse, target.bootstrap_servers, topic, kind, str(windows), str(told)) as process:
-            meanwhile(lambda: not process.is_alive())
-        answered: dict[str, int] = json.loads(told.read_text())
+    with running(_abuse, target.bootstrap_servers, topic, kind, windows) as process:
+        meanwhile(process.has_ended)
+        answered: dict[str, int] = process.result()
     return answered
 
 
@@ -158,29 +141,15 @@ def _abuser(topic: str) -> str:
     return f"abuser-of-{topic}"
 
 
-def _set_quota(target: Target, kind: str, client_id: str) -> None:
-    name, value = _QUOTAS[kind]
-    entity = [EntityData(entity_type="client-id", entity_name=client_id)]
-    operation = OpData(key=name, value=value, remove=False)
-    entry = AlterClientQuotasRequestEntryData(entity=entity, ops=[operation])
-    with target.connect() as connection:
-        (answer,) = exchange(connection, AlterClientQuotasRequest(entries=[entry]), 1).entries
-    if answer.error_code:
-        raise RuntimeError(answer.error_message)
-
-
 def _produce(topic: str, client_id: str) -> bytes:
-    batch = bytes(build_batch([Record(value=os.urandom(_BATCH))]))
-    data = [TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=batch)])]
-    request = ProduceRequest(acks=1, timeout_ms=30_000, topic_data=data)
-    return encode_request(request, _PRODUCE_VERSION, 7, client_id)
+    return encoded(produce(topic, batch(os.urandom(_BATCH)), acks=1), PRODUCE_VERSION, client_id)
 
 
 def _fetch(topic: str) -> bytes:
     partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=_BATCH + 1000)
     wanted = [FetchTopic(topic=topic, partitions=[partition])]
     request = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=_BATCH + 1000, topics=wanted)
-    return encode_request(request, _FETCH_VERSION, 7, _abuser(topic))
+    return encoded(request, _FETCH_VERSION, _abuser(topic))
 
 
 def _create(topic: str, number: int) -> bytes:
@@ -190,27 +159,25 @@ def _create(topic: str, number: int) -> bytes:
         for each in range(_TOPICS_AT_ONCE)
     ]
     request = CreateTopicsRequest(topics=topics, timeout_ms=30_000)
-    return encode_request(request, _CREATE_VERSION, 7, _abuser(topic))
+    return encoded(request, _CREATE_VERSION, _abuser(topic))
 
 
 # --- in a process of its own --------------------------------------------------------------------------------
 
 
-def _abuse(at_work: AtWork, bootstrap_servers: str, topic: str, kind: str, windows: str, told: str) -> None:
-    """Offer TIMES the quota for so many windows; write what was answered."""
+def _abuse(at_work: AtWork, bootstrap_servers: str, topic: str, kind: str, windows: int) -> dict[str, int]:
+    """Offer TIMES the quota for so many windows; what was answered."""
     requests = {
         "produce": itertools.repeat(_produce(topic, _abuser(topic))),
         "fetch": itertools.repeat(_fetch(topic)),
-        "request": itertools.repeat(
-            encode_request(MetadataRequest(topics=None), _METADATA_VERSION, 7, _abuser(topic))
-        ),
+        "request": itertools.repeat(encoded(MetadataRequest(topics=None), _METADATA_VERSION, _abuser(topic))),
         "mutations": map(partial(_create, topic), itertools.count()),
     }[kind]
     counted: Counter[str] = Counter()
     lock = threading.Lock()
     connections = [socket.create_connection(parse_address(bootstrap_servers)) for _ in range(_CONNECTIONS)]
     at_work.set()
-    end = time.monotonic() + int(windows)
+    end = time.monotonic() + windows
     amount_each, rate = _OFFERED.get(kind, (0, 1))
     pause = _CONNECTIONS * amount_each / rate
 
@@ -230,31 +197,25 @@ def _abuse(at_work: AtWork, bootstrap_servers: str, topic: str, kind: str, windo
             due = max(due + pause, time.monotonic() - pause)
             time.sleep(max(due - time.monotonic(), 0))
 
-    threads = [threading.Thread(target=offer, args=(connection,)) for connection in connections]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    Path(told).write_text(json.dumps(counted))
+    with ThreadPoolExecutor(_CONNECTIONS) as threads:
+        list(threads.map(offer, connections))
+    return counted
 
 
 def _read(kind: str, frame: bytes, sent: int) -> tuple[int, int]:
     """What an answer counts, and its throttle time."""
     if kind == "produce":
-        _, produced = decode_response(ApiKey.PRODUCE, _PRODUCE_VERSION, frame)
-        assert isinstance(produced, ProduceResponse)
+        produced = decoded(frame, ProduceRequest, PRODUCE_VERSION)
         if produced.responses[0].partition_responses[0].error_code:
             raise RuntimeError("a batch was refused")
         return sent, produced.throttle_time_ms
     if kind == "fetch":
-        _, fetched = decode_response(ApiKey.FETCH, _FETCH_VERSION, frame)
-        assert isinstance(fetched, FetchResponse)
+        fetched = decoded(frame, FetchRequest, _FETCH_VERSION)
         data = [each for topic in fetched.responses for each in topic.partitions]
         nbytes = sum(len(each.records) for each in data if isinstance(each.records, (bytes, memoryview)))
         return nbytes, fetched.throttle_time_ms
     if kind == "mutations":
-        _, created = decode_response(ApiKey.CREATE_TOPICS, _CREATE_VERSION, frame)
-        assert isinstance(created, CreateTopicsResponse)
+        created = decoded(frame, CreateTopicsRequest, _CREATE_VERSION)
         codes = Counter(each.error_code for each in created.topics)
         if codes.keys() - {ErrorCode.NONE, ErrorCode.THROTTLING_QUOTA_EXCEEDED}:
             raise RuntimeError(f"topics were refused: {codes}")

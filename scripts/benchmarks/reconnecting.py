@@ -3,19 +3,14 @@
 All of them connect at once, from a process of their own that does little else: sockets that do not block, and
 epoll. Each asks for ApiVersions and then for Metadata, as client libraries do first. It is served when it has
 both answers. A connection that is refused or reset is tried again.
-
-Run as a module, this is that process: `python -m scripts.benchmarks.reconnecting HOST PORT CLIENTS`.
 """
 
 from __future__ import annotations
 
 import errno
-import json
 import resource
 import select
 import socket
-import subprocess
-import sys
 import time
 from collections import deque
 from pathlib import Path
@@ -23,11 +18,10 @@ from typing import Final
 
 from kafkapy.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from scripts.benchmarks.load import Figures, Target
+from scripts.benchmarks.other_process import AtWork, running
 from scripts.benchmarks.servers import new_server
 from scripts.benchmarks.wire import API_VERSIONS, encoded
-from tests.servers.server_process import ServerProcess
 
-_CHECKOUT = Path(__file__).resolve().parents[2]
 CLIENTS: Final = 10_000
 PER_ADDRESS: Final = 1_000
 """kafkapy takes 2,000 connections from one address by default: the clients have addresses of their own."""
@@ -45,12 +39,14 @@ IP_BIND_ADDRESS_NO_PORT: Final = 24
 def reconnecting(name: str, folder: Path) -> Figures:
     """Load: start a server with a topic, stop it, start it again, and let the clients come."""
     server = new_server(name, folder, ROOM if name.startswith("kafkapy") else None)
+    target = Target(server)
     with server:
-        Target(server).new_topic(6)
+        target.new_topic(6)
     with server:
-        before = server.cpu_seconds
-        clients = _run_clients(server)
-        cost = server.cpu_seconds - before
+        watch = target.stopwatch()
+        with running(_come_back, *server.address) as process:
+            clients = process.result()
+        cost = watch.cost().cpu_seconds
     return {
         "all are served, s": clients["seconds"],
         "half are served, s": clients["half"],
@@ -60,14 +56,7 @@ def reconnecting(name: str, folder: Path) -> Figures:
     }
 
 
-def _run_clients(server: ServerProcess) -> dict[str, float]:
-    host, port = server.address
-    command = [sys.executable, "-m", __spec__.name, host, str(port), str(CLIENTS)]
-    run = subprocess.run(command, cwd=_CHECKOUT, capture_output=True, text=True, check=False)
-    if run.returncode:
-        raise RuntimeError(run.stderr[-500:])
-    figures: dict[str, float] = json.loads(run.stdout)
-    return figures
+# --- in a process of its own --------------------------------------------------------------------------------
 
 
 class _Client:
@@ -156,22 +145,21 @@ class _Clients:
         self._to_connect.append(_Client(client.number))
 
 
-def main() -> None:
-    host, port, count = sys.argv[1:]
+def _come_back(at_work: AtWork, host: str, port: int) -> Figures:
+    """Let all clients come.
+
+    Returns when all and half of them are served, their CPU seconds, and how many connections failed.
+    """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    clients = _Clients(host, int(port), int(count))
+    clients = _Clients(host, port, CLIENTS)
+    at_work.set()
     cpu, start = time.process_time(), time.perf_counter()
     clients.run()
     served_at = clients.served_at
-    figures = {
+    return {
         "seconds": served_at[-1] - start,
         "half": served_at[len(served_at) // 2] - start,
         "cpu_seconds": time.process_time() - cpu,
         "failed": clients.failed,
     }
-    print(json.dumps(figures))
-
-
-if __name__ == "__main__":
-    main()

@@ -29,9 +29,9 @@ def ask(connection: socket.socket, request: bytes) -> bytes:
     return receive(connection)
 
 
-def encoded(request: TopMessage, version: int) -> bytes:
+def encoded(request: TopMessage, version: int, client_id: str = "bench") -> bytes:
     """A request."""
-    return encode_request(request, version, 7, "bench")
+    return encode_request(request, version, 7, client_id)
 
 
 def decoded(frame: bytes, request: type[TopMessage], version: int) -> Any:

@@ -5,8 +5,10 @@ They are the longest gap between acknowledgements, and sums over processes.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -42,3 +44,10 @@ def test_the_memory_of_several_processes_is_their_sum() -> None:
     finally:
         for process in processes:
             process.communicate(b"\n")
+
+
+def test_the_cpu_time_of_a_process_is_that_of_its_own_clock() -> None:
+    meter = Meter(os.getpid())
+    before, own = meter.cpu_seconds(), time.process_time()
+    sum(range(1_000_000))
+    assert meter.cpu_seconds() - before == pytest.approx(time.process_time() - own, abs=0.005)

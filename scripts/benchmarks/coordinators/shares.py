@@ -10,25 +10,17 @@ from contextlib import contextmanager
 from confluent_kafka import AcknowledgeType, Message, Producer, ShareConsumer
 
 from kafkapy.configs.kind import ResourceType
-from kafkapy.protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from scripts.benchmarks.load import Figures, Target
+from scripts.benchmarks.requests import set_config
 from scripts.benchmarks.rows import flush_rows, produce_rows, row_producer
-from scripts.benchmarks.wire import exchange
 
 _PARTITIONS = 6
 _MEMBERS = 4
 _RECORDS = 300_000
-_FEWEST = 30_000
-"""Fewer cost less than a tick of the clock that counts CPU time."""
 _BATCH = 50
 _VALUE = b"x" * 100
 _REJECTED = 10
 """Each record whose offset is a multiple of it is rejected by members that acknowledge explicitly."""
-_VERSION = 1
 _PATIENCE = 120.0
 
 PROPERTIES = {
@@ -49,11 +41,12 @@ def sharing(mode: str) -> Callable[[Target, float], Figures]:
     def run(target: Target, scale: float) -> Figures:
         topic = target.new_topic(_PARTITIONS)
         group = f"group of {topic}"
-        _begin_at_the_first_record(target, group)
+        with target.connect() as connection:
+            set_config(connection, ResourceType.GROUP, group, "share.auto.offset.reset", "earliest")
         take = {"implicit": _take, "explicit": _take_and_say}[mode]
         with _members(target.bootstrap_servers, group, mode, topic) as members:
             _wait_until_all_work(target.bootstrap_servers, topic, members, take)
-            records = _write(target.bootstrap_servers, topic, max(_RECORDS * scale, _FEWEST))
+            records = _write(target.bootstrap_servers, topic, _RECORDS * scale)
             watch = target.stopwatch()
             _take_all(members, take, records)
             cost = watch.cost()
@@ -63,17 +56,6 @@ def sharing(mode: str) -> Callable[[Target, float], Figures]:
         }
 
     return run
-
-
-def _begin_at_the_first_record(target: Target, group: str) -> None:
-    """Set share.auto.offset.reset of the group, which no client of Python can."""
-    earliest = AlterableConfig(name="share.auto.offset.reset", value="earliest")
-    resource = AlterConfigsResource(resource_type=ResourceType.GROUP, resource_name=group, configs=[earliest])
-    request = IncrementalAlterConfigsRequest(resources=[resource])
-    with target.connect() as connection:
-        (answer,) = exchange(connection, request, _VERSION).responses
-    if answer.error_code:
-        raise RuntimeError(f"the group's settings were refused: {answer.error_message}")
 
 
 @contextmanager

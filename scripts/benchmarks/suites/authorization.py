@@ -12,16 +12,16 @@ its StandardAuthorizer follows; its CPU time has that of its own compiler and co
 
 from __future__ import annotations
 
+import socket
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
-from interop.support.kafka_process import KafkaProcess
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.rights import refusal
 from kafkapy.metadata.image import AclNode, MetadataImage
@@ -29,7 +29,6 @@ from kafkapy.protocol.frames import RequestHeader
 from kafkapy.protocol.message import TopMessage
 from kafkapy.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from kafkapy.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from kafkapy.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafkapy.protocol.types import ApiKey
 from kafkapy.security.acls.audit_log import AuditLog
 from kafkapy.security.acls.model import (
@@ -43,12 +42,13 @@ from kafkapy.security.acls.model import (
 from kafkapy.security.acls.nodes import PatternAcls, encode_acls, path_of
 from kafkapy.security.acls.standard_authorizer import StandardAuthorizer
 from scripts.benchmarks.comparison import parser_of
+from scripts.benchmarks.load import Target
 from scripts.benchmarks.many_partitions import create
 from scripts.benchmarks.request_cost import request_cost
+from scripts.benchmarks.requests import PRODUCE_VERSION, batch, produce
+from scripts.benchmarks.servers import new_server
 from scripts.benchmarks.table import aligned
-from tests.network.raw_client import RawClient
-from tests.servers.kafkapy_process import KafkapyProcess
-from tests.storage.log_harness import batch
+from scripts.benchmarks.wire import exchange
 
 _TOPIC: Final = "bench-0"
 _AT_ONCE: Final = 1_000
@@ -58,15 +58,9 @@ _AUTHORIZER: Final = {
     "allow.everyone.if.no.acl.found": "true",
 }
 
-Server = KafkapyProcess | KafkaProcess
-
 
 def _requests() -> dict[str, tuple[TopMessage, int]]:
     """The requests with their versions."""
-    data = PartitionProduceData(index=0, records=memoryview(batch(b"x" * 100)))
-    produce = ProduceRequest(
-        acks=-1, timeout_ms=10_000, topic_data=[TopicProduceData(name=_TOPIC, partition_data=[data])]
-    )
     partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=100)
     fetch = FetchRequest(
         replica_id=-1,
@@ -75,10 +69,10 @@ def _requests() -> dict[str, tuple[TopMessage, int]]:
         max_bytes=100,
         topics=[FetchTopic(topic=_TOPIC, partitions=[partition])],
     )
-    return {"Produce": (produce, 9), "Fetch": (fetch, 11)}
+    return {"Produce": (produce(_TOPIC, batch(b"x" * 100)), PRODUCE_VERSION), "Fetch": (fetch, 11)}
 
 
-def _create_acls(client: RawClient, count: int) -> None:
+def _create_acls(connection: socket.socket, count: int) -> None:
     """Allow the client its topic, and let others have the rest of the ACLs."""
     acls = [_acl(_TOPIC, PatternType.LITERAL, "User:ANONYMOUS")]
     acls += [
@@ -86,7 +80,7 @@ def _create_acls(client: RawClient, count: int) -> None:
         for number in range(count - 1)
     ]
     for start in range(0, len(acls), _AT_ONCE):
-        answer = client.ask(CreateAclsRequest(creations=acls[start : start + _AT_ONCE]), 3)
+        answer = exchange(connection, CreateAclsRequest(creations=acls[start : start + _AT_ONCE]), 3)
         assert not any(each.error_code for each in answer.results)
 
 
@@ -102,33 +96,30 @@ def _acl(name: str, pattern_type: PatternType, principal: str) -> AclCreation:
     )
 
 
-def _compare(
-    new_server: Callable[[str, dict[str, str]], Server], label: str, rounds: int, requests: int, acls: int
-) -> list[list[str]]:
+def _compare(server: str, folder: Path, rounds: int, requests: int, acls: int) -> list[list[str]]:
     variants = {"no authorizer": 0, "1 ACL": 1, f"{acls:,} ACLs": acls}
     with ExitStack() as stack:
-        clients: dict[str, tuple[int, RawClient]] = {}
+        targets: dict[str, Target] = {}
         for variant, count in variants.items():
-            server = stack.enter_context(new_server(f"{label}-{count}", _AUTHORIZER if count else {}))
-            create(server.bootstrap_servers, {_TOPIC: 1})
-            client = RawClient(server.bootstrap_servers)
-            stack.callback(client.close)
+            settings = _AUTHORIZER if count else {}
+            target = Target(stack.enter_context(new_server(server, folder / f"{server}-{count}", settings)))
+            create(target.bootstrap_servers, {_TOPIC: 1})
             if count:
-                _create_acls(client, count)
-            clients[variant] = server.pid, client
+                with target.connect() as connection:
+                    _create_acls(connection, count)
+            targets[variant] = target
         rows = []
         for name, (request, version) in _requests().items():
             taken: dict[str, list[float]] = {variant: [] for variant in variants}
             for number in range(rounds + 1):  # the first one warms up
                 for variant in sorted(variants, reverse=bool(number % 2)):
-                    pid, client = clients[variant]
-                    cost = request_cost(pid, client, request, version, requests)
+                    cost = request_cost(targets[variant], request, version, requests)
                     if number:
                         taken[variant].append(cost)
             without = taken["no authorizer"]
             for variant, costs in taken.items():
                 more = statistics.median(b - a for a, b in zip(without, costs, strict=True))
-                rows.append([label, name, variant, f"{statistics.median(costs):.1f}", f"{more:+.1f}"])
+                rows.append([server, name, variant, f"{statistics.median(costs):.1f}", f"{more:+.1f}"])
     return rows
 
 
@@ -168,17 +159,10 @@ def main(options: Sequence[str]) -> int:
     parser.add_argument("--kafka", action="store_true")
     chosen = parser.parse_args(options)
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-
-        def kafkapy(name: str, settings: dict[str, str]) -> Server:
-            return KafkapyProcess(Path(folder, name), properties={"durability": "os", **settings})
-
-        def kafka(name: str, settings: dict[str, str]) -> Server:
-            return KafkaProcess(Path(folder, name), release="4.3.1", heap="512m", properties=settings)
-
-        rows = _compare(kafkapy, "kafkapy", chosen.rounds, chosen.requests, chosen.acls)
+        rows = _compare("kafkapy", Path(folder), chosen.rounds, chosen.requests, chosen.acls)
         for count in (1, chosen.acls):
             rows += _decide(chosen.rounds * chosen.requests, count)
         if chosen.kafka:
-            rows += _compare(kafka, "Apache Kafka", chosen.rounds, chosen.requests, chosen.acls)
+            rows += _compare("kafka", Path(folder), chosen.rounds, chosen.requests, chosen.acls)
     print(aligned(["broker", "request", "ACLs", "µs of CPU", "more"], rows))
     return 0

@@ -16,6 +16,7 @@ ApiVersions every 2 ms meanwhile: the longest wait is what a scrape costs a clie
 from __future__ import annotations
 
 import random
+import socket
 import statistics
 import tempfile
 import time
@@ -31,100 +32,69 @@ from kafkapy.inter_broker.loopback import LoopbackConnection
 from kafkapy.logs import REQUESTS
 from kafkapy.network.request_metrics import RequestMetrics
 from kafkapy.protocol.frames import RequestHeader
-from kafkapy.protocol.messages.alter_client_quotas import (
-    AlterClientQuotasRequest,
-    AlterClientQuotasRequestEntryData,
-    EntityData,
-    OpData,
-)
-from kafkapy.protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from kafkapy.protocol.messages.produce import (
-    PartitionProduceData,
     PartitionProduceResponse,
-    ProduceRequest,
     ProduceResponse,
-    TopicProduceData,
     TopicProduceResponse,
 )
 from kafkapy.replicas.topic_traffic import TopicTraffic
 from scripts.benchmarks.comparison import parser_of
+from scripts.benchmarks.load import Target
 from scripts.benchmarks.many_partitions import create, topic_sizes
-from scripts.benchmarks.meter import Meter
 from scripts.benchmarks.probe import probing
 from scripts.benchmarks.request_cost import request_cost
+from scripts.benchmarks.requests import PRODUCE_VERSION, batch, produce, set_config, set_quotas
+from scripts.benchmarks.servers import new_server
 from scripts.benchmarks.table import aligned
-from tests.network.raw_client import RawClient
 from tests.ports import free_ports
-from tests.servers.kafkapy_process import KafkapyProcess
-from tests.storage.log_harness import batch
 
+_TOPIC: Final = "bench-0"
 _TOPIC_SIZE: Final = 1000
-_VERSION: Final = 9
 _SCRAPES: Final = 5
 _TESTS: Final = tuple(range(5))
 """One for each place of network/in_flight.py that a Produce request passes which waits for a disk."""
 
 
-def _produce_cost(server: KafkapyProcess, client: RawClient, records: int, requests: int) -> float:
+def _produce_cost(target: Target, records: int, requests: int) -> float:
     """The microseconds of CPU time that a Produce request costs the broker."""
     values = [b"x" * 100] if records == 1 else [b"x" * 1024] * records
-    data = PartitionProduceData(index=0, records=memoryview(batch(*values)))
-    request = ProduceRequest(
-        acks=-1, timeout_ms=10_000, topic_data=[TopicProduceData(name="bench-0", partition_data=[data])]
-    )
-    return request_cost(server.pid, client, request, _VERSION, requests)
+    return request_cost(target, produce(_TOPIC, batch(*values)), PRODUCE_VERSION, requests)
 
 
-def _limit_another(client: RawClient) -> None:
+def _limit_another(connection: socket.socket) -> None:
     """Give another client than the one of the benchmark a quota."""
-    entry = AlterClientQuotasRequestEntryData(
-        entity=[EntityData(entity_type="client-id", entity_name="another")],
-        ops=[
-            OpData(key=name, value=1e9, remove=False) for name in ("producer_byte_rate", "request_percentage")
-        ],
-    )
-    client.ask(AlterClientQuotasRequest(entries=[entry], validate_only=False), 1)
+    set_quotas(connection, "another", {"producer_byte_rate": 1e9, "request_percentage": 1e9})
 
 
-def _log_requests(client: RawClient) -> None:
-    config = AlterableConfig(name=REQUESTS.name, config_operation=0, value="DEBUG")
-    resource = AlterConfigsResource(
-        resource_type=ResourceType.BROKER_LOGGER, resource_name="1", configs=[config]
-    )
-    client.ask(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
+def _log_requests(connection: socket.socket) -> None:
+    set_config(connection, ResourceType.BROKER_LOGGER, "1", REQUESTS.name, "DEBUG")
 
 
 def _compare(folder: Path, rounds: int, requests: int, records: int) -> list[list[str]]:
     (port,) = free_ports(1)
-    prepared: dict[str, Callable[[RawClient], None]] = {
-        "plain": lambda client: None,
-        "plain again": lambda client: None,
-        "with metrics": lambda client: None,
+    prepared: dict[str, Callable[[socket.socket], None]] = {
+        "plain": lambda connection: None,
+        "plain again": lambda connection: None,
+        "with metrics": lambda connection: None,
         "with quotas of others": _limit_another,
         "with all requests logged": _log_requests,
     }
     with ExitStack() as stack:
-        servers, clients = {}, {}
+        targets = {}
         for name, prepare in prepared.items():
-            properties = {"durability": "os"}
-            if name == "with metrics":
-                properties["metrics.port"] = str(port)
-            servers[name] = stack.enter_context(KafkapyProcess(folder / name, properties=properties))
-            create(servers[name].bootstrap_servers, {"bench-0": 1})
-            clients[name] = RawClient(servers[name].bootstrap_servers)
-            stack.callback(clients[name].close)
-            prepare(clients[name])
-            _produce_cost(servers[name], clients[name], records, requests)
+            properties = {"metrics.port": str(port)} if name == "with metrics" else {}
+            target = Target(stack.enter_context(new_server("kafkapy", folder / name, properties)))
+            targets[name] = target
+            create(target.bootstrap_servers, {_TOPIC: 1})
+            with target.connect() as connection:
+                prepare(connection)
+            _produce_cost(target, records, requests)
         taken: dict[str, list[float]] = {name: [] for name in prepared}
         for _ in range(rounds):
             for name in random.sample(list(prepared), len(prepared)):
                 # Into the caches of the CPU first.
-                _produce_cost(servers[name], clients[name], records, requests // 8)
-                taken[name].append(_produce_cost(servers[name], clients[name], records, requests))
+                _produce_cost(targets[name], records, requests // 8)
+                taken[name].append(_produce_cost(targets[name], records, requests))
     rows = []
     for name, each in taken.items():
         ratio = statistics.median(one / plain for one, plain in zip(each, taken["plain"], strict=True))
@@ -153,12 +123,10 @@ def _test_for_quotas(requests: int) -> list[list[str]]:
 def _count(requests: int) -> list[list[str]]:
     """What is added to each Produce request of one batch: the clocks, and the counting."""
     metrics, traffic, now = RequestMetrics(), TopicTraffic(), time.monotonic
-    header = RequestHeader(0, _VERSION, 7, "bench")
+    header = RequestHeader(0, PRODUCE_VERSION, 7, "bench")
     sender = LoopbackConnection(1, "PLAINTEXT")
     partitions = [PartitionProduceResponse(index=0)]
-    response = ProduceResponse(
-        responses=[TopicProduceResponse(name="bench-0", partition_responses=partitions)]
-    )
+    response = ProduceResponse(responses=[TopicProduceResponse(name=_TOPIC, partition_responses=partitions)])
     began = time.process_time()
     for _ in range(requests):
         header.read_at = now()
@@ -175,21 +143,23 @@ def _count(requests: int) -> list[list[str]]:
 def _scrape(folder: Path, partitions: int) -> list[list[str]]:
     (port,) = free_ports(1)
     url = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers={"Accept-Encoding": "gzip"})
-    with KafkapyProcess(folder, properties={"metrics.port": str(port)}) as server:
+    with new_server("kafkapy-fsync", folder, {"metrics.port": str(port)}) as server:
         create(server.bootstrap_servers, topic_sizes(partitions, _TOPIC_SIZE))
         with probing(server.address) as quiet:
             time.sleep(3)
-        meter, walls, cpu, sizes = Meter(server.pid), [], [], []
+        target, costs, sizes = Target(server), [], []
         with probing(server.address) as times:
             for _ in range(_SCRAPES):
-                before, began = meter.cpu_seconds(), time.perf_counter()
+                watch = target.stopwatch()
                 with urllib.request.urlopen(url, timeout=60) as answer:
                     sizes.append(len(answer.read()))
-                walls.append(time.perf_counter() - began)
-                cpu.append(meter.cpu_seconds() - before)
+                costs.append(watch.cost())
     return [
-        [f"a scrape of {partitions:,} partitions, s", f"{statistics.median(walls):.2f}"],
-        ["its CPU time, s", f"{statistics.median(cpu):.2f}"],
+        [
+            f"a scrape of {partitions:,} partitions, s",
+            f"{statistics.median(cost.seconds for cost in costs):.2f}",
+        ],
+        ["its CPU time, s", f"{statistics.median(cost.cpu_seconds for cost in costs):.2f}"],
         ["its size with gzip, KB", f"{statistics.median(sizes) / 1000:.0f}"],
         ["the longest wait of a client meanwhile, ms", f"{max(times) * 1000:.1f}"],
         ["the longest wait without scrapes, ms", f"{max(quiet) * 1000:.1f}"],

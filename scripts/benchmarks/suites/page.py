@@ -5,9 +5,8 @@ scripts/bench page [--partitions 10000] [--records 10000000] [--rounds 15]
 A broker (durability=os) gets topics of ten partitions, a group that has offsets in all of them, and one topic
 with many records of JSON, some 100 bytes each. `kafkapy page` shows it in a process of its own. Each view is
 asked for by one client, one round after the other. The figures are the median and the longest time by the
-clock, and the medians of the CPU time of the page and of the broker (which the kernel counts in ticks of 10
-ms, so they are means over the rounds). A probe asks the broker for ApiVersions every 2 ms meanwhile: its
-longest wait is what a view costs another client.
+clock, and the means of the CPU time of the page and of the broker. A probe asks the broker for ApiVersions
+every 2 ms meanwhile: its longest wait is what a view costs another client.
 """
 
 from __future__ import annotations
@@ -33,8 +32,9 @@ from scripts.benchmarks.many_partitions import create
 from scripts.benchmarks.meter import Meter
 from scripts.benchmarks.probe import probing
 from scripts.benchmarks.rows import flush_rows, produce_rows, row_producer
+from scripts.benchmarks.servers import new_server
 from scripts.benchmarks.table import aligned
-from tests.servers.kafkapy_process import KafkapyProcess
+from tests.servers.server_process import ServerProcess
 
 _TOPIC_PARTITIONS: Final = 10
 _LARGE: Final = "large"
@@ -120,7 +120,7 @@ def _get(url: str) -> bytes:
         raise RuntimeError(f"{url}: {error}") from error
 
 
-def _measured(name: str, url: str, rounds: int, page: Meter, broker: KafkapyProcess) -> list[str]:
+def _measured(name: str, url: str, rounds: int, page: Meter, broker: ServerProcess) -> list[str]:
     """The row of one view."""
     served = Meter(broker.pid)
     seconds = []
@@ -144,7 +144,7 @@ def main(options: Sequence[str]) -> int:
     arguments = parser.parse_args(options)
     with (
         tempfile.TemporaryDirectory(prefix="bench-") as folder,
-        KafkapyProcess(Path(folder), properties={"durability": "os"}) as broker,
+        new_server("kafkapy", Path(folder)) as broker,
     ):
         count = max(arguments.partitions // _TOPIC_PARTITIONS - 1, 1)
         sizes = {_LARGE: _TOPIC_PARTITIONS, **{f"topic-{n}": _TOPIC_PARTITIONS for n in range(count)}}

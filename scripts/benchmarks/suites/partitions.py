@@ -21,16 +21,17 @@ from typing import Final
 from scripts.benchmarks.comparison import parser_of
 from scripts.benchmarks.load import Figures
 from scripts.benchmarks.many_partitions import create, produce_to_each, topic_sizes
+from scripts.benchmarks.meter import Meter
 from scripts.benchmarks.probe import probing
+from scripts.benchmarks.servers import new_server
 from scripts.benchmarks.table import print_cases
-from tests.servers.kafkapy_process import KafkapyProcess
 
 _TOPIC_SIZE: Final = 1000
 _IDLE_SECONDS: Final = 12
 
 
 def _measure(partitions: int, folder: Path) -> Figures:
-    server = KafkapyProcess(folder, properties={"log.retention.check.interval.ms": "5000"})
+    server = new_server("kafkapy-fsync", folder, {"log.retention.check.interval.ms": "5000"})
     sizes = topic_sizes(partitions, _TOPIC_SIZE)
     figures: Figures = {}
 
@@ -45,11 +46,11 @@ def _measure(partitions: int, folder: Path) -> Figures:
         figures[f"stall while {label}, ms"] = max(times) * 1000
 
     def weigh(when: str) -> None:
-        figures[f"KiB each, {when}"] = (server.rss - empty) / 1024 / partitions
+        figures[f"KiB each, {when}"] = (Meter(server.pid).resident_mb() - empty) * 1e6 / 1024 / partitions
         figures[f"open files, {when}"] = len(os.listdir(f"/proc/{server.pid}/fd"))
 
     with server:
-        empty = server.rss
+        empty = Meter(server.pid).resident_mb()
         probed("creating", lambda: create(server.bootstrap_servers, sizes))
         server.stop(timeout=120)
         timed("start after a clean stop", lambda: server.start(timeout=600))
