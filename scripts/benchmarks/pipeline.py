@@ -8,7 +8,6 @@ serves all. Loads of the name `plain-...` are by Spark alone (`plain_spark.py`).
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,26 +19,21 @@ from typing import Final
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.functions import lit
 
-from interop.support.maven import CACHE
 from kafkapy.pipeline import Pipeline
 from kafkapy.pipeline.replay.replay import replay
-from kafkapy.spark import read_topic, session
+from kafkapy.spark import read_topic
 from scripts.benchmarks.load import Figures, Target
-from scripts.benchmarks.meter import Meter, Stopwatch
+from scripts.benchmarks.orders import PARTITIONS, SCHEMA, new_session, order, stopwatch
 from scripts.benchmarks.plain_spark import PlainSpark
 from scripts.benchmarks.rows import flush_rows, produce_rows, row_producer
 from scripts.benchmarks.table import medians
 
-_CORES: Final = 2
-_MEMORY: Final = "2g"
 _ROWS: Final = 2_000_000
 _AT_A_TIME: Final = 10_000
-_PARTITIONS: Final = 4
 _RECORDS_PER_KEY: Final = 10
 _SMALL: Final = 100  # keys of a small upsert
 _SMALL_UPSERTS: Final = 5
 _QUERIES: Final = 7
-_SCHEMA: Final = "id BIGINT, account STRING, amount DOUBLE, currency STRING, note STRING"
 
 
 @dataclass(frozen=True)
@@ -53,11 +47,11 @@ class Topic:
     @property
     def pipeline(self) -> Pipeline:
         """From it, not yet into a table."""
-        return Pipeline(self.name, bootstrap=self.target.bootstrap_servers).json(_SCHEMA)
+        return Pipeline(self.name, bootstrap=self.target.bootstrap_servers).json(SCHEMA)
 
     def plain(self, table: Path) -> PlainSpark:
         """The same by Spark alone."""
-        return PlainSpark(_spark(), self.target.bootstrap_servers, self.name, _SCHEMA, table)
+        return PlainSpark(_spark(), self.target.bootstrap_servers, self.name, SCHEMA, table)
 
 
 WithTable = Callable[[Topic, Path], None]
@@ -101,12 +95,12 @@ def _queries(target: Target, scale: float, column: str) -> Figures:
     topic = _filled(target, _rows(scale))
     found = []
     for query in range(1, _QUERIES + 1):
-        offset = topic.rows // _PARTITIONS * query // (_QUERIES + 1)
-        (one,) = _like(topic, {"partition": query % _PARTITIONS, "offset": offset})
+        offset = topic.rows // PARTITIONS * query // (_QUERIES + 1)
+        (one,) = _like(topic, {"partition": query % PARTITIONS, "offset": offset})
         wanted = (
             {"partition": one.partition, "offset": offset} if column == "offset" else {column: one[column]}
         )
-        spark = _spark_stopwatch()
+        spark = stopwatch(_spark())
         rows = _like(topic, wanted)
         computing = spark.cost()
         if one not in rows:
@@ -186,7 +180,7 @@ def replaying(target: Target, scale: float) -> Figures:
 
     def back(topic: Topic, table: Path) -> None:
         definition = topic.pipeline.append().to_delta(table).definition
-        other = target.new_topic(_PARTITIONS)
+        other = target.new_topic(PARTITIONS)
         written = replay(definition, other, spark=_spark()).records
         target.delete_topic(other)
         if written != topic.rows:
@@ -226,10 +220,10 @@ def _small_upserts(target: Target, scale: float, write: WithTable) -> Figures:
         write(topic, table)
         for number in range(_SMALL_UPSERTS):
             chosen = range(number, accounts, max(accounts // _SMALL, 1))[:_SMALL]
-            for partition in range(_PARTITIONS):
+            for partition in range(PARTITIONS):
                 produce_rows(producer, topic.name, partition, list(_records(chosen, partition, accounts)))
             flush_rows(producer)
-            before, spark, server = _bytes_below(table), _spark_stopwatch(), target.stopwatch()
+            before, spark, server = _bytes_below(table), stopwatch(_spark()), target.stopwatch()
             write(topic, table)
             computing, serving = spark.cost(), server.cost()
             found.append(
@@ -261,11 +255,6 @@ def _rows(scale: float) -> int:
     return max(int(_ROWS * scale), 1)
 
 
-def _spark_stopwatch() -> Stopwatch:
-    jvm = int(_spark()._jvm.java.lang.ProcessHandle.current().pid())
-    return Stopwatch(Meter(jvm, descendants=True))
-
-
 def _measured(
     target: Target,
     scale: float,
@@ -275,7 +264,7 @@ def _measured(
     """One run, on a topic of its own."""
     topic = _filled(target, _rows(scale))
     prepare(topic)
-    spark, server = _spark_stopwatch(), target.stopwatch()
+    spark, server = stopwatch(_spark()), target.stopwatch()
     work(topic)
     computing, serving = spark.cost(), server.cost()
     target.delete_topic(topic.name)
@@ -289,11 +278,11 @@ def _measured(
 
 def _filled(target: Target, rows: int) -> Topic:
     """A new topic with so many records."""
-    topic = Topic(target, target.new_topic(_PARTITIONS), rows)
+    topic = Topic(target, target.new_topic(PARTITIONS), rows)
     producer = row_producer(target.bootstrap_servers, linger_ms=20)
     for first in range(0, rows, _AT_A_TIME):
         numbers = range(first, min(first + _AT_A_TIME, rows))
-        for partition in range(_PARTITIONS):
+        for partition in range(PARTITIONS):
             records = _records(numbers, partition, max(rows // _RECORDS_PER_KEY, 1))
             produce_rows(producer, topic.name, partition, list(records))
     flush_rows(producer)
@@ -304,22 +293,11 @@ def _records(numbers: range, partition: int, accounts: int) -> Iterator[dict[str
     """Those of the records with these numbers that belong to the partition."""
     for number in numbers:
         account = number * 7919 % accounts
-        if account % _PARTITIONS == partition:
-            value = {
-                "id": number,
-                "account": f"account-{account:07}",
-                "amount": number % 100_000 / 100,
-                "currency": "EUR",
-                "note": f"order {number}",
-            }
-            yield {"key": b"%d" % account, "value": json.dumps(value).encode()}
+        if account % PARTITIONS == partition:
+            value = order(number, f"account-{account:07}", number % 100_000 / 100)
+            yield {"key": b"%d" % account, "value": value}
 
 
 @cache
 def _spark() -> SparkSession:
-    settings = {
-        "spark.driver.memory": _MEMORY,
-        "spark.jars.ivy": str(CACHE / "spark" / "ivy"),
-        "spark.ui.enabled": "false",
-    }
-    return session("delta", master=f"local[{_CORES}]", app_name="bench", conf=settings)
+    return new_session("delta")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import queue
 import tempfile
 import threading
@@ -13,29 +14,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import psutil
-
-from interop.support.maven import CACHE
 from kafkapy.pipeline import Pipeline
 from kafkapy.pipeline.run.progress import BatchReport, Progress
 from kafkapy.pipeline.run.run import run
 from kafkapy.pipeline.table_target import TableTarget
 from kafkapy.pipeline.tables.batch import Batch
-from kafkapy.spark import session
 from scripts.benchmarks.load import Figures, Target
 from scripts.benchmarks.meter import Meter, Stopwatch
+from scripts.benchmarks.orders import PARTITIONS, SCHEMA, new_session, order, stopwatch
 from scripts.benchmarks.rows import flush_rows, produce_rows, row_producer
-from tests.servers.kafkapy_process import KafkapyProcess
+from scripts.benchmarks.servers import new_server
 
 if TYPE_CHECKING:
     from confluent_kafka import Producer
     from pyspark.sql import SparkSession
 
-_PARTITIONS: Final = 4
 _KEYS: Final = 100
 _AT_ONCE: Final = 1_000_000
 _RECENT: Final = 1_000
-_SCHEMA: Final = "id BIGINT, account STRING, amount DOUBLE, currency STRING, note STRING"
 _PATIENCE: Final = 600.0  # seconds
 
 
@@ -75,12 +71,12 @@ def measure(case: Case) -> list[Figures]:
     """The figures of each batch."""
     with (
         tempfile.TemporaryDirectory(prefix="bench-") as folder,
-        KafkapyProcess(Path(folder, "broker"), properties={"durability": "os"}) as server,
+        new_server("kafkapy", Path(folder, "broker")) as server,
     ):
-        table, topic = Path(folder, "table"), Target(server).new_topic(_PARTITIONS)
-        spark = session(case.table, master="local[2]", app_name="bench", conf=_settings(case))
+        table, topic = Path(folder, "table"), Target(server).new_topic(PARTITIONS)
+        spark = new_session(case.table, **{"spark.ui.enabled": str(case.jobs).lower(), **case.conf})
         try:
-            pipeline = Pipeline(topic, bootstrap=server.bootstrap_servers).json(_SCHEMA)
+            pipeline = Pipeline(topic, bootstrap=server.bootstrap_servers).json(SCHEMA)
             pipeline = pipeline.upsert(key=case.key, merge_mode=case.merge_mode)
             pipeline = pipeline.to_delta(table) if case.table == "delta" else pipeline.to_iceberg(table)
             producer = row_producer(server.bootstrap_servers, linger_ms=20)
@@ -91,15 +87,6 @@ def measure(case: Case) -> list[Figures]:
                 return [_batch(case, spark, table, producer, topic, told, n) for n in range(case.batches)]
         finally:
             spark.stop()
-
-
-def _settings(case: Case) -> dict[str, str]:
-    return {
-        "spark.driver.memory": "2g",
-        "spark.jars.ivy": str(CACHE / "spark" / "ivy"),
-        "spark.ui.enabled": str(case.jobs).lower(),
-        **case.conf,
-    }
 
 
 def _fill(spark: SparkSession, case: Case, table: Path) -> None:
@@ -120,7 +107,7 @@ def _fill(spark: SparkSession, case: Case, table: Path) -> None:
             "'EUR' AS currency",
             "concat('order ', hash(id)) AS note",
             "'bench' AS _topic",
-            f"CAST(id % {_PARTITIONS} AS INT) AS _partition",
+            f"CAST(id % {PARTITIONS} AS INT) AS _partition",
             "-1 - id AS _offset",
             "timestamp_millis(1700000000000 + id) AS _timestamp",
             "CAST(format_string('%08d', id) AS BINARY) AS _key",
@@ -133,15 +120,8 @@ def _produce(producer: Producer, topic: str, accounts: Iterable[int], number: in
     """Produce a record for each account; the first of them are tombstones."""
     records: dict[int, list[dict[str, bytes | None]]] = {}
     for place, account in enumerate(accounts):
-        value = {
-            "id": account,
-            "account": f"account-{account:08}",
-            "amount": number,
-            "currency": "EUR",
-            "note": f"order {number}",
-        }
-        sent = None if place < tombstones else json.dumps(value).encode()
-        records.setdefault(account % _PARTITIONS, []).append({"key": b"%08d" % account, "value": sent})
+        sent = None if place < tombstones else order(account, f"account-{account:08}", number)
+        records.setdefault(account % PARTITIONS, []).append({"key": b"%08d" % account, "value": sent})
     for partition, listed in records.items():
         produce_rows(producer, topic, partition, listed)
     flush_rows(producer)
@@ -158,7 +138,7 @@ def _batch(
 ) -> Figures:
     accounts = case.accounts(number)
     before, jobs = _files(table), _jobs(spark) if case.jobs else []
-    computing, driving = _stopwatches(spark)
+    computing, driving = stopwatch(spark), Stopwatch(Meter(os.getpid()))
     _produce(producer, topic, accounts, number, case.tombstones)
     rows, seconds, maintenance = 0, 0.0, 0.0
     while rows < len(accounts):  # in one batch, or in two if the run looked too early
@@ -195,12 +175,6 @@ def _files(table: Path) -> dict[str, tuple[int, int]]:
         if path.is_file():
             found[str(path)] = status.st_size, status.st_mtime_ns
     return found
-
-
-def _stopwatches(spark: SparkSession) -> tuple[Stopwatch, Stopwatch]:
-    """Of the JVM with Python's workers, and of this process."""
-    jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())
-    return Stopwatch(Meter(jvm, descendants=True)), Stopwatch(Meter(psutil.Process().pid))
 
 
 def _jobs(spark: SparkSession) -> list[str]:

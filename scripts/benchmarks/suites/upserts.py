@@ -14,15 +14,14 @@ of Spark of its own, local[2] with 2g.
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from multiprocessing import get_context
 from typing import Final
 
 from scripts.benchmarks.comparison import parser_of
 from scripts.benchmarks.load import Figures
 from scripts.benchmarks.small_upserts import Case, measure
-from scripts.benchmarks.table import aligned
+from scripts.benchmarks.table import aligned, medians
 
 _SHOWN: Final = (1, 2, 10, 20, 50)
 _YOUNG: Final = 10
@@ -65,14 +64,9 @@ def main(options: Sequence[str]) -> int:
 def _told(title: str, found: Sequence[Figures]) -> str:
     lines = [_line(f"batch {number}", found[number - 1]) for number in _SHOWN if number <= len(found)]
     if later := found[_YOUNG:]:
-        medians = {name: statistics.median(one[name] for one in later) for name in later[0]}
-        lines.append(_line(f"median of {_YOUNG + 1} to {len(found)}", medians))
+        lines.append(_line(f"median of {_YOUNG + 1} to {len(found)}", medians(later)))
     return aligned([title, *found[0]], lines) + "\n"
 
 
 def _line(name: str, figures: Figures) -> list[str]:
-    return [name, *_numbers(figures.values())]
-
-
-def _numbers(values: Iterable[float]) -> list[str]:
-    return [f"{value:.3g}" for value in values]
+    return [name, *(f"{figure:.3g}" for figure in figures.values())]
