@@ -122,6 +122,15 @@ def appending(target: Target, scale: float) -> Figures:
     return _into_a_table(target, scale, _append, records_per_row=1)
 
 
+def inferred_appending(target: Target, scale: float) -> Figures:
+    """Load: the same with columns that are inferred from the records."""
+
+    def append(topic: Topic, table: Path) -> None:
+        topic.pipeline.json().append().to_delta(table).run(once=True, spark=_spark())
+
+    return _into_a_table(target, scale, append, records_per_row=1)
+
+
 def plain_appending(target: Target, scale: float) -> Figures:
     """Load: the same by Spark alone."""
     return _into_a_table(target, scale, lambda topic, table: topic.plain(table).append(), records_per_row=1)
