@@ -91,7 +91,17 @@ def test_columns_that_the_data_does_not_have(bootstrap: str, make_topic: MakeTop
     )
     told = refusal(pipeline.json("id BIGINT").upsert("idd").definition)
     assert "key: the data has no column idd (did you mean 'id'?); it has id" in told
-    for divided in (pipeline.partition_by("day(timestamp)"), pipeline.json("ID BIGINT").partition_by("id")):
+    nested = "id BIGINT, address STRUCT<city: STRING, place: STRUCT<zip: INT>>"
+    told = refusal(pipeline.json(nested).upsert(["id", "address.place.zip"]).definition)
+    assert "key: address.place.zip is a field within the column address" in told
+    assert told.endswith("make it one: select: ['*', 'address.place.zip AS zip'] and key: zip")
+    told = refusal(pipeline.json(nested).upsert("address.street").definition)
+    assert "key: the data has no column address.street (did you mean 'address'?); it has" in told
+    for divided in (
+        pipeline.partition_by("day(timestamp)"),
+        pipeline.json("ID BIGINT").partition_by("id"),
+        pipeline.json("`a.b` BIGINT").upsert("a.b"),
+    ):
         with pytest.raises(SparkStartedError):
             run(divided.definition)
 

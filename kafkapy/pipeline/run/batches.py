@@ -40,6 +40,7 @@ from kafkapy.pipeline import checkpoint
 from kafkapy.pipeline.dead_letters.dead_letters import write_dead_letters
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.formats.outcomes import is_deleting, is_ignored, is_left_out
+from kafkapy.pipeline.key_columns import key_problem
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.positions import created_anew
 from kafkapy.pipeline.run.limits import Limits
@@ -203,15 +204,11 @@ class Batches:
 
         Raises PipelineError if the data lacks one.
         """
-        present = parsed.schema["_data"].dataType.names
-        if not present:
+        columns = json.loads(parsed.schema["_data"].dataType.json())
+        if not columns["fields"]:
             return ()
-        for name in self._definition.key:
-            if name.lower() not in (one.lower() for one in present):
-                raise PipelineError(
-                    f"{self._definition.name}: key: the data has no column {name}; "
-                    f"it has {', '.join(present[:20])}"
-                )
+        if problem := key_problem(self._definition.key, columns):
+            raise PipelineError(f"{self._definition.name}: {problem}")
         return self._definition.key
 
     def _strictly(self, parsed: DataFrame, batch: Batch) -> Counts:
