@@ -1,9 +1,10 @@
-"""DuckDB and Polars read a data directory in S3 by `kafkapy.log.scan`, and find what is in the original."""
+"""DuckDB and Polars read a data directory in S3 as they read the original."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import polars as pl
@@ -63,12 +64,13 @@ def test_duckdb_and_polars_read_what_is_in_the_directory(server: S3Server, direc
 
 
 def test_one_record_and_one_key(server: S3Server, directory: Path, url: str) -> None:
-    one = {"partitions": [1], "starting": {1: 3000}, "ending": {1: 3001}}
-    for options in (one, {"key": b"k7"}):
-        found = scan(url, "orders", storage_options=server.fsspec_options, **options)  # type: ignore[arg-type]
+    one: dict[str, Any] = {"partitions": [1], "starting": {1: 3000}, "ending": {1: 3001}}
+    key: dict[str, Any] = {"key": b"k7"}
+    for options in (one, key):
+        found = scan(url, "orders", storage_options=server.fsspec_options, **options)
         table = found.read_all()
         assert table.num_rows in (1, _RECORDS // 100)
-        assert table.equals(scan(directory, "orders", **options).read_all())  # type: ignore[arg-type]
+        assert table.equals(scan(directory, "orders", **options).read_all())
 
 
 def test_an_export_takes_its_credentials_from_the_environment(

@@ -19,7 +19,9 @@ _LOGIN: Final = re.compile(r"://[^/@:]*:[^/@]+@")
 
 
 def local_or_url(place: str) -> str:
-    """Return a place as it is read: `file://` is a path of this machine, and URLs end without a slash.
+    """Return a place as it is read.
+
+    `file://` is a path of this machine, and URLs end without a slash.
 
     Raises:
         LogSourceError: it is a URL with a password, which messages would show.

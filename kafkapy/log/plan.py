@@ -36,7 +36,9 @@ def plan_batch(files: ReadOnlyFiles, options: ReadOptions) -> list[OffsetRange]:
 def look_at_all(
     files: ReadOnlyFiles, directories: Sequence[PartitionDirectory], look: Callable[[OfflineLog], T]
 ) -> list[T]:
-    """Return what `look` finds in each log; in a store, in several at once, since most of it is waiting.
+    """Return what `look` finds in each log.
+
+    In a store it looks at several at once, since most of it is waiting.
 
     Raises:
         LogSourceError: a log is damaged or cannot be read.

@@ -1,4 +1,4 @@
-"""Data directories in object stores are read by fsspec, and only the ranges that are wanted.
+"""Data directories in object stores: only the ranges that are wanted are read.
 
 The store is fsspec's own in memory, which notes what is asked of it.
 """
@@ -62,7 +62,7 @@ def _store() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of a broker that has stopped; record `n` is in partition `n % 3`, in several segments."""
+    """That of a broker that has stopped; record `n` is in a segment of partition `n % 3`."""
     path = tmp_path_factory.mktemp("data")
     config = {"num.partitions": _PARTITIONS, "log.segment.bytes": 2 << 20}
     with Broker(data_dir=path, config=config) as broker:
