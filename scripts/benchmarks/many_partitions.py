@@ -27,14 +27,14 @@ def create(bootstrap_servers: str, sizes: Mapping[str, int], replicas: int = 1) 
 
 
 def produce_to_each(
-    bootstrap_servers: str, sizes: Mapping[str, int], records: int, record_bytes: int
+    bootstrap_servers: str, sizes: Mapping[str, int], records: int, record_bytes: int, **settings: object
 ) -> None:
-    """Produce so many records to each partition.
+    """Produce so many records to each partition, by a producer with these settings.
 
     Raises RuntimeError if one is not acknowledged.
     """
     patience = {"message.timeout.ms": 300_000, "socket.timeout.ms": 120_000}
-    producer = row_producer(bootstrap_servers, linger_ms=5, **patience)
+    producer = row_producer(bootstrap_servers, linger_ms=5, **patience, **settings)
     value = (bytes(range(256)) * (record_bytes // 256 + 1))[:record_bytes]
     for first in range(0, records, 1000):
         for name, size in sizes.items():

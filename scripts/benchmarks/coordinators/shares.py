@@ -11,14 +11,14 @@ from confluent_kafka import AcknowledgeType, Message, Producer, ShareConsumer
 
 from kafkapy.configs.kind import ResourceType
 from scripts.benchmarks.load import Figures, Target
+from scripts.benchmarks.many_partitions import produce_to_each
 from scripts.benchmarks.requests import set_config
-from scripts.benchmarks.rows import flush_rows, produce_rows, row_producer
 
 _PARTITIONS = 6
 _MEMBERS = 4
 _RECORDS = 300_000
 _BATCH = 50
-_VALUE = b"x" * 100
+_RECORD_BYTES = 100
 _REJECTED = 10
 """Each record whose offset is a multiple of it is rejected by members that acknowledge explicitly."""
 _PATIENCE = 120.0
@@ -46,7 +46,10 @@ def sharing(mode: str) -> Callable[[Target, float], Figures]:
         take = {"implicit": _take, "explicit": _take_and_say}[mode]
         with _members(target.bootstrap_servers, group, mode, topic) as members:
             _wait_until_all_work(target.bootstrap_servers, topic, members, take)
-            records = _write(target.bootstrap_servers, topic, _RECORDS * scale)
+            each = max(int(_RECORDS * scale / _PARTITIONS / _BATCH), 1) * _BATCH
+            settings = {"batch.num.messages": _BATCH}
+            produce_to_each(target.bootstrap_servers, {topic: _PARTITIONS}, each, _RECORD_BYTES, **settings)
+            records = each * _PARTITIONS
             watch = target.stopwatch()
             _take_all(members, take, records)
             cost = watch.cost()
@@ -74,16 +77,6 @@ def _members(bootstrap_servers: str, group: str, mode: str, topic: str) -> Itera
     finally:
         with ThreadPoolExecutor(_MEMBERS) as threads:
             list(threads.map(ShareConsumer.close, members))
-
-
-def _write(bootstrap_servers: str, topic: str, records: float) -> int:
-    """Write about so many records; how many they are."""
-    batches = max(int(records / (_BATCH * _PARTITIONS)), 1)
-    producer = row_producer(bootstrap_servers, linger_ms=5, **{"batch.num.messages": _BATCH})
-    for partition in range(_PARTITIONS):
-        produce_rows(producer, topic, partition, [{"value": _VALUE} for _ in range(batches * _BATCH)])
-    flush_rows(producer)
-    return batches * _BATCH * _PARTITIONS
 
 
 _Take = Callable[[ShareConsumer, float], int]
