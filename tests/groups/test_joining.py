@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kafkapy.groups.classic.group import GroupState
+from kafkapy.groups.classic.join import MOST_PENDING
+from kafkapy.groups.classic.subscription import MOST_TOPICS
 from kafkapy.groups.config import GroupConfig
 from kafkapy.protocol.errors import ErrorCode
 from tests.groups.group_world import RANGE, World, subscription
@@ -169,14 +171,11 @@ class TestProtocols:
         assert world.group.protocol_type == "connect"
         assert world.group.subscribed is None
 
-    def test_of_members_with_very_many_topics_no_subscription_is_known(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("kafkapy.groups.classic.subscription.MOST_TOPICS", 3)
+    def test_of_members_with_very_many_topics_no_subscription_is_known(self) -> None:
         world = World()
         leader, follower = world.stable(2)
         assert world.group.subscribed == frozenset({"t"})
-        world.join(follower, protocols=(("range", subscription("u", "v", "w")),))
+        world.join(follower, protocols=(("range", subscription(*map(str, range(MOST_TOPICS)))),))
         world.join(leader)
         assert world.group.subscribed is None
         assert world.group.is_subscribed("t")
@@ -294,10 +293,11 @@ class TestGroupMaxSize:
         assert not world.group.pending
 
 
-def test_member_ids_are_handed_out_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkapy.groups.classic.join.MOST_PENDING", 2)
+def test_member_ids_are_handed_out_up_to_a_limit() -> None:
     world = World()
-    first, _ = world.new_id(), world.new_id()
+    for number in range(MOST_PENDING - 1):
+        world.rebalances.add_pending(world.group, f"pending-{number}", 10_000)
+    first = world.new_id()
     assert world.join().error is ErrorCode.GROUP_MAX_SIZE_REACHED
     world.leave(first)
     world.new_id()

@@ -100,34 +100,36 @@ class ConsumerGroups(SubscribedGroups[ConsumerGroup, ConsumerGroupKey, ConsumerG
         super().__init__(groups, config, clock, timers, runtime=runtime, deadlines=deadlines, costly=costly)
         self._rebalances = rebalances
         self._costly = costly
-        self._regex_topics = RegexTopics()
+        self.regex_topics = RegexTopics()
+        """The topics of the members' regular expressions."""
         self._new_id = new_id
-        self._progress = Progress(
+        self.progress = Progress(
             self._settings,
             clock,
             load_assignors(config.consumer_assignors),
             deadlines=self._deadlines,
             computations=self._computations,
         )
-        self._progress.topics = TopicsView(MetadataImage())
-        self._refresh = RegexRefresh(self._progress, self._resolve_later)
-        self._heartbeats = Heartbeats(self._progress, self._refresh)
-        self._classic = ClassicMembers(self._progress, self._refresh)
+        """How groups come to new epochs and targets."""
+        self.progress.topics = TopicsView(MetadataImage())
+        self._refresh = RegexRefresh(self.progress, self._resolve_later)
+        self._heartbeats = Heartbeats(self.progress, self._refresh)
+        self._classic = ClassicMembers(self.progress, self._refresh)
 
     @property
     def default_assignor(self) -> str:
         """The assignor of a group whose members do not ask for one."""
-        return next(iter(self._progress.assignors))
+        return next(iter(self.progress.assignors))
 
     @property
     def topics(self) -> TopicsView:
-        return self._progress.topics
+        return self.progress.topics
 
     # --- the metadata and the log ---------------------------------------------------------------------
 
     def metadata_changed(self, old: MetadataImage, new: MetadataImage) -> None:
         """Note which topics have changed; each group looks at its own when it hears from a member."""
-        self._progress.topics = TopicsView(new, self._progress.topics)
+        self.progress.topics = TopicsView(new, self.progress.topics)
         changed = new.changed_topics(old)
         if not changed:
             return
@@ -306,7 +308,7 @@ class ConsumerGroups(SubscribedGroups[ConsumerGroup, ConsumerGroupKey, ConsumerG
     # --- members that go ------------------------------------------------------------------------------
 
     def _expect_heartbeat(self, group: ConsumerGroup, member_id: str) -> None:
-        self._progress.expect_heartbeat(group, group.members[member_id])
+        self.progress.expect_heartbeat(group, group.members[member_id])
 
     def _remove(self, group: ConsumerGroup, member_ids: Collection[str], done: Done) -> None:
         """Remove members, at least one.
@@ -328,7 +330,7 @@ class ConsumerGroups(SubscribedGroups[ConsumerGroup, ConsumerGroupKey, ConsumerG
         super()._remove(group, member_ids, done)
 
     def _remove_members(self, transition: Transition, member_ids: Collection[str]) -> None:
-        remove_members(transition, self._progress, member_ids)
+        remove_members(transition, self.progress, member_ids)
 
     def _downgrade(
         self,
@@ -371,7 +373,7 @@ class ConsumerGroups(SubscribedGroups[ConsumerGroup, ConsumerGroupKey, ConsumerG
     def _added(self, group: ConsumerGroup) -> None:
         for member in group.members.values():
             if member.classic is not None:
-                self._progress.expect_heartbeat(group, member)
+                self.progress.expect_heartbeat(group, member)
 
     # --- long work ------------------------------------------------------------------------------------
 
@@ -391,7 +393,7 @@ class ConsumerGroups(SubscribedGroups[ConsumerGroup, ConsumerGroupKey, ConsumerG
     ) -> None:
         """Look for the topics of regular expressions, as long as one look may take."""
         now, topics = self._clock.now_ms(), self.topics.image.topics
-        look = self._regex_topics.look(regexes, topics)
+        look = self.regex_topics.look(regexes, topics)
         try:
             while not look.is_over:
                 await self._costly(look.work)
@@ -399,7 +401,7 @@ class ConsumerGroups(SubscribedGroups[ConsumerGroup, ConsumerGroupKey, ConsumerG
             logger.exception("Group %s: its regular expressions failed", shortened(group.group_id))
             self._refresh.failed(group.group_id)
             return
-        self._regex_topics.keep(look, topics)
+        self.regex_topics.keep(look, topics)
         found = look.found if may_describe is None else await _described(look.found, may_describe)
         if not self._is_current(group):
             self._refresh.failed(group.group_id)
@@ -419,7 +421,7 @@ class ConsumerGroups(SubscribedGroups[ConsumerGroup, ConsumerGroupKey, ConsumerG
         self._commit(transition, ignore)
 
     def _assign(self, transition: Transition, request: TargetRequest, target: ComputedTarget[Target]) -> None:
-        self._progress.assign(transition, request, target)
+        self.progress.assign(transition, request, target)
 
 
 async def _described(

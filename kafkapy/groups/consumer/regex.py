@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -50,8 +50,11 @@ class Tested:
 class Look:
     """One look at expressions; its pieces are made in worker threads."""
 
-    def __init__(self, before: dict[str, Tested], topics: Collection[str]) -> None:
+    def __init__(
+        self, before: dict[str, Tested], topics: Collection[str], cpu_time: Callable[[], float]
+    ) -> None:
         """`before` are the known matches of each expression; `topics` do not change."""
+        self._cpu_time = cpu_time
         self.tested = before
         self.found: dict[str, frozenset[str]] = {}
         """The topics of each expression that was tested with all names."""
@@ -71,11 +74,11 @@ class Look:
 
     def work(self) -> None:
         """Make one piece of the look."""
-        begin = time.thread_time()
+        begin = self._cpu_time()
         for _ in self._steps:
-            if time.thread_time() - begin >= PIECE_SECONDS:
+            if self._cpu_time() - begin >= PIECE_SECONDS:
                 break
-        self._seconds += time.thread_time() - begin
+        self._seconds += self._cpu_time() - begin
 
     def _all_steps(self) -> Iterator[None]:
         for regex, tested in self.tested.items():
@@ -103,7 +106,9 @@ class RegexTopics:
     max_kept: int = 200_000
     """The most names that are kept as tested, for all expressions together: some 15 MB."""
 
-    def __init__(self) -> None:
+    def __init__(self, cpu_time: Callable[[], float] = time.thread_time) -> None:
+        """`cpu_time` counts the seconds that the thread has worked which calls it."""
+        self._cpu_time = cpu_time
         self._kept: OrderedDict[str, tuple[Tested, int]] = OrderedDict()
         """With each expression, how much it counts."""
         self._size = 0
@@ -115,7 +120,7 @@ class RegexTopics:
             tested, _ = self._kept.get(regex, (None, 0))
             before[regex] = Tested() if tested is None else tested
             self._keep(regex, before[regex])
-        return Look(before, topics)
+        return Look(before, topics, self._cpu_time)
 
     def keep(self, look: Look, topics: Collection[str]) -> None:
         """Keep the matches of a look, without the names of topics that are gone."""

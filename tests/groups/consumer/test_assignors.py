@@ -215,7 +215,7 @@ async def test_an_assignor_gets_the_racks_of_members_and_of_the_replicas_of_part
         GroupConfig(consumer_assignment_interval_ms=0, consumer_assignors=(f"{__name__}:Racks",))
     )
     await world.start()
-    assignor = world.groups.consumers._progress.assignors["racks"]
+    assignor = world.groups.consumers.progress.assignors["racks"]
     assert isinstance(assignor, Racks)
     world.topic("unused", 1)
     topic = Topic("t", topic_id(1), tuple(PartitionState(1, 0, held, held) for held in ((1, 2), (2,), (3,))))
@@ -231,7 +231,7 @@ async def test_an_assignor_gets_the_racks_of_members_and_of_the_replicas_of_part
     assert assignor.topics == {"t": (frozenset({"r1", "r2"}), frozenset({"r2"}), frozenset())}
     assert world.group().targets["a"] == {topic.id: frozenset({0, 1, 2})}
     await world.restart()
-    assignor = world.groups.consumers._progress.assignors["racks"]
+    assignor = world.groups.consumers.progress.assignors["racks"]
     assert isinstance(assignor, Racks)
     await world.heartbeat(join("c", rack_id="r1"))
     await world.settle()

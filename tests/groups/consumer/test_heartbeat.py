@@ -10,6 +10,7 @@ import pytest
 from kafkapy.groups.config import GroupConfig
 from kafkapy.groups.consumer.group import ConsumerGroupState
 from kafkapy.groups.consumer.member import MemberState
+from kafkapy.groups.consumer.target import QUICK
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.messages.consumer_group_heartbeat import TopicPartitions
 from tests.groups.consumer.consumer_world import ConsumerWorld, SimulatedConsumer, beat, join
@@ -279,15 +280,13 @@ async def test_a_full_group_takes_nobody_else() -> None:
     await world.groups.stop()
 
 
-async def test_a_large_target_is_computed_in_a_thread(
-    world: ConsumerWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("kafkapy.groups.consumer.target.QUICK", 0)
+async def test_a_large_target_is_computed_in_a_thread(world: ConsumerWorld) -> None:
+    world.topic("t", QUICK)
     answer = await world.heartbeat(join("a"))
     assert (answer.member_epoch, partitions(answer)) == (1, [])
     await world.settle()
     answer = await world.heartbeat(beat("a", 1))
-    assert (answer.member_epoch, partitions(answer)) == (2, [0, 1, 2, 3])
+    assert (answer.member_epoch, partitions(answer)) == (2, list(range(QUICK)))
 
 
 def _client() -> Any:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import kafkapy
-from kafkapy.groups.consumer import regex
 from kafkapy.groups.consumer.regex import Look, RegexTopics
 from kafkapy.metadata.image import PartitionState, Topic
 from kafkapy.protocol.errors import ErrorCode
@@ -22,93 +19,82 @@ from kafkapy.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from kafkapy.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kafkapy.protocol.types import random_uuid
 from tests.groups.consumer.consumer_world import ConsumerWorld, beat, join
-from tests.loop.turned_clock import TurnedClock
 from tests.network.raw_client import RawClient, eventually
 
 
-class CountingPattern:
-    """Matches names that end in 0, and counts the names that it was tested with."""
+class CpuTime:
+    """Shows 10 ms more at each look: so long a test of a name takes, or the compilation of an expression."""
 
-    def __init__(self, seconds: Callable[[], None]) -> None:
-        self.tested: list[str] = []
-        self._seconds = seconds
+    def __init__(self) -> None:
+        self.looks = 0
 
-    def fullmatch(self, text: str) -> bool:
-        self.tested.append(text)
-        self._seconds()
-        return text.endswith("0")
+    def __call__(self) -> float:
+        self.looks += 1
+        return self.looks * 0.01
 
 
 @pytest.fixture
-def pattern(monkeypatch: pytest.MonkeyPatch) -> CountingPattern:
-    """The one pattern there is, of which each test takes 10 ms."""
-    cpu_time = TurnedClock()
-    made = CountingPattern(lambda: cpu_time.turn_ms(10))
-    monkeypatch.setattr(regex, "compile_pattern", lambda text: made)
-    monkeypatch.setattr(regex, "time", SimpleNamespace(thread_time=cpu_time.monotonic))
-    return made
+def cpu_time() -> CpuTime:
+    return CpuTime()
 
 
 def names(count: int) -> list[str]:
     return [f"t{number}" for number in range(count)]
 
 
-def finish(look: Look) -> int:
-    """Make all pieces of a look; return how many there were."""
-    pieces = 0
+def finish(look: Look, cpu_time: CpuTime) -> int:
+    """Make all pieces of a look at one expression; return how many names were tested."""
+    begin, pieces = cpu_time.looks, 0
     while not look.is_over:
         look.work()
         pieces += 1
-    return pieces
+    return cpu_time.looks - begin - 2 * pieces - 1
 
 
-def test_a_look_is_made_in_pieces_and_ends_when_its_time_is_over(pattern: CountingPattern) -> None:
-    kept = RegexTopics()
+def test_a_look_is_made_in_pieces_and_ends_when_its_time_is_over(cpu_time: CpuTime) -> None:
+    kept = RegexTopics(cpu_time)
     look = kept.look([".*0"], names(150))
     look.work()
-    assert 5 <= len(pattern.tested) <= 7, "other groups have their turns"
-    assert finish(look) > 10
+    assert 3 <= len(look.tested[".*0"].names) <= 5, "other groups have their turns"
+    finish(look, cpu_time)
     assert not look.is_done
     assert not look.found
-    assert 100 <= len(pattern.tested) <= 120
+    tested = len(look.tested[".*0"].names)
+    assert 80 <= tested <= 100
     kept.keep(look, names(150))
     again = kept.look([".*0"], names(150))
-    finish(again)
+    assert finish(again, cpu_time) == 150 - tested, "it continued where the first one stopped"
     assert again.is_done
     assert again.found == {".*0": frozenset(f"t{number}" for number in range(0, 150, 10))}
-    assert len(pattern.tested) == 150, "it continued where the first one stopped"
 
 
-def test_only_new_names_are_tested_again(pattern: CountingPattern) -> None:
-    kept = RegexTopics()
+def test_only_new_names_are_tested_again(cpu_time: CpuTime) -> None:
+    kept = RegexTopics(cpu_time)
     look = kept.look([".*0"], names(20))
-    finish(look)
+    assert finish(look, cpu_time) == 20
     kept.keep(look, names(20))
-    pattern.tested.clear()
     later = [*names(20)[5:], "t100"]
     look = kept.look([".*0"], later)
-    finish(look)
-    assert pattern.tested == ["t100"]
+    assert finish(look, cpu_time) == 1
     assert look.found == {".*0": frozenset({"t10", "t100"})}
 
 
-def test_what_is_kept_is_bounded(pattern: CountingPattern) -> None:
-    kept = RegexTopics()
+def test_what_is_kept_is_bounded(cpu_time: CpuTime) -> None:
+    kept = RegexTopics(cpu_time)
     kept.max_kept = 25
     for text in ("a", "b", "c"):
         look = kept.look([text], names(10))
-        finish(look)
+        finish(look, cpu_time)
         kept.keep(look, names(10))
-    pattern.tested.clear()
     for text, tested in (("c", 0), ("b", 0), ("a", 10)):
-        finish(kept.look([text], names(10)))
-        assert len(pattern.tested) == tested
+        assert finish(kept.look([text], names(10)), cpu_time) == tested
 
 
 async def test_a_group_with_costly_expressions_gets_its_topics_later(
-    pattern: CountingPattern, caplog: pytest.LogCaptureFixture
+    cpu_time: CpuTime, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = ConsumerWorld()
+    world.groups.consumers.regex_topics = RegexTopics(cpu_time)
     await world.start()
     state = (PartitionState(1, 0, (1,), (1,)),)
     world.publish(world.image.with_topics([Topic(name, random_uuid(), state) for name in names(150)]))
@@ -119,10 +105,10 @@ async def test_a_group_with_costly_expressions_gets_its_topics_later(
         await settle(world)
     assert "its regular expressions take long" in caplog.text
     assert not world.group().regexes
-    seen = len(pattern.tested)
+    seen = cpu_time.looks
     await world.heartbeat(beat("m", world.group().members["m"].epoch))
     await settle(world)
-    assert len(pattern.tested) == seen, "the group waits"
+    assert cpu_time.looks == seen, "the group waits"
     await world.advance(11)
     await world.heartbeat(beat("m", world.group().members["m"].epoch))
     await settle(world)
