@@ -188,7 +188,8 @@ class CoordinatorRuntime(Generic[T]):
         """The partitions that another broker leads now, and whose state is still to be dropped."""
         self._unloading: Cancellable | None = None
         """The timer of the next one's unloading, if there are any."""
-        self._loading: set[asyncio.Task[None]] = set()
+        self.loads: set[asyncio.Task[None]] = set()
+        """Those of partitions that are under way."""
         self._reading = asyncio.Lock()
         """Held by the partition that is being read.
 
@@ -241,8 +242,8 @@ class CoordinatorRuntime(Generic[T]):
     async def stop(self) -> None:
         """Cancel all timers and tasks."""
         self.close_topic()
-        if self._loading:
-            await asyncio.wait(self._loading)
+        if self.loads:
+            await asyncio.wait(self.loads)
 
     def metadata_changed(self, old: MetadataImage, new: MetadataImage) -> None:
         """Open or close the topic after it was created or deleted.
@@ -342,8 +343,8 @@ class CoordinatorRuntime(Generic[T]):
             self._fail(partition, error)
             return
         task = partition.load = asyncio.get_running_loop().create_task(self._load(partition))
-        self._loading.add(task)
-        task.add_done_callback(self._loading.discard)
+        self.loads.add(task)
+        task.add_done_callback(self.loads.discard)
 
     async def _load(self, partition: _Partition) -> None:
         replay, began = self._machine.replay(self._name(partition)), self._clock.monotonic()

@@ -95,7 +95,8 @@ class ShareCoordinator:
         self._log = log
         self._image = MetadataImage()
         self._writes = EventWrites(self.runtime, CommitDeadlines(timers, config.write_timeout_ms / 1000))
-        self._states: dict[ShareKey, ShareState] = {}
+        self.states: dict[ShareKey, ShareState] = {}
+        """Those of the partitions that are loaded."""
         self._redundant: dict[int, _Redundant] = {}
         """By partition: the states to delete next."""
         self._maybe_cold: dict[int, list[ShareKey]] = {}
@@ -137,7 +138,7 @@ class ShareCoordinator:
             self._forget_deleted()
 
     def _forget_deleted(self) -> None:
-        for key in tuple(self._states):
+        for key in tuple(self.states):
             if key.topic_id not in self._image.topics_by_id and self.runtime.is_active(key.coordinator_key):
                 self._write(key, None, _ignore)
 
@@ -147,7 +148,7 @@ class ShareCoordinator:
 
     def install(self, loaded: dict[ShareKey, ShareState]) -> str:
         """Add the states of a partition."""
-        self._states.update(loaded)
+        self.states.update(loaded)
         self._timers.call_later(0, self._forget_deleted)  # those that were deleted meanwhile
         return f"{len(loaded)} share partitions"
 
@@ -155,9 +156,9 @@ class ShareCoordinator:
         """Drop the states of these partitions."""
         for partition in partitions:
             self._redundant.pop(partition, None)
-        for key in tuple(self._states):
+        for key in tuple(self.states):
             if self.runtime.partition_of(key.coordinator_key) in partitions:
-                del self._states[key]
+                del self.states[key]
 
     # --- requests -------------------------------------------------------------------------------------
 
@@ -221,7 +222,7 @@ class ShareCoordinator:
         if key.partition < 0:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         self.runtime.require_active(key.coordinator_key)
-        return self._states.get(key)
+        return self.states.get(key)
 
     def _require_partition(self, key: ShareKey) -> None:
         topic = self._image.topics_by_id.get(key.topic_id)
@@ -247,11 +248,11 @@ class ShareCoordinator:
             return
 
         def accepted() -> None:
-            state = states.replayed(self._states.get(key), record, offset)
+            state = states.replayed(self.states.get(key), record, offset)
             if state is None:
-                self._states.pop(key, None)
+                self.states.pop(key, None)
             else:
-                self._states[key] = state
+                self.states[key] = state
 
         self._writes.write(
             key.coordinator_key,
@@ -268,13 +269,13 @@ class ShareCoordinator:
 
     def _prune(self) -> None:
         """Delete the records that were found redundant before, and find those for the next time."""
-        for key in self._states:
+        for key in self.states:
             self._maybe_cold.setdefault(self.runtime.partition_of(key.coordinator_key), []).append(key)
         for partition in self.runtime.active_partitions:
             try:
                 self._delete_redundant(partition)
                 if keys := self._maybe_cold.get(partition):
-                    needed = min(self._states[key].snapshot_offset for key in keys)
+                    needed = min(self.states[key].snapshot_offset for key in keys)
                     self._redundant[partition] = _Redundant(needed, self._log.end_offset(partition))
             except KafkaError as error:
                 logger.info(
@@ -302,7 +303,7 @@ class ShareCoordinator:
         partition, keys = self._maybe_cold.popitem()
         if partition not in self.runtime.active_partitions:
             return
-        found = [(key, self._states[key]) for key in keys if key in self._states]
+        found = [(key, self.states[key]) for key in keys if key in self.states]
         if not any(state.updates or state.create_timestamp == state.write_timestamp for _, state in found):
             return  # nothing has happened since all of them got one
         now = self._clock.now_ms()

@@ -50,8 +50,8 @@ class Counting:
     A record's key decides where it lives.
     """
 
-    def __init__(self, *, leads: bool = True) -> None:
-        self.log = MemoryLog(PARTITIONS)
+    def __init__(self, log: MemoryLog | None = None, *, leads: bool = True) -> None:
+        self.log = log or MemoryLog(PARTITIONS)
         self.clock = TurnedClock()
         self.timers = TurnedTimers(self.clock)
         self.runtime = CoordinatorRuntime(self, self.log, self.clock, self.timers, blocking=self.call)
@@ -123,7 +123,7 @@ class Counting:
     async def time_passes(self, seconds: float) -> None:
         """And what falls due is done."""
         self.timers.advance(seconds)
-        while reading := tuple(self.runtime._loading):
+        while reading := tuple(self.runtime.loads):
             await asyncio.wait(reading)
         self.timers.advance(0)
 
@@ -170,20 +170,20 @@ async def test_partitions_are_read_one_after_the_other(counting: Counting) -> No
     assert counting.counts == dict.fromkeys(KEYS, 1)
 
 
-async def test_a_partition_that_waits_for_commits_holds_up_no_other(
-    counting: Counting, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_partition_that_waits_for_commits_holds_up_no_other() -> None:
+    is_committed = asyncio.Event()
+
+    class UncommittedLog(MemoryLog):
+        async def wait_for_commits(self, partition: int) -> int:
+            if partition == 0:
+                await is_committed.wait()
+            return await super().wait_for_commits(partition)
+
+    counting = Counting(UncommittedLog(PARTITIONS))
+    await counting.runtime.ensure_topic()
     for key in KEYS:
         counting.write(key)
     counting.runtime.close_topic()
-    is_committed = asyncio.Event()
-
-    async def wait_for_commits(partition: int) -> int:
-        if partition == 0:
-            await is_committed.wait()
-        return counting.log.ends[partition]
-
-    monkeypatch.setattr(counting.log, "wait_for_commits", wait_for_commits)
     counting.runtime.open_topic()
     await counting.time_passes_on_the_loop()
     assert counting.runtime.active_partitions == [1, 2, 3]
@@ -367,7 +367,7 @@ async def test_stopping_keeps_no_timer_and_no_task(counting: Counting) -> None:
     counting.runtime.open_topic()
     await counting.runtime.stop()
     assert counting.timers.pending == 0
-    assert not counting.runtime._loading
+    assert not counting.runtime.loads
     assert not counting.counts
 
 

@@ -36,7 +36,7 @@ class ClassicWorld(GroupsWorld):
     async def time_passes(self, seconds: float) -> None:
         """And what falls due is done."""
         self.timers.advance(seconds)
-        while reading := tuple(self.groups.runtime._loading):
+        while reading := tuple(self.groups.runtime.loads):
             await asyncio.wait(reading)
         self.timers.advance(0)
 

@@ -58,7 +58,7 @@ class Two:
         self.first.leadership_changed(TOPIC, PARTITION, False, self.epoch)
         self.timers.advance(0)
         self.second.leadership_changed(TOPIC, PARTITION, True, self.epoch)
-        while reading := tuple(self.second.runtime._loading):
+        while reading := tuple(self.second.runtime.loads):
             await asyncio.wait(reading)
         self.first, self.second = self.second, self.first
 

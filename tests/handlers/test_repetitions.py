@@ -77,7 +77,7 @@ def client(kafka_broker: kafkapy.Broker) -> Iterator[RawClient]:
             log = core.replicas.partition("t", 0).log
             log.producers.restore(producers, log.log_end_offset)
             batches = tuple(StoredBatch(2 * number, 2 * number, 0, 1) for number in range(BATCHES))
-            core.shares.coordinator._states[ShareKey("g", topic_id, 0)] = ShareState(batches=batches)
+            core.shares.coordinator.states[ShareKey("g", topic_id, 0)] = ShareState(batches=batches)
 
         kafka_broker.call(know)
         yield connected

@@ -442,7 +442,7 @@ class Simulation:
 
     def in_memory(self, partition: int) -> dict[ShareKey, ShareState]:
         runtime = self.world.coordinator.runtime
-        found = self.world.coordinator._states.items()
+        found = self.world.coordinator.states.items()
         return {key: state for key, state in found if runtime.partition_of(key.coordinator_key) == partition}
 
     def commit_all(self) -> None:

@@ -88,7 +88,7 @@ async def test_records_before_the_oldest_snapshot_that_counts_are_deleted(world:
     assert world.offsets[0] == 0, "their snapshots may not have been committed when it was time first"
     await world.advance(1)
     assert world.offsets[0] == 5, "the snapshot of the first; that of the other is the ninth"
-    assert world.stored() == world.coordinator._states
+    assert world.stored() == world.coordinator.states
 
 
 async def test_a_snapshot_that_is_not_committed_replaces_nothing(world: World) -> None:
@@ -134,7 +134,7 @@ async def test_a_state_that_is_not_written_for_long_keeps_no_records_of_others(w
             await world.write(world.busy, 100 * hour + offset)
         await world.advance(3600)
         assert len(world.offsets) <= 2 * (MAX_UPDATES + 2), f"in hour {hour}"
-        assert world.stored() == world.coordinator._states
+        assert world.stored() == world.coordinator.states
     assert world.state(world.idle).start_offset == 0
 
 
