@@ -75,9 +75,7 @@ class Connection:
         "_loop",
         "_on_close",
         "_outbound",
-        "_reading",
         "_received_before",
-        "_requests",
         "_shaking",
         "_shared",
         "_stalled",
@@ -100,7 +98,9 @@ class Connection:
         "peer_port",
         "principal",
         "read_at",
+        "reading",
         "receiving_since",
+        "requests",
         "software",
         "unsent_since",
         "validation_paid_at",
@@ -164,8 +164,9 @@ class Connection:
         self._fd = channel.fileno
         self._local_host: str | None = None
         self._outbound = OutboundQueue(channel)
-        self._requests = RequestsInFlight(self, shared)
-        self._handle: Callable[[memoryview], None] = self._requests.handle
+        self.requests = RequestsInFlight(self, shared)
+        """Those that are not answered yet."""
+        self._handle: Callable[[memoryview], None] = self.requests.handle
         self._when_closed: list[Callable[[], object]] = []
         self._buffer: ReceiveBuffer | None = None
         """The bytes that are not handled yet. With large frames, an empty buffer is kept for a while."""
@@ -173,7 +174,7 @@ class Connection:
         """The values of answers that are being made or not read (network/answer_budget.py)."""
         self._received_before = 0
         """The bytes of the incomplete frame that had arrived at `receiving_since`."""
-        self._reading = True
+        self.reading = True
         """Whether the loop watches for bytes to receive."""
         self._writing = False
         """Whether the loop watches for room to send."""
@@ -230,12 +231,12 @@ class Connection:
     @property
     def waits_for_answer(self) -> bool:
         """Whether a request of the client is not answered yet."""
-        return len(self._requests) > 0
+        return len(self.requests) > 0
 
     @property
     def waits_for_other_answers(self) -> bool:
         """Whether another request than the last one is not answered yet."""
-        return len(self._requests) > 1
+        return len(self.requests) > 1
 
     def login_began_before(self, moment: float) -> bool:
         """Whether the client has had since before `moment` to log in, and has not.
@@ -247,7 +248,7 @@ class Connection:
 
     def unanswered(self) -> tuple[list[int], int]:
         """The API keys of requests that wait, and how many answers wait for earlier ones."""
-        return self._requests.unanswered()
+        return self.requests.unanswered()
 
     def keep_frame(self) -> None:
         """Let the handler keep the bytes of its request after it returns.
@@ -270,7 +271,7 @@ class Connection:
 
     def release_read(self) -> None:
         """Give back what is charged, once all answers are made and read."""
-        if self.charged and (self.closed or not (self._requests or self._outbound.nbytes)):
+        if self.charged and (self.closed or not (self.requests or self._outbound.nbytes)):
             self._shared.answers.give_back(self.charged)
             self.charged = 0
 
@@ -315,15 +316,15 @@ class Connection:
 
     def take_frames(self, handle: Callable[[memoryview], None] | None) -> None:
         """Have `handle` called with each frame; None: frames are requests again."""
-        self._handle = handle or self._requests.handle
+        self._handle = handle or self.requests.handle
 
     def mute(self) -> None:
         """Handle no more frames until `unmute`; those that arrive wait."""
-        self._requests.mute()
+        self.requests.mute()
 
     def unmute(self) -> None:
         """Continue with the frames that wait."""
-        self._requests.unmute()
+        self.requests.unmute()
 
     # --- reading ------------------------------------------------------------------------------------------
 
@@ -342,7 +343,7 @@ class Connection:
             self.close(f"reading failed: {error.strerror}", level=logging.DEBUG)
             return
         if nbytes == 0:
-            self._requests.abandon()
+            self.requests.abandon()
             self.finish()
             return
         self.last_active = self._shared.now
@@ -357,7 +358,7 @@ class Connection:
                 self._after_handling(some=False)
             else:
                 self._handle_own(buffer)
-        if self._channel.has_pending and self._reading:
+        if self._channel.has_pending and self.reading:
             self._loop.call_soon(self._read_pending)
 
     def look_again(self) -> None:
@@ -366,17 +367,17 @@ class Connection:
         If a reset comes with bytes, uvloop's reader is called once, for the bytes: libuv no longer watches a
         socket that has an error.
         """
-        if self._reading:
+        if self.reading:
             self._on_readable()
 
     def _read_pending(self) -> None:
         """Receive what the channel holds already."""
-        if self._reading and self._channel.has_pending:
+        if self.reading and self._channel.has_pending:
             self._on_readable()
 
     def _watch(self) -> None:
         """Have the loop watch for bytes to receive."""
-        self._reading = True
+        self.reading = True
         self._loop.add_reader(self._fd, self._on_readable)
         if self._channel.has_pending:
             self._loop.call_soon(self._read_pending)
@@ -414,7 +415,7 @@ class Connection:
         (network/rounds.py). Return the position of the first unhandled byte.
         """
         rounds, now = self._shared.rounds, time.monotonic  # uvloop's clock counts whole milliseconds
-        may_handle, outbound = self._requests.may_handle, self._outbound
+        may_handle, outbound = self.requests.may_handle, self._outbound
         first, began, stop_at = start, 0.0, 0.0
         while end - start >= 4 and outbound.nbytes <= OUTBOUND_MARK and may_handle():
             (size,) = _SIZE.unpack_from(view, start)
@@ -466,7 +467,7 @@ class Connection:
         return self._shared.complaints.level(self.peer_host, why, self._shared.now)
 
     def _is_muted(self) -> bool:
-        return self._outbound.nbytes > OUTBOUND_MARK or not self._requests.may_handle()
+        return self._outbound.nbytes > OUTBOUND_MARK or not self.requests.may_handle()
 
     def _after_handling(self, *, some: bool) -> None:
         """Watch an incomplete frame, and make room for more bytes or pause reading.
@@ -481,7 +482,7 @@ class Connection:
             return
         if self._stalled or self._waits_for_turn:
             self.is_incomplete = False
-            if unhandled >= READ_AHEAD or self._requests.is_throttled:
+            if unhandled >= READ_AHEAD or self.requests.is_throttled:
                 self._pause_reading()
                 return
             wanted = READ_AHEAD
@@ -540,20 +541,20 @@ class Connection:
             self._buffer = None
 
     def _pause_reading(self) -> None:
-        if self._reading:
-            self._reading = False
+        if self.reading:
+            self.reading = False
             self._loop.remove_reader(self._fd)
 
     def pause(self) -> None:
         """Read nothing while the client is throttled, not even the rest of a request."""
-        if self._requests.is_throttled and not self.closed and self.paused_since is None:
+        if self.requests.is_throttled and not self.closed and self.paused_since is None:
             self._stalled = self._unhandled > 0
             self.is_incomplete = False
             self._pause_reading()
 
     def resume_reading(self) -> None:
         """Continue reading after a pause, unless there is still no memory for a buffer."""
-        if self.closed or self._reading or self._ended:
+        if self.closed or self.reading or self._ended:
             return
         self._after_handling(some=False)
         if self._buffer is None or self._buffer.end < self._buffer.capacity:
@@ -569,7 +570,7 @@ class Connection:
 
     def go_on(self) -> None:
         """Continue handling and reading, unless something else still mutes the connection."""
-        if self._reading and not self._stalled:
+        if self.reading and not self._stalled:
             return  # Nothing has stopped.
         if self.closed or self._waits_for_turn or self._is_muted():
             return
@@ -577,7 +578,7 @@ class Connection:
             self._wait_for_turn()
         elif self._ended:
             self._close_when_answered()
-        elif not self._reading:
+        elif not self.reading:
             self.resume_reading()
 
     def _wait_for_turn(self) -> None:
@@ -599,9 +600,9 @@ class Connection:
 
     def _close_when_answered(self) -> None:
         if (
-            not self._requests
+            not self.requests
             and not self._outbound.nbytes
-            and (not self._stalled or self._requests.is_throttled)
+            and (not self._stalled or self.requests.is_throttled)
             and not self._waits_for_turn
         ):
             self.close()
@@ -682,7 +683,7 @@ class Connection:
         self._disown()
         self.is_incomplete = False
         self._outbound.close()
-        self._requests.close()
+        self.requests.close()
         self.release_read()
         if not self._shaking:
             self._channel.close()

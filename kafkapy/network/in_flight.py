@@ -454,13 +454,16 @@ class RequestsInFlight:
             if until <= throttle.until:
                 return
             throttle.timer.cancel()
-        self._throttle = _Throttle(until, loop.call_later(seconds, self._end_throttle))
+        self._throttle = _Throttle(until, loop.call_later(seconds, self.end_throttle))
         if self._muting is throttle:
             self._muting = self._throttle
         if throttle is None:
             loop.call_soon(self._connection.pause)  # after the bytes that are being handled
 
-    def _end_throttle(self) -> None:
+    def end_throttle(self) -> None:
+        """Handle requests again: the time is over for which the client is throttled."""
+        if self._throttle is not None:
+            self._throttle.timer.cancel()
         if self._muting is self._throttle:
             self._muting = None
         self._throttle = None

@@ -94,7 +94,7 @@ class Server:
         self._entrances: dict[str, Entrance] = {}
         """By the name of the listener."""
         self.limits = ConnectionLimits(config, self.shared.now)
-        self._held: list[tuple[float, int, socket.socket]] = []
+        self.held: list[tuple[float, int, socket.socket]] = []
         """Connections that are beyond the rate of their address: when each is closed; a heap."""
         self._hold_timer: asyncio.TimerHandle | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
@@ -241,10 +241,10 @@ class Server:
 
     def _hold(self, sock: socket.socket, until: float) -> None:
         """Close a connection that is beyond the rate of its address, after a while."""
-        if len(self._held) >= MOST_HELD:
+        if len(self.held) >= MOST_HELD:
             sock.close()
             return
-        heapq.heappush(self._held, (until, sock.fileno(), sock))
+        heapq.heappush(self.held, (until, sock.fileno(), sock))
         if self._hold_timer is None or until < self._hold_timer.when():
             if self._hold_timer is not None:
                 self._hold_timer.cancel()
@@ -253,9 +253,9 @@ class Server:
     def _let_go(self) -> None:
         """Close the connections that were held for long enough."""
         now = self.loop.time()
-        while self._held and self._held[0][0] <= now:
-            heapq.heappop(self._held)[2].close()
-        self._hold_timer = self.loop.call_at(self._held[0][0], self._let_go) if self._held else None
+        while self.held and self.held[0][0] <= now:
+            heapq.heappop(self.held)[2].close()
+        self._hold_timer = self.loop.call_at(self.held[0][0], self._let_go) if self.held else None
 
     def _forget(self, connection: Connection) -> None:
         self.connections.pop(connection, None)
@@ -357,9 +357,9 @@ class Server:
         for timer in (self._sweep_timer, self._hold_timer):
             if timer is not None:
                 timer.cancel()
-        for _, _, sock in self._held:
+        for _, _, sock in self.held:
             sock.close()
-        self._held.clear()
+        self.held.clear()
         for connection in tuple(self.connections):
             connection.close()
 

@@ -64,6 +64,7 @@ class Harness:
 def serving(
     settings: Mapping[str, str] | None = None,
     make_loop: Callable[[], asyncio.AbstractEventLoop] = new_event_loop,
+    make_dispatcher: Callable[[Any], Dispatcher] = Dispatcher,
 ) -> Iterator[Harness]:
     """A server on a loop and a thread of its own."""
     loop = make_loop()
@@ -93,7 +94,7 @@ def serving(
         handshakes = Handshakes(loop, pool)
         server = Server(config, loop, broker.validation, cold_reads, handshakes)
         server.bind((listener, OpenEntrance()) for listener in config.listeners)
-        server.accept(Dispatcher(broker))
+        server.accept(make_dispatcher(broker))
         return server
 
     async def stop() -> None:

@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from kafkapy.handlers import Endpoint
+from kafkapy.handlers.dispatch import Dispatcher
 from kafkapy.network.answers import Pipelined
 from kafkapy.network.connection import Connection
-from kafkapy.network.in_flight import RequestsInFlight
+from kafkapy.network.request_metrics import RequestMetrics
+from kafkapy.network.requester import Requester
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from kafkapy.protocol.frames import RequestHeader, encode_request
 from kafkapy.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -26,14 +29,18 @@ def connection_of(harness: Harness, client: RawClient) -> Connection:
 
 
 def test_the_first_gate_may_pass_one_connection_and_not_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving() as harness, RawClient(harness.address) as known, RawClient(harness.address) as stranger:
-        dispatcher = harness.server.shared.dispatcher
-        passes, find = connection_of(harness, known), dispatcher.endpoint
+    passes: list[Connection] = []
 
-        def gate(connection: Connection, header: RequestHeader) -> Any:
-            return find(connection, header) if connection is passes else None
+    class Gate(Dispatcher):
+        def endpoint(self, connection: Requester, header: RequestHeader) -> Endpoint | None:
+            return super().endpoint(connection, header) if connection in passes else None
 
-        monkeypatch.setattr(dispatcher, "endpoint", gate)
+    with (
+        serving(make_dispatcher=Gate) as harness,
+        RawClient(harness.address) as known,
+        RawClient(harness.address) as stranger,
+    ):
+        passes.append(connection_of(harness, known))
         request = encode_request(HeartbeatRequest(), 4, 7, "raw")
         serve_api(monkeypatch, ApiKey.HEARTBEAT, lambda _, __: HeartbeatResponse())
         known.send(request)
@@ -60,11 +67,11 @@ def test_every_request_ends_once_with_its_size_its_time_and_its_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ended: list[tuple[RequestHeader, Any]] = []
-    end = RequestsInFlight._end
 
-    def observed(requests: RequestsInFlight, header: RequestHeader, response: Any) -> None:
-        ended.append((header, response))
-        end(requests, header, response)
+    class Observed(RequestMetrics):
+        def ended(self, connection: Any, header: RequestHeader, response: Any, sending_at: float) -> None:
+            ended.append((header, response))
+            super().ended(connection, header, response, sending_at)
 
     async def later(response: HeartbeatResponse | None) -> HeartbeatResponse | None:
         await asyncio.sleep(0)
@@ -84,11 +91,11 @@ def test_every_request_ends_once_with_its_size_its_time_and_its_answer(
                 return later(None)
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
 
-    monkeypatch.setattr(RequestsInFlight, "_end", observed)
     serve_api(monkeypatch, ApiKey.HEARTBEAT, handle)
     names = ("at once", "nothing", "later", "nothing later", "pipelined", "failing")
     requests = [encode_request(HeartbeatRequest(), 4, 7, name) for name in names]
     with serving() as harness, RawClient(harness.address) as client:
+        harness.server.shared.metrics = Observed()
         started = time.monotonic()
         client.send(b"".join(requests))
         assert correlation_ids(client, 4) == [7] * 4

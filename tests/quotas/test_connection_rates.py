@@ -52,7 +52,7 @@ def test_a_connection_beyond_the_rate_is_held_and_closed(kafka_broker: kafkapy.B
         refused = stack.enter_context(RawClient(kafka_broker.bootstrap_servers))
         assert refused.is_closed()
         assert time.monotonic() - began > 0.9
-        eventually(lambda: not kafka_broker.core.server._held, "it is let go")
+        eventually(lambda: not kafka_broker.core.server.held, "it is let go")
         set_quota(admin, "connection_creation_rate", None, {"ip": HERE})
         client = stack.enter_context(RawClient(kafka_broker.bootstrap_servers))
         client.send(api_versions())
@@ -65,6 +65,6 @@ def test_a_flood_of_connections_is_held_up_to_a_number(kafka_broker: kafkapy.Bro
         most = 0
         for _ in range(MOST_HELD + 60):
             stack.enter_context(RawClient(kafka_broker.bootstrap_servers))
-            most = max(most, len(kafka_broker.core.server._held))
+            most = max(most, len(kafka_broker.core.server.held))
         assert 0 < most <= MOST_HELD
         assert len(kafka_broker.core.server.connections) <= 12

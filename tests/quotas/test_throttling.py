@@ -93,7 +93,7 @@ def test_clients_of_all_versions_are_throttled_alike(
 
 def is_paused(broker: kafkapy.Broker) -> bool:
     async def paused(core: Any) -> bool:
-        return any(each._requests.is_throttled and not each._reading for each in core.server.connections)
+        return any(each.requests.is_throttled and not each.reading for each in core.server.connections)
 
     return broker.call(paused)
 
@@ -103,9 +103,8 @@ def release(broker: kafkapy.Broker) -> None:
 
     async def end(core: Any) -> None:
         for each in tuple(core.server.connections):
-            if each._requests._throttle is not None:
-                each._requests._throttle.timer.cancel()
-                each._requests._end_throttle()
+            if each.requests.is_throttled:
+                each.requests.end_throttle()
 
     broker.call(end)
 
