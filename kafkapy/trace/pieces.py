@@ -49,10 +49,13 @@ class Pieces:
 
     Args:
         path: the file, which need not be there yet.
+        block: how many bytes are read at once on the way back.
+        most_line: the bytes of the longest line that counts; longer ones are left out.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, block: int = _BLOCK, most_line: int = MOST_LINE) -> None:
         self.path = path
+        self._block, self._most_line = block, most_line
 
     def end(self) -> int:
         """Where the last whole line ends.
@@ -61,7 +64,7 @@ class Pieces:
             UserError: the file is not there, or is no trace.
         """
         with self._open() as file:
-            return _end_of_lines(file, file.seek(0, 2))
+            return _end_of_lines(file, file.seek(0, 2), self._block)
 
     def before(self, position: int, take: Take[T], most: int, seconds: float) -> Piece[T]:
         """What is taken of the last exchanges before a position, the newest first.
@@ -72,8 +75,8 @@ class Pieces:
         found: list[T] = []
         deadline = time.monotonic() + seconds
         with self._open() as file:
-            begin = at = _end_of_lines(file, min(position, file.seek(0, 2)))
-            for at, line in _lines_back(file, begin):
+            begin = at = _end_of_lines(file, min(position, file.seek(0, 2)), self._block)
+            for at, line in _lines_back(file, begin, self._block, self._most_line):
                 exchange = exchange_in(line)
                 if exchange is not None and (taken := take(at, exchange)) is not None:
                     found.append(taken)
@@ -92,11 +95,11 @@ class Pieces:
         deadline = time.monotonic() + seconds
         with self._open() as file:
             size = file.seek(0, 2)
-            at = begin = _line_start(file, min(position, size))
+            at = begin = _line_start(file, min(position, size), self._block)
             while at - begin < _MOST_BYTES and time.monotonic() < deadline:
-                line = file.readline(MOST_LINE)
-                if len(line) == MOST_LINE and not line.endswith(b"\n"):
-                    at = _line_start(file, at + len(line))
+                line = file.readline(self._most_line)
+                if len(line) == self._most_line and not line.endswith(b"\n"):
+                    at = _line_start(file, at + len(line), self._block)
                     continue
                 if not line.endswith(b"\n"):
                     break
@@ -110,8 +113,8 @@ class Pieces:
     def at(self, position: int) -> Exchange:
         """The exchange at a position; raises UserError, also if there is none."""
         with self._open() as file:
-            if position <= file.seek(0, 2) and _line_start(file, position) == position:
-                exchange = exchange_in(file.readline(MOST_LINE))
+            if position <= file.seek(0, 2) and _line_start(file, position, self._block) == position:
+                exchange = exchange_in(file.readline(self._most_line))
                 if exchange is not None and exchange.request:
                     return exchange
         raise UserError(f"{self.path} has no request at {position}")
@@ -130,7 +133,7 @@ class Pieces:
             ) from None
 
 
-def _line_start(file: BinaryIO, position: int) -> int:
+def _line_start(file: BinaryIO, position: int, block_bytes: int) -> int:
     """The first position from this one on at which a line begins, or the end.
 
     The file is there then.
@@ -138,16 +141,16 @@ def _line_start(file: BinaryIO, position: int) -> int:
     if position == 0:
         return file.seek(0)
     at = file.seek(position - 1)
-    while (block := file.read(_BLOCK)) and (found := block.find(b"\n")) < 0:
+    while (block := file.read(block_bytes)) and (found := block.find(b"\n")) < 0:
         at += len(block)
     return file.seek(at + found + 1 if block else at)
 
 
-def _end_of_lines(file: BinaryIO, size: int) -> int:
+def _end_of_lines(file: BinaryIO, size: int, block: int) -> int:
     """Where the last whole line ends."""
     at = size
     while at:
-        begin = max(at - _BLOCK, 0)
+        begin = max(at - block, 0)
         file.seek(begin)
         if (found := file.read(at - begin).rfind(b"\n")) >= 0:
             return begin + found + 1
@@ -155,12 +158,12 @@ def _end_of_lines(file: BinaryIO, size: int) -> int:
     return 0
 
 
-def _lines_back(file: BinaryIO, end: int) -> Iterator[tuple[int, bytes]]:
+def _lines_back(file: BinaryIO, end: int, block: int, most_line: int) -> Iterator[tuple[int, bytes]]:
     """The lines before the beginning of one, with their positions, from the last to the first."""
     at, held = end, b""
     is_long = False
     while at:
-        begin = max(at - _BLOCK, 0)
+        begin = max(at - block, 0)
         file.seek(begin)
         held = file.read(at - begin) + held
         at = begin
@@ -168,11 +171,11 @@ def _lines_back(file: BinaryIO, end: int) -> Iterator[tuple[int, bytes]]:
         place = at + len(held)
         for line in reversed(lines):
             place -= len(line) + 1
-            if not is_long and len(line) < MOST_LINE:
+            if not is_long and len(line) < most_line:
                 yield place, line
             is_long = False
         held = first + b"\n"
-        if len(held) > MOST_LINE:
+        if len(held) > most_line:
             held, is_long = b"\n", True
-    if end and not is_long and len(held) <= MOST_LINE:
+    if end and not is_long and len(held) <= most_line:
         yield 0, held[:-1]

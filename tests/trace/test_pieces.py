@@ -10,7 +10,6 @@ import pytest
 from kafkapy.errors import UserError
 from kafkapy.protocol.frames import encode_request
 from kafkapy.protocol.messages.metadata import MetadataRequest
-from kafkapy.trace import pieces
 from kafkapy.trace.exchange import Exchange
 from kafkapy.trace.pieces import Piece, Pieces, Take
 from kafkapy.trace.trace_file import TraceWriter
@@ -45,13 +44,17 @@ def taking(client_id: str = "") -> Take[tuple[int, Exchange]]:
     return take
 
 
-def before(path: Path, position: int | None, most: int = 10, client_id: str = "") -> Found:
-    pieces = Pieces(path)
+def before(
+    path: Path, position: int | None, most: int = 10, client_id: str = "", pieces: Pieces | None = None
+) -> Found:
+    pieces = pieces or Pieces(path)
     return pieces.before(pieces.end() if position is None else position, taking(client_id), most, 10)
 
 
-def since(path: Path, position: int, most: int = 1000, client_id: str = "") -> Found:
-    return Pieces(path).since(position, taking(client_id), most, 10)
+def since(
+    path: Path, position: int, most: int = 1000, client_id: str = "", pieces: Pieces | None = None
+) -> Found:
+    return (pieces or Pieces(path)).since(position, taking(client_id), most, 10)
 
 
 def numbers(piece: Found) -> list[int]:
@@ -105,13 +108,10 @@ def test_an_exchange_is_found_by_its_position(path: Path) -> None:
                 Pieces(path).at(wrong)
 
 
-def test_lines_of_any_length_are_found_from_both_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pieces, "_BLOCK", 37)
-    monkeypatch.setattr(pieces, "MOST_LINE", 400)
+def test_lines_of_any_length_are_found_from_both_ends(tmp_path: Path) -> None:
     chance = random.Random(7)
     path = tmp_path / "lines.trace"
+    small = Pieces(path, block=37, most_line=400)
     for seed in range(60):
         lines = [b'{"kafkapy_trace":1,"started":1}']
         for number in range(1, chance.randrange(2, 12)):
@@ -119,12 +119,12 @@ def test_lines_of_any_length_are_found_from_both_ends(
             lines.append(b'{"connection":%d,"client":"%s","broker":"","sent":1}' % (number, b"x" * pad))
         path.write_bytes(b"\n".join(lines) + b"\n")
         wanted = [n for n, line in enumerate(lines) if n and len(line) + 1 <= 400]
-        assert numbers(since(path, 0)) == wanted, seed
-        assert numbers(before(path, None, 1000))[::-1] == wanted, seed
-        for position, each in since(path, 0).found:
+        assert numbers(since(path, 0, pieces=small)) == wanted, seed
+        assert numbers(before(path, None, 1000, pieces=small))[::-1] == wanted, seed
+        for position, each in since(path, 0, pieces=small).found:
             assert path.read_bytes()[position:].startswith(b'{"connection":%d' % each.connection)
-        back = [position for position, _ in before(path, None, 1000).found]
-        assert back[::-1] == [position for position, _ in since(path, 0).found]
+        back = [position for position, _ in before(path, None, 1000, pieces=small).found]
+        assert back[::-1] == [position for position, _ in since(path, 0, pieces=small).found]
 
 
 def test_a_file_that_is_no_trace_is_named(tmp_path: Path) -> None:
