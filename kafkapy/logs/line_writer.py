@@ -57,6 +57,11 @@ class LineWriter:
             self._start()
             self._changed.notify_all()
 
+    @property
+    def queued(self) -> int:
+        """The lines that the thread has not taken yet."""
+        return len(self._queue)
+
     def flush(self, seconds: float) -> bool:
         """Wait at most `seconds` until all lines are written; return whether they are."""
         with self._changed:

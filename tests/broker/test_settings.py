@@ -7,13 +7,12 @@ import logging
 import threading
 import time
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
 import kafkapy
 from kafkapy.broker.core import BrokerCore
-from kafkapy.broker.machine import Machine
 from kafkapy.configs import start_warnings
 from kafkapy.configs.config import BrokerConfig
 from kafkapy.protocol.errors import ErrorCode
@@ -27,6 +26,7 @@ from kafkapy.protocol.messages.incremental_alter_configs import (
 )
 from kafkapy.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
 from kafkapy.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Topology
+from tests.loop.thread_starts import no_thread_starts
 from tests.network.raw_client import RawClient, eventually
 
 BROKER = 4
@@ -64,11 +64,8 @@ def test_a_changed_number_of_background_threads_is_in_effect_at_once_and_after_a
 def test_background_threads_that_cannot_be_had_leave_those_there_are(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def refuse(self: Machine, threads: int, name: str) -> NoReturn:
-        raise RuntimeError("can't start new thread")
-
     with kafkapy.Broker(config={"background.threads": 2}) as broker:
-        monkeypatch.setattr(Machine, "running_pool", refuse)
+        no_thread_starts(monkeypatch, lambda name: not name.startswith("kafkapy_"))
         change(broker, "1", "background.threads", "4")
         broker.call(lambda core: work_side_by_side(core, 2))
     assert "background.threads stays 2: can't start new thread" in caplog.text

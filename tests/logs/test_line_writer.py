@@ -7,7 +7,6 @@ import logging
 import os
 import resource
 import select
-import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import TextIO
@@ -16,6 +15,7 @@ import pytest
 
 from kafkapy.logs.line_writer import LineWriter
 from kafkapy.logs.set_up import _QueueingHandler
+from tests.loop.thread_starts import no_thread_starts
 from tests.network.raw_client import eventually
 
 PIPE_BYTES = 4096
@@ -68,7 +68,7 @@ def test_nobody_waits_for_a_reader_and_what_is_dropped_is_counted(pipe: Pipe) ->
     writer.max_lines = 100
     writer.write("x" * 2 * PIPE_BYTES)
     assert not writer.flush(0.05), "it is stuck"
-    eventually(lambda: not writer._queue, "the thread has it")
+    eventually(lambda: not writer.queued, "the thread has it")
     for number in range(150):
         writer.write(f"line {number}")
     assert not writer.flush(0)
@@ -82,7 +82,7 @@ def test_long_lines_do_not_take_more_memory_than_short_ones(pipe: Pipe) -> None:
     writer = LineWriter(pipe.stream, "{} are gone".format)
     writer.max_bytes = 10_000
     writer.write("x" * 2 * PIPE_BYTES)
-    eventually(lambda: not writer._queue, "the thread has it")
+    eventually(lambda: not writer.queued, "the thread has it")
     for _ in range(5):
         writer.write("y" * 4000)
     assert pipe.read_until(b"gone")[1:] == ["y" * 4000, "y" * 4000, "3 are gone"]
@@ -132,12 +132,9 @@ def test_without_a_stream_lines_go_nowhere() -> None:
 
 
 def test_a_lack_of_threads_delays_a_line(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(thread: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
     writer = LineWriter(pipe.stream)
     with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", refuse)
+        no_thread_starts(patch, lambda name: False)
         writer.write("one")
     writer.write("two")
     assert pipe.read_until(b"two") == ["one", "two"]
