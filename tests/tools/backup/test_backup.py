@@ -34,7 +34,10 @@ from kafkapy.snapshot import SnapshotError, short_path, taken_by_broker
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.snapshots.stopped import Part, parts_of
 from kafkapy.tools.backup.manifest import moment
+from kafkapy.tools.backup.saving import save
+from kafkapy.tools.backup.store import open_store
 from tests.servers.kafkapy_process import KafkapyProcess
+from tests.tools.backup.odd_store import before_requests
 
 SECONDS = 180
 
@@ -432,17 +435,13 @@ def test_all_log_directories_are_in_a_backup(two_disks: KafkapyProcess, tmp_path
         kafkapy.Broker(snapshot=tmp_path / "one").start()
 
 
-def test_the_last_backup_is_the_newest_whatever_the_clock_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_last_backup_is_the_newest_whatever_the_clock_says(tmp_path: Path) -> None:
     data, store = tmp_path / "data", tmp_path / "store"
     for value, hours in (("one", 0), ("two", -1)):
         with kafkapy.Broker(data_dir=data) as broker:
             broker.produce("orders", value=value)
-        now = time.time_ns() + hours * 3_600_000_000_000
-        monkeypatch.setattr("kafkapy.tools.backup.backup_command.time.time_ns", lambda now=now: now)
-        done("backup", "--data", data, store)
-    monkeypatch.undo()
+        now = time.time_ns() // 1_000_000 + hours * 3_600_000
+        save(open_store(str(store)), [data], now, lambda: None)
     done("restore", store, tmp_path / "new")
     assert values(tmp_path / "new") == [b"one", b"two"]
 
@@ -579,23 +578,24 @@ def test_a_crowd_at_the_socket_is_refused_and_the_broker_serves_others(server: K
             time.sleep(0.01)
 
 
-def test_a_store_that_cannot_be_used_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     """The libraries of stores raise errors of their own."""
 
-    def ls(self: object, path: str, **_: object) -> None:
-        raise LookupError("Unable to\nlocate credentials")
+    def refuse(request: str, path: str) -> None:
+        if request == "ls":
+            raise LookupError("Unable to\nlocate credentials")
 
     with kafkapy.Broker(data_dir=tmp_path / "data") as broker:
         broker.produce("orders", value="two apples")
-    store = f"memory:/{tmp_path}/store"
+    store = f"odd:/{tmp_path}/store"
     done("backup", "--data", tmp_path / "data", store)
-    monkeypatch.setattr("fsspec.implementations.memory.MemoryFileSystem.ls", ls)
     for command in (
         ("backup", "--data", tmp_path / "data", store),
         ("prune", store, "--keep", 1),
         ("restore", store, tmp_path / "again"),
     ):
-        refused = run(*command)
+        with before_requests(refuse):
+            refused = run(*command)
         assert refused.stderr == f"kafkapy: {store} cannot be used: Unable to locate credentials\n"
         assert refused.exit_code == 1
 

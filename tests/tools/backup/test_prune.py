@@ -8,17 +8,15 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import kafkapy
-from kafkapy.storage.disk.files import FileSystem
-from kafkapy.storage.snapshots.stopped import Part, parts_of
 from kafkapy.tools.backup.manifest import content_name, names_of, read_manifest
 from kafkapy.tools.backup.store import open_store
 from kafkapy.tools.backup.turn import turn
+from tests.tools.backup.odd_store import before_requests
 from tests.tools.backup.test_backup import SECONDS, done, run, values
 
 
@@ -77,25 +75,22 @@ def test_as_many_as_there_are_stay_whole(tmp_path: Path, place: str) -> None:
 
 
 @pytest.mark.parametrize("removals", range(1, 15, 2))
-def test_backups_that_stay_are_whole_when_a_prune_is_interrupted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, removals: int
-) -> None:
+def test_backups_that_stay_are_whole_when_a_prune_is_interrupted(tmp_path: Path, removals: int) -> None:
     """The n-th removal kills it; the next run removes what is left."""
-    place = tmp_path / "store"
+    place = f"odd:/{tmp_path}/store"
     moments = _backed_up(tmp_path, place)
     removed: list[str] = []
 
-    def dying(self: object, name: str) -> None:
-        removed.append(name)
-        if len(removed) == removals:
-            raise KeyboardInterrupt
-        (place / name).unlink(missing_ok=True)
+    def dying(request: str, path: str) -> None:
+        if request == "rm_file":
+            removed.append(path)
+            if len(removed) == removals:
+                raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
-        patch.setattr("kafkapy.tools.backup.store._Folder.remove", dying)
+    with before_requests(dying):
         run("prune", place, "--keep", 2)
     assert len(removed) >= removals
-    assert names_of(open_store(str(place)))[-2:] == moments[2:]
+    assert names_of(open_store(place))[-2:] == moments[2:]
     for number, each in enumerate(moments[2:], 2):
         done("restore", place, tmp_path / f"again-{number}", "--at", each)
         assert values(tmp_path / f"again-{number}") == [f"order {n}".encode() for n in range(number + 1)]
@@ -104,9 +99,9 @@ def test_backups_that_stay_are_whole_when_a_prune_is_interrupted(
     left = {
         content_name(saved.sha256)
         for name in moments[2:]
-        for saved in read_manifest(open_store(str(place)), name).files.values()
+        for saved in read_manifest(open_store(place), name).files.values()
     }
-    assert {name for name, _ in open_store(str(place)).contents()} == left
+    assert {name for name, _ in open_store(place).contents()} == left
 
 
 def test_nothing_is_removed_while_one_that_stays_is_damaged(tmp_path: Path) -> None:
@@ -265,61 +260,63 @@ def test_a_turn_that_nobody_can_read_is_named(tmp_path: Path) -> None:
         assert refused.stderr == "kafkapy: turns/left.json is damaged: remove it if no command is at work\n"
 
 
-def test_a_backup_whose_turn_was_taken_is_not_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _take_turns(place: str) -> None:
+    """As another command does when this one is suspended for long."""
+    store = open_store(place)
+    for name in store.names("turns"):
+        store.remove(f"turns/{name}")
+
+
+def test_a_backup_whose_turn_was_taken_is_not_named(tmp_path: Path) -> None:
     """It was suspended; meanwhile another command may have removed what it relies on."""
-    place = tmp_path / "store"
+    place = f"odd:/{tmp_path}/store"
     moments = _backed_up(tmp_path, place, 1)
+    with kafkapy.Broker(data_dir=tmp_path / "data") as broker:
+        broker.produce("orders", value="one more")
 
-    def parts(files: FileSystem, directory: str) -> Iterator[Part]:
-        yield from parts_of(files, directory)
-        for each in (place / "turns").iterdir():
-            each.unlink()
+    def suspended(request: str, path: str) -> None:
+        if request == "put_file":
+            _take_turns(place)
 
-    monkeypatch.setattr("kafkapy.tools.backup.saving.parts_of", parts)
-    refused = run("backup", "--data", tmp_path / "data", place)
+    with before_requests(suspended):
+        refused = run("backup", "--data", tmp_path / "data", place)
     assert "another command has taken its turn: run it again" in refused.stderr
-    assert names_of(open_store(str(place))) == moments
+    assert names_of(open_store(place)) == moments
 
 
-def test_a_prune_whose_turn_was_taken_removes_nothing_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_prune_whose_turn_was_taken_removes_nothing_more(tmp_path: Path) -> None:
     """It was suspended; meanwhile another backup may need what the others did not."""
-    place = tmp_path / "store"
+    place = f"odd:/{tmp_path}/store"
     _backed_up(tmp_path, place, 1)
-    store = open_store(str(place))
+    store = open_store(place)
     needed_later = f"files/ab/ab{62 * '0'}"
     store.write(needed_later, b"an apple")
-    contents = type(store).contents
 
-    def suspended(self: object) -> Iterator[tuple[str, int]]:
-        for each in (place / "turns").iterdir():
-            each.unlink()
-        yield from contents(store)
+    def suspended(request: str, path: str) -> None:
+        if request == "find":
+            _take_turns(place)
 
-    monkeypatch.setattr(type(store), "contents", suspended)
-    refused = run("prune", place, "--keep", 1)
+    with before_requests(suspended):
+        refused = run("prune", place, "--keep", 1)
     assert "another command has taken its turn: run it again" in refused.stderr
     assert store.read(needed_later) == b"an apple"
 
 
-def test_a_full_disk_is_pruned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_pruned(tmp_path: Path) -> None:
     """Nothing can be written to it until something has gone."""
-    place = tmp_path / "store"
+    place = f"odd:/{tmp_path}/store"
     moments = _backed_up(tmp_path, place, 3)
-    store = open_store(str(place))
-    write = type(store).write
+    store = open_store(place)
 
-    def on_full_disk(self: object, name: str, data: bytes) -> None:
-        if names_of(store) == moments:
+    def on_full_disk(request: str, path: str) -> None:
+        if request == "pipe_file" and names_of(store) == moments:
             raise OSError(errno.ENOSPC, "No space left on device")
-        write(store, name, data)
 
-    monkeypatch.setattr(type(store), "write", on_full_disk)
-    for arguments in (("--keep", 3), ("--keep", 1, "--dry-run")):
-        assert "No space left on device" in run("prune", place, *arguments).stderr
-        assert names_of(store) == moments
-    told = done("prune", place, "--keep", 1)
+    with before_requests(on_full_disk):
+        for arguments in (("--keep", 3), ("--keep", 1, "--dry-run")):
+            assert "No space left on device" in run("prune", place, *arguments).stderr
+            assert names_of(store) == moments
+        told = done("prune", place, "--keep", 1)
     assert told.splitlines()[:-1] == [f"removed the backup of {each}" for each in moments[:2]]
     assert names_of(store) == moments[2:]
     done("restore", place, tmp_path / "again")
