@@ -46,7 +46,7 @@ class Cluster:
         self.store = InterceptedStore(await self.open_store())
         self.changes = changes = TreeChanges(self.store)
         await changes.watch()
-        image = await open_cluster(self.store, shared=self.config.clustered)
+        image = await self.read_image()
         self.cache.follow(self._heard)
         self.admin = ClusterAdmin(
             self.store,
@@ -59,6 +59,10 @@ class Cluster:
         )
         await self.admin.start(image, [Endpoint("PLAINTEXT", "localhost", 9091 + self.node_id, "PLAINTEXT")])
         return self
+
+    async def read_image(self) -> MetadataImage:
+        """The first read of the tree."""
+        return await open_cluster(self.store, shared=self.config.clustered)
 
     def _heard(self, old: MetadataImage, new: MetadataImage) -> None:
         self.published.append((old, new))

@@ -35,6 +35,7 @@ from kafkapy.metadata.tree_changes import PARTITIONS_AT_ONCE
 from kafkapy.metadata.znodes import BrokerInfo, LeaderAndIsr, ReplicaAssignment
 from kafkapy.protocol.errors import ErrorCode, KafkaError
 from tests.controller.by_hand import alter, create, emptied, remove, shown, topic_nodes
+from tests.controller.cluster_world import Cluster
 
 NOTICE = "/config/changes/config_change_"
 
@@ -199,41 +200,38 @@ async def test_settings_that_somebody_writes_are_in_effect(cluster: Any, hand: A
 
 @pytest.mark.parametrize("is_told", [True, False])
 async def test_a_new_secret_of_the_cluster_counts_for_brokers_that_run(
-    cluster: Any, hand: Any, monkeypatch: pytest.MonkeyPatch, is_told: bool
+    cluster: Any, hand: Any, is_told: bool
 ) -> None:
     """Somebody has removed the node, and the next broker to start has made it anew."""
     before = cluster.image.salt_secret
-    with monkeypatch.context() as blind:
-        if not is_told:
-            blind.setattr(cluster.changes, "add", lambda paths: None)
-        await hand.multi([Delete(znodes.SALT_SECRET), *topic_nodes("removed")])
-        if is_told:
-            await cluster.until(lambda image: "removed" in image.topics)
-            assert cluster.image.salt_secret == before
-        made = (await open_cluster(hand, shared=True)).salt_secret
+    cluster.store.is_blind = not is_told
+    await hand.multi([Delete(znodes.SALT_SECRET), *topic_nodes("removed")])
+    if is_told:
+        await cluster.until(lambda image: "removed" in image.topics)
+        assert cluster.image.salt_secret == before
+    made = (await open_cluster(hand, shared=True)).salt_secret
     if not is_told:
-        cluster.changes._told([WatchEvent(EventType.UNKNOWN, "/")])
+        cluster.store.tell(WatchEvent(EventType.UNKNOWN, "/"))
     await cluster.until(lambda image: image.salt_secret == made)
     assert made not in (b"", before)
 
 
-async def test_everything_is_read_again_when_anything_may_have_changed(
-    cluster: Any, hand: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_everything_is_read_again_when_anything_may_have_changed(cluster: Any, hand: Any) -> None:
     await create(cluster, NewTopic("gone"), NewTopic("grown"), NewTopic("same"), NewTopic("damaged"))
     before = cluster.image
-    with monkeypatch.context() as blind:
-        blind.setattr(cluster.changes, "add", lambda paths: None)
-        await remove(hand, "/brokers/topics/gone")
-        data = znodes.encode_topic(before.topics["grown"].id, [ReplicaAssignment((1,))] * 2)
-        await hand.set("/brokers/topics/grown", data)
-        await hand.set("/brokers/topics/damaged", b"{")
-        await hand.multi(topic_nodes("new", 1, **{"retention.ms": "5"}))
-        await hand.multi([*topic_nodes("marked"), Create("/admin/delete_topics/marked")])
-        await hand.set("/config/topics/same", znodes.encode_config({"retention.ms": "7"}))
-        await hand.create("/config/brokers/1", znodes.encode_config({"log.retention.ms": "9"}))
-        await hand.create("/brokers/ids/2", znodes.encode_broker(BrokerInfo((), "r"), 0), ephemeral=True)
-    cluster.changes._told([WatchEvent(EventType.UNKNOWN, "/brokers/topics")])
+    cluster.store.is_blind = True
+    await remove(hand, "/brokers/topics/gone")
+    data = znodes.encode_topic(before.topics["grown"].id, [ReplicaAssignment((1,))] * 2)
+    await hand.set("/brokers/topics/grown", data)
+    await hand.set("/brokers/topics/damaged", b"{")
+    await hand.multi(topic_nodes("new", 1, **{"retention.ms": "5"}))
+    await hand.multi([*topic_nodes("marked"), Create("/admin/delete_topics/marked")])
+    await hand.set("/config/topics/same", znodes.encode_config({"retention.ms": "7"}))
+    await hand.create("/config/brokers/1", znodes.encode_config({"log.retention.ms": "9"}))
+    await hand.create("/brokers/ids/2", znodes.encode_broker(BrokerInfo((), "r"), 0), ephemeral=True)
+    await cluster.store.get("/cluster/id")  # what was changed would have been told
+    cluster.store.is_blind = False
+    cluster.store.tell(WatchEvent(EventType.UNKNOWN, "/brokers/topics"))
     await cluster.until(lambda image: "new" in image.topics and not image.unfinished)
     image = cluster.image
     assert set(image.topics) == {"grown", "same", "damaged", "new"}
@@ -246,15 +244,13 @@ async def test_everything_is_read_again_when_anything_may_have_changed(
     await emptied(hand, "/admin/delete_topics")
 
 
-def reads_all_or_nothing(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def reads_all_or_nothing(cluster: Any) -> None:
     """Let no watch tell what has changed, so that the whole tree is read, again and again."""
     cluster.admin.retry_seconds = 0
-    monkeypatch.setattr(cluster.changes, "add", lambda paths: None)
+    cluster.store.is_blind = True
 
 
-async def test_after_a_loss_the_tree_is_read_until_that_succeeds(
-    cluster: Any, hand: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_after_a_loss_the_tree_is_read_until_that_succeeds(cluster: Any, hand: Any) -> None:
     failures = 2
 
     async def fail(subtree: Any, *paths: str) -> Any:
@@ -264,10 +260,10 @@ async def test_after_a_loss_the_tree_is_read_until_that_succeeds(
             raise MetadataStoreError("no connection")
         return await subtree(*paths)
 
-    reads_all_or_nothing(cluster, monkeypatch)
+    reads_all_or_nothing(cluster)
     await hand.multi(topic_nodes("t"))
     cluster.store.intercept("subtree", fail)
-    cluster.changes._told([WatchEvent(EventType.UNKNOWN, "/")])
+    cluster.store.tell(WatchEvent(EventType.UNKNOWN, "/"))
     await cluster.until(lambda image: "t" in image.topics)
     assert failures == 0
 
@@ -277,28 +273,26 @@ async def test_the_tree_of_another_cluster_is_not_taken_for_this_ones(
     cluster: Any,
     hand: Any,
     found: str,
-    monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     await create(cluster, NewTopic("t"))
-    reads_all_or_nothing(cluster, monkeypatch)
+    reads_all_or_nothing(cluster)
     own = (await hand.get("/cluster/id")).data
     await remove(hand, "/brokers/topics/t")
     if found == "no cluster":
         await hand.multi([Delete("/cluster/id", 0)])
     else:
         await hand.set("/cluster/id", znodes.encode_cluster_id("another"))
-    attempts, read, third = 0, cluster.changes.read, asyncio.Event()
+    read, third = list[tuple[str, ...]](), asyncio.Event()
 
-    def counted(image: MetadataImage) -> Any:
-        nonlocal attempts
-        attempts += 1
-        if attempts == 3:
+    async def counted(subtree: Any, *paths: str) -> Any:
+        read.append(paths)
+        if read.count(paths) == 3:
             third.set()
-        return read(image)
+        return await subtree(*paths)
 
-    monkeypatch.setattr(cluster.changes, "read", counted)
-    cluster.changes._told([WatchEvent(EventType.UNKNOWN, "/")])
+    cluster.store.intercept("subtree", counted)
+    cluster.store.tell(WatchEvent(EventType.UNKNOWN, "/"))
     await asyncio.wait_for(third.wait(), 30)
     assert list(cluster.image.topics) == ["t"]
     assert caplog.text.count(f"ZooKeeper has {found} at zookeeper.connect, where cluster") == 1
@@ -328,16 +322,17 @@ async def test_a_topic_may_lack_a_partition_between_others(cluster: Any, hand: A
 
 
 async def test_what_changes_between_the_first_read_and_the_start_is_not_missed(
-    cluster: Any, start_broker: Any, hand: Any, monkeypatch: pytest.MonkeyPatch
+    cluster: Any, hand: Any, tmp_path: Path
 ) -> None:
-    async def read_and_go_on(store: MetadataStore, *, shared: bool) -> MetadataImage:
-        image = await open_cluster(store, shared=shared)
-        await hand.multi(topic_nodes("t"))
-        return image
+    class Interrupted(Cluster):
+        async def read_image(self) -> MetadataImage:
+            image = await super().read_image()
+            await hand.multi(topic_nodes("t"))
+            return image
 
-    monkeypatch.setattr("tests.controller.cluster_world.open_cluster", read_and_go_on)
-    other = await start_broker(2)
+    other = await Interrupted(tmp_path, {}, 2).start()
     await other.until(lambda image: "t" in image.topics)
+    await other.stop()
 
 
 async def test_what_nobody_can_read_is_left_alone_and_said(

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
-from kafkapy.metadata.store import MetadataStore, Node, NodeStat, Operation, TreeWatcher, Watcher
+from kafkapy.metadata.store import MetadataStore, Node, NodeStat, Operation, TreeWatcher, Watcher, WatchEvent
 
 Hook = Callable[..., Awaitable[Any]]
 """Answers a request; called with what asks the store, and the arguments."""
@@ -24,6 +24,9 @@ class InterceptedStore(MetadataStore):
 
     def __init__(self, store: MetadataStore) -> None:
         self.inner = store
+        self.is_blind = False
+        """Whether changes in the tree are told to no `TreeWatcher`."""
+        self._watchers: list[TreeWatcher] = []
         self._hooks: dict[str, list[Hook]] = defaultdict(list)
 
     def intercept(self, request: str, hook: Hook) -> None:
@@ -76,7 +79,17 @@ class InterceptedStore(MetadataStore):
         await self._ask("sync")
 
     async def watch(self, path: str, watcher: TreeWatcher) -> None:
-        await self._ask("watch", path, watcher)
+        def tell(events: Sequence[WatchEvent]) -> None:
+            if not self.is_blind:
+                watcher(events)
+
+        self._watchers.append(watcher)
+        await self._ask("watch", path, tell)
+
+    def tell(self, event: WatchEvent) -> None:
+        """Tell the watchers of the tree of an event, as after a lost connection."""
+        for watcher in self._watchers:
+            watcher([event])
 
     async def close(self) -> None:
         await self.inner.close()
