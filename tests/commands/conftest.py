@@ -26,13 +26,6 @@ def _own_contexts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KAFKAPY_CONTEXT", raising=False)
 
 
-def print_to_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the rest of a test print to a terminal that knows colours."""
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-
-
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
     """One broker for the tests of a module; they use topics of their own."""

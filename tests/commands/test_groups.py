@@ -13,12 +13,13 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kafkapy import Broker
-from tests.commands.conftest import Run, RunJson, print_to_a_terminal
+from tests.commands.conftest import Run, RunJson
 from tests.groups.streams.streams_world import beat
 from tests.handlers.group_client import find_coordinator
 from tests.handlers.share_client import ShareMember
 from tests.handlers.test_streams_groups import heartbeat, run_word_count
 from tests.network.raw_client import RawClient
+from tests.terminals import in_a_terminal
 
 
 @contextmanager
@@ -248,7 +249,7 @@ def test_watching_draws_on_a_terminal(
 
     committed(broker, "drawn", topic, 8)
     interrupted_in_pause(1, monkeypatch)
-    print_to_a_terminal(monkeypatch)
+    in_a_terminal(monkeypatch)
     with pytest.raises(SystemExit) as ended:
         main(["lag", "drawn", "--watch", "1", "--bootstrap-server", broker.bootstrap_servers])
     shown = capsys.readouterr().out

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from kafkapy.commands.output import Output, aligned
-from tests.commands.conftest import print_to_a_terminal
+from tests.terminals import in_a_terminal
 
 ROWS: list[dict[str, object]] = [
     {"topic": "orders", "lag": 12, "more": True},
@@ -38,7 +38,7 @@ def test_no_rows_are_an_empty_document_and_a_line_for_people(capsys: pytest.Capt
 def test_a_terminal_gets_a_table_in_colour_and_no_control_characters(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    print_to_a_terminal(monkeypatch)
+    in_a_terminal(monkeypatch)
     Output("text").rows([{"topic": "a\x1b[2Jb[red]"}], ("topic",))
     shown = capsys.readouterr().out
     assert "\x1b[1;36mtopic" in shown
@@ -49,7 +49,8 @@ def test_a_terminal_gets_a_table_in_colour_and_no_control_characters(
 def test_records_of_anybody_are_written_in_each_format(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, is_terminal: bool
 ) -> None:
-    monkeypatch.setattr("sys.stdout.isatty", lambda: is_terminal)
+    if is_terminal:
+        in_a_terminal(monkeypatch)
     row = {"value": {"half": "\ud800", "steers": "\x9b2J"}, "nested": json.loads("[" * 400 + "]" * 400)}
     Output("text").line(row, "half \ud800")
     Output("json").line(row, "")
@@ -68,6 +69,6 @@ def test_what_others_wrote_does_not_steer_the_terminal(
     assert capsys.readouterr().out == "a\tb\x07\nc\n"  # to a file as it is
     for line in aligned([{"group": "g\x1b[2J\nforged"}], ("group",)):
         assert line.isprintable()
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    in_a_terminal(monkeypatch)
     Output("text").line({}, "a\tb\x07\x1b[2J\nc")
     assert capsys.readouterr().out == "a\tb��[2J\nc\n"

@@ -11,7 +11,8 @@ import pytest
 from confluent_kafka import Producer
 
 from kafkapy import Broker
-from tests.commands.conftest import Run, RunJson, invoke, print_to_a_terminal
+from tests.commands.conftest import Run, RunJson, invoke
+from tests.terminals import in_a_terminal
 
 
 def produced(kafkapy: Run, topic: str, lines: str | bytes, *options: str) -> None:
@@ -167,7 +168,7 @@ def test_tail_draws_on_a_terminal(
     from kafkapy.cli import main
 
     produced(kafkapy, "drawn", "k:a\x1b[2J\n", "-K", ":")
-    print_to_a_terminal(monkeypatch)
+    in_a_terminal(monkeypatch)
     monkeypatch.setenv("COLUMNS", "120")
     arguments: list[Any] = ["tail", "drawn", "--max-messages", "1"]
     with pytest.raises(SystemExit) as ended:

@@ -8,6 +8,7 @@ import pytest
 
 from kafkapy.pipeline.run.maintenance import Maintained
 from kafkapy.pipeline.run.progress import BatchReport, Shown
+from tests.terminals import in_a_terminal
 
 BATCH = BatchReport(batch=3, rows=1_500, dead_letters=2, seconds=0.5, read=4_502, lag=1_000)
 
@@ -32,9 +33,7 @@ def test_records_that_were_left_out_are_told(capsys: pytest.CaptureFixture[str])
 def test_a_bar_shows_what_was_read_of_what_there_is(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    monkeypatch.setenv("COLUMNS", "150")
-    monkeypatch.setenv("TERM", "xterm")
+    in_a_terminal(monkeypatch, "stderr", columns=150)
     with Shown("orders") as progress:
         progress.note("Starting Spark")
         progress.batch(BATCH)

@@ -18,6 +18,7 @@ from kafkapy.pipeline.pipelines_file import PipelinesFile
 from kafkapy.pipeline.state import Progress, State
 from tests.pipeline import spark_checkpoint as spark
 from tests.pipeline.conftest import MakeTopic
+from tests.terminals import in_a_terminal
 
 
 @pytest.fixture
@@ -118,9 +119,8 @@ def test_a_program_may_read_it_all_the_time(file: Path, sleeps: Interrupted) -> 
 def test_a_terminal_shows_how_the_lag_changes(
     sleeps: Interrupted, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    for name, value in {"TERM": "xterm", "COLUMNS": "100", "LINES": "30"}.items():
-        monkeypatch.setenv(name, value)
+    in_a_terminal(monkeypatch, columns=100)
+    monkeypatch.setenv("LINES", "30")
     lags = iter((600, 500, None))
 
     class Found:
@@ -137,7 +137,7 @@ def test_a_terminal_shows_how_the_lag_changes(
         return Found(lag)
 
     with pytest.raises(KeyboardInterrupt):
-        command._draw(find, 2)
+        command.draw(find, 2)
     shown = capsys.readouterr().out
     assert "pipelines with a lag of 500" in shown
     assert re.search(r", lag -[\d,]+/s\. Ctrl-C ends\.", shown)

@@ -8,12 +8,7 @@ import sys
 import pytest
 
 from kafkapy.terminal.progress_bar import ProgressBar, Unit
-
-
-def in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    monkeypatch.setenv("COLUMNS", "150")
-    monkeypatch.setenv("TERM", "xterm")
+from tests.terminals import in_a_terminal
 
 
 def work(bar: ProgressBar) -> None:
@@ -34,7 +29,7 @@ def test_no_bar_is_written_where_nobody_looks(capsys: pytest.CaptureFixture[str]
 def test_a_terminal_has_a_bar_and_standard_output_stays_as_it_is(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    in_a_terminal(monkeypatch)
+    in_a_terminal(monkeypatch, "stderr", columns=150)
     with ProgressBar("orders [all]", unit=Unit.BYTES) as bar:
         work(bar)
         assert bar.shown
@@ -47,7 +42,7 @@ def test_a_terminal_has_a_bar_and_standard_output_stays_as_it_is(
 def test_things_are_counted_one_by_one(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    in_a_terminal(monkeypatch)
+    in_a_terminal(monkeypatch, "stderr", columns=150)
     with ProgressBar("Copying partitions", stays=True) as bar:
         bar.reach(3, 12)
     assert "3/12" in capsys.readouterr().err.replace(" ", "")

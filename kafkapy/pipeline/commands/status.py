@@ -36,7 +36,7 @@ def status(pipeline: str, as_json: bool, watch: float | None) -> int:
     if watch is not None:
         try:
             if not as_json and sys.stdout.isatty():
-                _draw(find, watch)
+                draw(find, watch)
             while True:
                 _print(found, as_json)
                 time.sleep(watch)
@@ -71,7 +71,7 @@ def _print(found: Status | StatusOfAll, as_json: bool) -> None:
     Console(highlight=False, soft_wrap=True, width=wide).print(found.to_text())
 
 
-def _draw(find: Callable[[], Status | StatusOfAll], every: float) -> None:
+def draw(find: Callable[[], Status | StatusOfAll], every: float) -> None:
     """Redraws the terminal until it is interrupted, with what changed meanwhile."""
     from rich.console import Console, Group
     from rich.live import Live
