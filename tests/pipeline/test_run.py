@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click.testing
 import pytest
@@ -22,26 +20,30 @@ from kafkapy.pipeline.run import many as many_module
 from kafkapy.pipeline.run import run as run_module
 from kafkapy.pipeline.run.many import Outcome
 from kafkapy.pipeline.run.progress import Progress
-from kafkapy.pipeline.run.run import RunResult, run
+from kafkapy.pipeline.run.run import RunResult
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.topics import Topics
 from tests.pipeline.conftest import MakeTopic, delete_records
 from tests.pipeline.spark_checkpoint import commit
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 class SparkStartedError(Exception):
     pass
 
 
-@pytest.fixture(autouse=True)
-def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    @contextlib.contextmanager
-    def started(*_: Any) -> Iterator[None]:
-        raise SparkStartedError
-        yield
+class Unusable:
+    """A session whose first use is an error."""
 
-    monkeypatch.setattr(run_module, "spark_for", started)
-    monkeypatch.setattr(run_module, "check_setup", lambda lake, store: None)
+    def __getattr__(self, name: str) -> Any:
+        raise SparkStartedError
+
+
+def run(definition: PipelineDefinition, **how: Any) -> RunResult:
+    """Run a pipeline until it uses Spark."""
+    return run_module.run(definition, spark=cast("SparkSession", Unusable()), **how)
 
 
 def refusal(definition: PipelineDefinition, **how: Any) -> str:
