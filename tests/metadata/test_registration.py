@@ -91,8 +91,9 @@ async def test_the_wait_begins_anew_when_the_connection_was_lost(
     watchers[0](WatchEvent(EventType.CHANGED, "/brokers/ids/1"))
     await _watched(store, "/brokers/ids/1")
     clock.turn(50)
+    watchers[1](WatchEvent(EventType.CHANGED, "/brokers/ids/1"))
     await _watched(store, "/brokers/ids/1")
-    assert (len(watchers), waiting.done()) == (2, False)
+    assert (len(watchers), waiting.done()) == (3, False)
     await old.close()
     assert (await waiting).epoch > before.epoch
 
