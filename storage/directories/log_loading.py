@@ -46,13 +46,19 @@ Progress = Callable[[int, int], None]
 
 _REPORT_EVERY_MS: Final = 3000
 
-_RETRY_SECONDS: Final = 0.25
 
-_ATTEMPTS: Final = 120
-"""How often the load of a log is tried if descriptors or memory are lacking.
+class Retries:
+    """How the load of a log is tried again if descriptors or memory are lacking.
 
-Then the start fails: without the log, its directory must not be served.
-"""
+    After the last attempt the start fails: without the log, its directory must not be served.
+    """
+
+    def __init__(self, attempts: int = 120, seconds: float = 0.25) -> None:
+        """There are `seconds` between two attempts."""
+        self.attempts, self.seconds = attempts, seconds
+
+
+RETRIES: Final = Retries()
 
 
 class LoadJob(NamedTuple):
@@ -77,7 +83,9 @@ class LogLoading:
         threads_per_dir: int,
         producer_expiration_ms: int,
         new_pool: NewPool = ThreadPoolExecutor,
+        retries: Retries = RETRIES,
     ) -> None:
+        self._retries = retries
         self._defaults = defaults
         self._clock = clock
         self._threads_per_dir = threads_per_dir
@@ -192,14 +200,14 @@ class LogLoading:
 
         If descriptors or memory are lacking, wait and try again.
         """
-        for _ in range(_ATTEMPTS - 1):
+        for _ in range(self._retries.attempts - 1):
             try:
                 return self._load_with_room(job)
             except (OSError, MemoryError) as error:
                 if not is_exhausted(error):
                     raise
                 job.directory.exhausted(f"loading {job.path}", error)
-            time.sleep(_RETRY_SECONDS)
+            time.sleep(self._retries.seconds)
         return self._load_with_room(job)
 
     def _load_with_room(self, job: LoadJob) -> PartitionLog:

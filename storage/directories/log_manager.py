@@ -42,7 +42,7 @@ from kafkapy.storage.directories.identity import (
     mark_shared,
 )
 from kafkapy.storage.directories.log_checkpoints import LogCheckpoints
-from kafkapy.storage.directories.log_loading import LoadJob, LogLoading, NewPool, Progress
+from kafkapy.storage.directories.log_loading import RETRIES, LoadJob, LogLoading, NewPool, Progress, Retries
 from kafkapy.storage.directories.log_moves import LogMoves
 from kafkapy.storage.disk.checkpoints import (
     CLEAN_SHUTDOWN,
@@ -84,6 +84,7 @@ class LogManager:
         check_on_first_read: bool = True,
         max_open_files: int | None = None,
         new_pool: NewPool = ThreadPoolExecutor,
+        retries: Retries = RETRIES,
     ) -> None:
         self.files = files or FileSystem()
         self.files.open_files = OpenFiles(share_descriptors(max_open_files).log_files)
@@ -101,6 +102,7 @@ class LogManager:
         self.recovery_threads_per_dir = recovery_threads_per_dir
         """The number of logs of one directory that are loaded at a time."""
         self._new_pool = new_pool
+        self._retries = retries
         self._producer_expiration_ms = producer_expiration_ms
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self.moves = LogMoves(self)
@@ -218,6 +220,7 @@ class LogManager:
             threads_per_dir=self.recovery_threads_per_dir,
             producer_expiration_ms=self._producer_expiration_ms,
             new_pool=self._new_pool,
+            retries=self._retries,
         )
         for directory in self.directories:
             if directory.error is None:

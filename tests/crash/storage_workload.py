@@ -15,6 +15,7 @@ from kafkapy.protocol.errors import KafkaError
 from kafkapy.protocol.records import Record, build_batch, decode_records
 from kafkapy.protocol.types import TopicPartition, Uuid, random_uuid
 from kafkapy.storage.directories import epoch_saves
+from kafkapy.storage.directories.log_loading import RETRIES, Retries
 from kafkapy.storage.directories.log_manager import LogManager
 from kafkapy.storage.disk.errors import StorageError
 from kafkapy.storage.log.log_config import LogConfig
@@ -74,9 +75,11 @@ class Promise:
 Promises = dict[TopicPartition, Promise]
 
 
-def new_manager(files: TracingFiles) -> LogManager:
+def new_manager(files: TracingFiles, retries: Retries = RETRIES) -> LogManager:
     """A manager of the one log directory on a disk."""
-    return LogManager([f"{files.root}/data"], defaults=CONFIG, clock=TurnedClock(), files=files)
+    return LogManager(
+        [f"{files.root}/data"], defaults=CONFIG, clock=TurnedClock(), files=files, retries=retries
+    )
 
 
 def load(manager: LogManager) -> None:
@@ -87,6 +90,8 @@ def load(manager: LogManager) -> None:
 
 class Workload:
     """Runs random operations on a log manager."""
+
+    retries = RETRIES
 
     def __init__(self, files: TracingFiles, chance: random.Random) -> None:
         self._files = files
@@ -163,7 +168,7 @@ class Workload:
         return log
 
     def _reopen(self) -> None:
-        self._manager = new_manager(self._files)
+        self._manager = new_manager(self._files, self.retries)
         load(self._manager)
         for tp in self._models:
             self._log_of(tp)

@@ -13,7 +13,7 @@ from typing import cast
 
 import pytest
 
-from kafkapy.storage.directories import log_loading
+from kafkapy.storage.directories.log_loading import Retries
 from kafkapy.storage.disk.errors import ExhaustedError
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.log.partition_log import PartitionLog
@@ -42,6 +42,8 @@ class RealFiles(FileSystem):
 
 class StarvedWorkload(Workload):
     """A workload of which half of the operations lack descriptors, and are retried."""
+
+    retries = Retries(attempts=1)
 
     def __init__(self, files: RealFiles, chance: random.Random) -> None:
         super().__init__(cast("TracingFiles", files), chance)
@@ -89,10 +91,7 @@ class StarvedWorkload(Workload):
 
 
 @pytest.mark.parametrize("life", range(LIVES))
-def test_a_log_manager_outlives_a_lack_of_descriptors(
-    tmp_path: Path, life: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(log_loading, "_ATTEMPTS", 1)
+def test_a_log_manager_outlives_a_lack_of_descriptors(tmp_path: Path, life: int) -> None:
     files = RealFiles(tmp_path)
     workload = StarvedWorkload(files, random.Random(f"{SEED} {life}"))
     try:

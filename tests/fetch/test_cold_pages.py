@@ -17,7 +17,6 @@ import kafkapy
 from kafkapy.protocol.errors import ErrorCode
 from kafkapy.protocol.frames import encode_request
 from kafkapy.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from kafkapy.storage.disk import files
 from kafkapy.storage.disk.files import (
     File,
     FileSlice,
@@ -33,6 +32,7 @@ from tests.handlers.produce_client import (
     values,
 )
 from tests.network.raw_client import RawClient, api_versions, correlation_ids
+from tests.storage.page_cache import replace_page_cache
 
 PAGE = 4096
 PARTITIONS = 4
@@ -99,8 +99,7 @@ def page_cache(monkeypatch: pytest.MonkeyPatch) -> PageCache:
         cache.note_read(file, position, nbytes)
         return data
 
-    monkeypatch.setattr(files, "is_cached", cache.has)
-    monkeypatch.setattr(FileSlice, "load", lambda *arguments: cache.load(*arguments))
+    replace_page_cache(monkeypatch, cache.has, cache.load)
     monkeypatch.setattr(FileSystem, "read_at", noted)
     return cache
 

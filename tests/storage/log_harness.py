@@ -21,8 +21,8 @@ from kafkapy.protocol.records import (
     read_header,
 )
 from kafkapy.protocol.types import TopicPartition
+from kafkapy.storage.directories.log_loading import RETRIES, Retries
 from kafkapy.storage.directories.log_manager import LogManager
-from kafkapy.storage.disk import files as disk_files
 from kafkapy.storage.disk.errors import SyncFailedError
 from kafkapy.storage.disk.file_names import TEMPORARY_SUFFIX
 from kafkapy.storage.disk.files import (
@@ -41,6 +41,7 @@ from kafkapy.storage.log.timestamp_search import LogChangedError
 from kafkapy.storage.log.validate import AppendOrigin
 from kafkapy.storage.log.verification import Verification
 from tests.loop.turned_clock import START_MS, TurnedClock
+from tests.storage.page_cache import replace_page_cache
 
 TP = TopicPartition("events", 0)
 TOPIC_ID = bytes(range(16))
@@ -178,6 +179,7 @@ class Logs:
     files: FaultyFiles = field(default_factory=FaultyFiles)
     clock: TurnedClock = field(default_factory=TurnedClock)
     dirs: tuple[str, ...] = ("data",)
+    retries: Retries = RETRIES
 
     def __post_init__(self) -> None:
         self.manager = self.new_manager()
@@ -190,6 +192,7 @@ class Logs:
             clock=self.clock,
             durability=self.durability,
             files=self.files,
+            retries=self.retries,
         )
         manager.open()
         manager.load("a-cluster", 1)
@@ -233,7 +236,7 @@ class ColdPages:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._loaded: set[tuple[str, int, int]] = set()
-        monkeypatch.setattr(disk_files, "is_cached", self._has)
+        replace_page_cache(monkeypatch, self._has)
 
     def _has(self, file: File, position: int, nbytes: int) -> bool:
         return (os.readlink(f"/proc/self/fd/{file.fd}"), position, nbytes) in self._loaded

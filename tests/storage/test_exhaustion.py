@@ -6,7 +6,7 @@ Nothing half-done is left, no directory goes offline, and the next try succeeds.
 from __future__ import annotations
 
 import errno
-import shutil
+import os
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kafkapy.protocol.control_records import ControlType
-from kafkapy.storage.directories import log_loading
+from kafkapy.storage.directories.log_loading import Retries
 from kafkapy.storage.disk.checkpoints import CLEAN_SHUTDOWN
 from kafkapy.storage.disk.errors import (
     ExhaustedError,
@@ -209,14 +209,14 @@ def test_a_flush_that_cannot_open_a_closed_segment_forgets_none(tmp_path: Path) 
     assert {f"{base:020d}{suffix}" for base in (0, 5) for suffix in (".log", ".timeindex")} <= synced
 
 
-def test_the_files_of_a_log_that_cannot_be_made_leave_nothing_in_the_way(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def rmtree(path: str) -> None:
-        raise OSError(errno.EMFILE, "a descriptor for each directory", path)
+def test_the_files_of_a_log_that_cannot_be_made_leave_nothing_in_the_way(tmp_path: Path) -> None:
+    class FewDescriptors(FaultyFiles):
+        def remove(self, path: str) -> None:
+            if os.path.isdir(path) and os.listdir(path):
+                raise OSError(errno.EMFILE, "a descriptor for each directory", path)
+            super().remove(path)
 
-    monkeypatch.setattr(shutil, "rmtree", rmtree)
-    logs = Logs(tmp_path)
+    logs = Logs(tmp_path, files=FewDescriptors())
     for operation, suffix in (("create", ".log"), ("write", "partition.metadata")):
         lacking(logs, operation, suffix)
         with pytest.raises(ExhaustedError):
@@ -323,12 +323,10 @@ def test_deleted_files_are_removed_when_there_are_descriptors_again(tmp_path: Pa
 
 
 class TestLoading:
-    @pytest.fixture(autouse=True)
-    def impatient(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(log_loading, "_RETRY_SECONDS", 0)
+    AT_ONCE = Retries(seconds=0)
 
     def test_a_log_that_finds_no_descriptor_is_loaded_when_there_is_one(self, tmp_path: Path) -> None:
-        logs = Logs(tmp_path)
+        logs = Logs(tmp_path, retries=self.AT_ONCE)
         fill(logs.log, 3)
         logs.crash()
         lacking(logs, "open", ".log", times=20)
@@ -336,7 +334,7 @@ class TestLoading:
         assert offsets(logs.log) == [0, 1, 2]
 
     def test_a_start_without_a_log_ends_and_the_next_one_recovers_it(self, tmp_path: Path) -> None:
-        logs = Logs(tmp_path)
+        logs = Logs(tmp_path, retries=self.AT_ONCE)
         fill(logs.log, 3)
         with (logs.path / f"{0:020d}.log").open("ab") as file:
             file.write(b"torn")
@@ -354,7 +352,7 @@ class TestLoading:
     def test_a_directory_that_cannot_be_read_for_want_of_a_descriptor_ends_the_start(
         self, tmp_path: Path, operation: str, suffix: str
     ) -> None:
-        logs = Logs(tmp_path)
+        logs = Logs(tmp_path, retries=self.AT_ONCE)
         fill(logs.log, 3)
         (tmp_path / "data" / "meta.properties").unlink()
         logs.crash()
@@ -367,7 +365,7 @@ class TestLoading:
         class FilesOfFew(FaultyFiles):
             logs_synced_at_once = 1
 
-        logs = Logs(tmp_path, files=FilesOfFew())
+        logs = Logs(tmp_path, files=FilesOfFew(), retries=self.AT_ONCE)
         fill(logs.log, 3)
         logs.crash()
         lacking(logs, "sync_file_system")

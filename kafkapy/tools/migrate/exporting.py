@@ -59,17 +59,19 @@ def export_copy(
     progress: Progress,
     *,
     access: ZooKeeperAccess = EVERYBODY,
+    files: FileSystem | None = None,
 ) -> Exported:
     """Export the log directories `paths` to as many new directories.
 
     Args:
         zookeeper: the address of the target's ZooKeeper, HOST:PORT[,…][/chroot]; None for KRaft.
         access: how to come in there.
+        files: the file system of the new directories.
 
     Raises:
         MigrationError: the export failed; the new directories were removed.
     """
-    files = FileSystem()
+    files = files or FileSystem()
     with Source(paths) as source, Target(targets, files) as target:
         try:
             plan = plan_export(source, files, target.paths[0], zookeeper=zookeeper is not None)
@@ -90,7 +92,11 @@ def export_copy(
 
 
 def export_in_place(
-    paths: Sequence[Path], zookeeper: str | None, *, access: ZooKeeperAccess = EVERYBODY
+    paths: Sequence[Path],
+    zookeeper: str | None,
+    *,
+    access: ZooKeeperAccess = EVERYBODY,
+    files: FileSystem | None = None,
 ) -> Exported:
     """Export the log directories `paths` in place.
 
@@ -99,7 +105,7 @@ def export_in_place(
     Raises:
         MigrationError: the export failed; this broker still opens the directories.
     """
-    files = FileSystem()
+    files = files or FileSystem()
     with Source(paths) as source:
         own = [each.path for each in source.log_dirs]
         for log_dir in source.log_dirs:

@@ -58,14 +58,21 @@ class Imported:
 
 
 def import_copy(
-    paths: Sequence[Path], targets: Sequence[Path], place: MetadataPlace, progress: Progress
+    paths: Sequence[Path],
+    targets: Sequence[Path],
+    place: MetadataPlace,
+    progress: Progress,
+    *,
+    files: FileSystem | None = None,
 ) -> Imported:
     """Import the log directories `paths` into as many new directories.
+
+    `files` is the file system of these.
 
     Raises:
         MigrationError: the import failed; the new directories were removed.
     """
-    files = FileSystem()
+    files = files or FileSystem()
     with Source(paths) as source:
         plan = _plan(source, place)
         with Target(targets, files) as target:
@@ -84,13 +91,15 @@ def import_copy(
         return Imported(plan, source, transfer)
 
 
-def import_in_place(paths: Sequence[Path], place: MetadataPlace) -> Imported:
+def import_in_place(
+    paths: Sequence[Path], place: MetadataPlace, *, files: FileSystem | None = None
+) -> Imported:
     """Import the log directories `paths` in place.
 
     Raises:
         MigrationError: the import failed; without metadata.db the directories are still Apache Kafka's.
     """
-    files = FileSystem()
+    files = files or FileSystem()
     with Source(paths) as source:
         plan = _plan(source, place, in_place=True)
         own = [each.path for each in source.log_dirs]

@@ -10,7 +10,6 @@ import pytest
 
 from kafkapy.storage.disk.errors import DiskFullError, StorageError
 from kafkapy.storage.disk.file_names import INDEX_SUFFIX, LOG_SUFFIX, TEMPORARY_SUFFIX, TIME_INDEX_SUFFIX
-from kafkapy.storage.log import segment_indexes
 from kafkapy.storage.log.batches import BatchPlace
 from kafkapy.storage.log.index_repair import IndexRepair, repair_of
 from kafkapy.storage.log.log_config import LogConfig
@@ -38,12 +37,12 @@ ENTRY_SIZES = {INDEX_SUFFIX: 8, TIME_INDEX_SUFFIX: 12}
 REBUILDING = "Rebuilding the indexes"
 
 
-def of_two_segments(tmp_path: Path) -> Logs:
+def of_two_segments(tmp_path: Path, records: int = RECORDS, config: LogConfig = CONFIG) -> Logs:
     """A log of two segments, whose process has stopped."""
-    logs = Logs(tmp_path, config=CONFIG)
-    fill(logs.log, RECORDS)
+    logs = Logs(tmp_path, config=config)
+    fill(logs.log, records)
     logs.log.roll()
-    fill(logs.log, 10, timestamp=START_MS + RECORDS)
+    fill(logs.log, 10, timestamp=START_MS + records)
     logs.stop()
     return logs
 
@@ -159,17 +158,17 @@ def test_all_readers_of_a_segment_wait_for_one_repair(damaged: Logs) -> None:
     assert [read(damaged.log, offset) for offset in (20, 70)] == [20, 70]
 
 
-@pytest.fixture
-def _large_indexes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An index of more than 100 bytes is a large one."""
-    monkeypatch.setattr(segment_indexes, "_CHECKED_AT_ONCE", 100)
+def with_large_indexes(tmp_path: Path) -> Logs:
+    """A log whose first segment has a time index of more than 64 KiB."""
+    logs = of_two_segments(tmp_path, 6_000, LogConfig(index_interval_bytes=0))
+    assert (logs.path / (FIRST + TIME_INDEX_SUFFIX)).stat().st_size > 64 << 10
+    return logs
 
 
-@pytest.mark.usefixtures("_large_indexes")
 def test_the_order_of_a_large_index_is_checked_once_and_by_a_thread(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    logs = of_two_segments(tmp_path)
+    logs = with_large_indexes(tmp_path)
     inode = (logs.path / (FIRST + INDEX_SUFFIX)).stat().st_ino
     log = started(logs)
     repair = begun(log)
@@ -179,9 +178,8 @@ def test_the_order_of_a_large_index_is_checked_once_and_by_a_thread(
     assert (rebuilds(caplog), (logs.path / (FIRST + INDEX_SUFFIX)).stat().st_ino) == (0, inode)
 
 
-@pytest.mark.usefixtures("_large_indexes")
 def test_a_search_by_time_checks_the_order_for_later_reads(tmp_path: Path) -> None:
-    logs = of_two_segments(tmp_path)
+    logs = with_large_indexes(tmp_path)
     log = started(logs)
     assert search(log, START_MS + 9) is not None
     assert read(log, 20) == 20
