@@ -19,7 +19,7 @@ from kafkapy.log.record_columns import decode_columns
 from kafkapy.log.record_filter import ALL_RECORDS, RecordFilter
 from kafkapy.log.splits import OffsetRange
 from kafkapy.protocol.errors import DecodeError
-from kafkapy.protocol.records import BatchHeader
+from kafkapy.protocol.records import HEADER_SIZE, BatchHeader
 from kafkapy.storage.log.batches import BadBatchError
 from kafkapy.storage.log.txn_index import AbortedTxn
 from kafkapy.storage.offline.batch_chunks import Chunk, read_chunks
@@ -137,7 +137,7 @@ class _RangeReader:
         rows = compressed = 0
         batches: list[tuple[int, BatchHeader]] = []
         for at, header in chunk.batches:
-            if self._is_wanted(header):
+            if self._is_wanted(header) and self._may_have_key(chunk, at, header):
                 batches.append((at, header))
                 rows += header.record_count
                 compressed += header.size if header.compression else 0
@@ -158,12 +158,18 @@ class _RangeReader:
         aborted = self._aborted.get(header.producer_id, ())
         return not any(txn.first_offset <= header.base_offset <= txn.last_offset for txn in aborted)
 
+    def _may_have_key(self, chunk: Chunk, at: int, header: BatchHeader) -> bool:
+        if self._only.keys is None or header.compression:
+            return True
+        return self._only.may_have_key(chunk.octets, at + HEADER_SIZE, at + header.size)
+
     def _decode(
         self, segment: OfflineSegment, chunk: Chunk, batches: list[tuple[int, BatchHeader]]
     ) -> Iterator[pa.RecordBatch]:
         wanted = self._wanted
         try:
-            columns = decode_columns(chunk.data, batches).between(wanted.start, wanted.end)
+            columns = decode_columns(chunk.data, batches, self._only.timestamps)
+            columns = columns.between(wanted.start, wanted.end)
             columns = columns.as_wanted(self._only)
             if len(columns):
                 yield record_batch(wanted.topic_partition, columns, headers=self._headers)

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafkapy.log import record_starts
-from kafkapy.log.record_filter import RecordFilter
+from kafkapy.log.record_filter import ALL_NUMBERS, Interval, RecordFilter
 from kafkapy.log.varints import Bytes, Integers, OddRecordsError, read_varints
 from kafkapy.protocol.compression import Buffer, decompress
 from kafkapy.protocol.errors import DecodeError
@@ -83,11 +83,7 @@ class RecordColumns:
 
     def as_wanted(self, only: RecordFilter) -> RecordColumns:
         """Return the records that a filter wants, apart from their offsets."""
-        wanted = np.ones(len(self), np.bool_)
-        if only.timestamps.first is not None:
-            wanted &= self.timestamps >= only.timestamps.first
-        if only.timestamps.last is not None:
-            wanted &= self.timestamps <= only.timestamps.last
+        wanted = are_within(self.timestamps, only.timestamps)
         if only.keys is not None:
             wanted &= self.keys.equal_to_any(self.data, only.keys)
         return self.where(wanted)
@@ -110,18 +106,30 @@ class RecordColumns:
         )
 
 
-def decode_columns(buffer: Buffer, batches: Sequence[tuple[int, BatchHeader]]) -> RecordColumns:
+def are_within(numbers: Integers, interval: Interval) -> npt.NDArray[np.bool_]:
+    """Return which of the numbers are in an interval."""
+    within = np.ones(len(numbers), np.bool_)
+    if interval.first is not None:
+        within &= numbers >= interval.first
+    if interval.last is not None:
+        within &= numbers <= interval.last
+    return within
+
+
+def decode_columns(
+    buffer: Buffer, batches: Sequence[tuple[int, BatchHeader]], times: Interval = ALL_NUMBERS
+) -> RecordColumns:
     """Decode the records of batches, each given by position in `buffer` and header.
 
-    There must be at least one batch. The columns may refer to `buffer`: use them before it changes. The CRCs
-    are not checked.
+    There must be at least one batch. Records whose timestamps are not among the `times` may be left out. The
+    columns may refer to `buffer`: use them before it changes. The CRCs are not checked.
 
     Raises:
         DecodeError: a consumer could not read the records.
     """
     try:
         data, regions = _payloads(buffer, batches)
-        return _decode(data, regions, [header for _, header in batches])
+        return _decode(data, regions, [header for _, header in batches], times)
     except OddRecordsError:
         return _decode_slowly(buffer, batches)
 
@@ -152,7 +160,9 @@ def _payloads(
     return pieces[0] if len(pieces) == 1 else b"".join(pieces), placed
 
 
-def _decode(data: Buffer, regions: list[tuple[int, int]], headers: list[BatchHeader]) -> RecordColumns:
+def _decode(
+    data: Buffer, regions: list[tuple[int, int]], headers: list[BatchHeader], times: Interval
+) -> RecordColumns:
     octets = np.frombuffer(data, np.uint8)
     counts = np.array([header.record_count for header in headers], np.int64)
     lengths, at = read_varints(octets, _starts(data, regions, headers), 32)
@@ -168,8 +178,14 @@ def _decode(data: Buffer, regions: list[tuple[int, int]], headers: list[BatchHea
         append_times = np.repeat(np.array([header.max_timestamp for header in headers], np.int64), counts)
         timestamps = np.where(types == TimestampType.LOG_APPEND_TIME, append_times, timestamps)
 
+    first_offsets = np.repeat(np.array([header.base_offset for header in headers], np.int64), counts)
+    if times.is_bounded:  # the rest of the others is not looked at
+        wanted = are_within(timestamps, times)
+        at, ends, first_offsets = at[wanted], ends[wanted], first_offsets[wanted]
+        timestamps, types = timestamps[wanted], types[wanted]
+
     deltas, at = read_varints(octets, at, 32)
-    offsets = np.repeat(np.array([header.base_offset for header in headers], np.int64), counts) + deltas
+    offsets = first_offsets + deltas
     keys, at = _read_fields(octets, at)
     values, at = _read_fields(octets, at)
     header_counts, at = read_varints(octets, at, 32)

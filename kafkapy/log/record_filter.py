@@ -3,11 +3,11 @@
 It is used at three places, each of which saves work for the next:
 
     plan.py            partitions without wanted records are not opened, and ranges of offsets become shorter
-    range_reader.py    batches whose records are all too old are not decoded
+    range_reader.py    batches are not decoded if all records are too old, or no wanted key is in their bytes
     range_reader.py    of decoded records, only those wanted become rows
 
 A batch's highest timestamp can be relied on: brokers correct it when they append the batch. Its lowest one is
-not in the header.
+not in the header, unless all records have the time of the broker.
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kafkapy.protocol.records import BatchHeader
+from kafkapy.protocol.records import BatchHeader, TimestampType
 from kafkapy.protocol.types import TopicPartition
+
+_KEYS_LOOKED_FOR: Final = 8
+"""To decode all records costs less than to look for more keys in their bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,11 @@ class Interval:
 
     def __contains__(self, number: int) -> bool:
         return (self.first is None or number >= self.first) and (self.last is None or number <= self.last)
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether some numbers are not in it."""
+        return self.first is not None or self.last is not None
 
     def within(self, other: Interval) -> Interval:
         """Return the numbers that are in both."""
@@ -74,8 +82,21 @@ class RecordFilter:
         return (self.topics is None or topic in self.topics) and partition in self.partitions
 
     def may_have(self, header: BatchHeader) -> bool:
-        """Return whether a batch may have wanted records, apart from its offsets."""
+        """Return whether a batch may have wanted records, apart from its offsets and keys."""
+        if header.timestamp_type == TimestampType.LOG_APPEND_TIME:
+            return header.max_timestamp in self.timestamps
         return self.timestamps.first is None or header.max_timestamp >= self.timestamps.first
+
+    def may_have_key(self, octets: bytes | bytearray, start: int, end: int) -> bool:
+        """Return whether records that are there, not compressed, from `start` to `end` may have wanted keys.
+
+        That a key is in a value, or in two fields, is found out later. The lengths before keys are not looked
+        for: a producer may write a number in more bytes than it needs.
+        """
+        keys = self.keys
+        if keys is None or len(keys) > _KEYS_LOOKED_FOR:
+            return True
+        return any(octets.find(key, start, end) >= 0 for key in keys)
 
 
 ALL_RECORDS: Final = RecordFilter()

@@ -92,6 +92,8 @@ def group(
     total = sum(each.nbytes for each in ranges)
     cores = cores or os.cpu_count() or 1
     target = min(max(total // (cores * _SPLITS_PER_CORE), _MIN_SPLIT_BYTES), _MAX_SPLIT_BYTES)
+    if target == _MIN_SPLIT_BYTES:  # one for each core is enough, which has at most twice as much
+        target = max(target, -(-total // cores))
     target = min(target, total // at_least)
     splits: list[list[OffsetRange]] = []
     room = 0

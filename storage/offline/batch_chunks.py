@@ -29,6 +29,13 @@ class Chunk(NamedTuple):
     """The position of `data` in the file."""
     batches: list[tuple[int, BatchHeader]]
 
+    @property
+    def octets(self) -> bytearray:
+        """The buffer that begins with `data`, as it can be searched."""
+        buffer = self.data.obj
+        assert isinstance(buffer, bytearray)
+        return buffer
+
 
 def read_chunks(
     files: FileSystem, file: File, path: str, position: int, end_offset: int, likely: int = CHUNK

@@ -13,7 +13,7 @@ from kafkapy.log.plan import plan_batch
 from kafkapy.log.range_reader import read_range
 from kafkapy.log.record_filter import ALL_RECORDS, Interval, RecordFilter
 from kafkapy.protocol.compression import Compression
-from kafkapy.protocol.records import Record, build_batch
+from kafkapy.protocol.records import Record, build_batch, iter_headers
 from kafkapy.storage.disk.checkpoints import LOG_START_OFFSETS, write_offsets
 from kafkapy.storage.disk.files import FileSystem
 from kafkapy.storage.log.log_config import LogConfig
@@ -66,6 +66,27 @@ def test_timestamps(logs: Logs, first: int | None, last: int | None) -> None:
 def test_keys(logs: Logs, keys: set[bytes]) -> None:
     wanted = [row for row in contents(logs) if row[2] in keys]
     assert found(logs, ALL_RECORDS.with_keys(keys)) == wanted
+
+
+def test_batches_without_the_bytes_of_a_wanted_key_are_passed_over() -> None:
+    octets = b"....k7;..k17;...."
+    some = ALL_RECORDS.with_keys({b"k7;", b"none"})
+    assert some.may_have_key(octets, 0, 9)
+    assert not some.may_have_key(octets, 5, len(octets))
+    assert ALL_RECORDS.with_keys({b""}).may_have_key(octets, 5, 9)
+    assert not ALL_RECORDS.with_keys(set()).may_have_key(octets, 0, len(octets))
+    assert ALL_RECORDS.may_have_key(octets, 5, 9)
+    assert ALL_RECORDS.with_keys(b"%d" % number for number in range(100)).may_have_key(octets, 5, 9)
+
+
+def test_times_of_the_broker_choose_batches() -> None:
+    records = [Record(timestamp=START_MS + number) for number in range(3)]
+    (created,) = [header for _, header in iter_headers(build_batch(records))]
+    appended = created._replace(attributes=created.attributes | 8)
+    before = RecordFilter(timestamps=Interval(None, START_MS + 1))
+    assert before.may_have(created)
+    assert not before.may_have(appended)
+    assert RecordFilter(timestamps=Interval(START_MS + 2, START_MS + 2)).may_have(appended)
 
 
 def test_all_at_once(logs: Logs) -> None:

@@ -44,9 +44,14 @@ def test_a_large_partition_has_work_for_each_core_twice() -> None:
     ]
 
 
+def test_a_medium_topic_has_one_task_for_each_core() -> None:
+    medium = [each for partition in range(4) for each in ranges(partition, 8, 8, 8, 5)]
+    assert [sum(each.nbytes for each in split) // MB for split in group(medium, cores=2)] == [58, 58]
+
+
 def test_more_tasks_are_made_where_they_are_asked_for() -> None:
     few = ranges(0, *[8] * 6)
-    assert len(group(few, cores=1)) == 2
+    assert len(group(few, cores=1)) == 1
     assert len(group(few, cores=1, at_least=3)) == 3
     assert len(group(few, cores=1, at_least=6)) == 6
     assert len(group(few, cores=1, at_least=60)) == 6
