@@ -314,6 +314,9 @@ def test_an_audit_of_changes_finds_rows_that_are_lost_or_should_be(
     assert found == {"undeleted": 1, "missing": 1}
     told = lineage(definition, source=f"{topic}-0-2", spark=spark)
     assert told.missing
+    deleted = lineage(definition, source=f"{topic}-0-6", spark=spark)
+    assert not deleted.missing
+    assert deleted.reason == ("it deletes the row of its key" if key else f"{topic}-0-7 deletes its key")
     with pytest.raises(PipelineError, match="cannot be written back as the changes that they came from"):
         replay(definition, f"{topic}.back", spark=spark)
 
@@ -330,6 +333,34 @@ def test_a_mark_of_a_change_stream_is_not_missing(
     for offset in (0, 2):
         told = lineage(definition, source=f"{topic}-0-{offset}", spark=spark)
         assert (told.missing, told.reason) == (False, "it changes no row of the source table")
+
+
+def test_changes_that_debezium_flattened_need_no_envelope(
+    spark: SparkSession, bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    """As its ExtractNewRecordState writes them with `delete.tombstone.handling.mode: rewrite`."""
+    topic = make_topic()
+    pipeline = Pipeline(topic, bootstrap=bootstrap_servers).json().upsert()
+    pipeline = pipeline.select("* EXCEPT (__deleted, __op)").where("__deleted = 'false'")
+    definition = pipeline.to_delta(tmp_path / "orders").definition
+
+    def flat(number: int, op: str, name: str | None) -> tuple[str, str]:
+        row = {"id": number, "name": name, "__op": op, "__deleted": "true" if op == "d" else "false"}
+        return f'{{"id": {number}}}', json.dumps(row)
+
+    produce(bootstrap_servers, topic, [flat(1, "c", "a"), flat(2, "c", "a"), flat(3, "r", "a")])
+    run(definition, once=True, spark=spark)
+    produce(bootstrap_servers, topic, [flat(1, "u", "b"), flat(2, "d", None), flat(4, "c", "a")])
+    run(definition, once=True, spark=spark)
+    for reader, table in contents(definition.table):
+        if reader == "deltalake":
+            assert dict(zip(*(table.column(name).to_pylist() for name in ("id", "name")), strict=True)) == {
+                1: "b",
+                3: "a",
+                4: "a",
+            }
+            assert not {"__deleted", "__op"} & set(table.column_names)
+    assert audit(definition, spark).ok
 
 
 @pytest.mark.parametrize("changes", [None, "debezium"])

@@ -140,6 +140,8 @@ class PipelineDefinition:
             if not _ADDRESSES.fullmatch(address.strip()):
                 raise PipelineError(f"bootstrap: expected HOST:PORT[,HOST:PORT], not {shown(self.bootstrap)}")
         self._check_mode()
+        if self.format.has_several_rows:
+            self._check_several_rows()
         if self.join and not self.select and self.where is None:
             raise PipelineError(
                 "join: neither select nor where names anything of it; add them, or leave it out"
@@ -212,6 +214,23 @@ class PipelineDefinition:
         if self.table.format == "parquet" and (self.mode == "upsert" or self.key or self.format.changes):
             raise PipelineError(
                 "table: Parquet files cannot be upserted into; use delta:PATH or iceberg:PATH, or mode append"
+            )
+
+    def _check_several_rows(self) -> None:
+        kind = self.format.changes
+        if not self.key:
+            raise PipelineError(f"key: records of {kind} have no key; name columns of the row: key: id")
+        if self.select or self.where is not None:
+            raise PipelineError(
+                f"{'select' if self.select else 'where'}: a record of {kind} may have several rows, and "
+                "those of one record stay together; leave it out, or query the table"
+            )
+        if self.table.format == "delta" and any(
+            not one.derived for one in Partitioning.parse(self.partition_by).fields
+        ):
+            raise PipelineError(
+                f"partition_by: a record of {kind} may have several rows, and a Delta table cannot be "
+                "divided by each of their values; write iceberg:PATH, or divide by a bucket or a time"
             )
 
     def _check_widening(self) -> None:

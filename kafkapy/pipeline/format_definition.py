@@ -25,7 +25,7 @@ from kafkapy.pipeline.secret_options import (
 from kafkapy.pipeline.table_target import absolute
 
 FORMAT_KINDS: Final = ("raw", "json", "avro", "protobuf")
-CHANGE_KINDS: Final = ("debezium", "maxwell")
+CHANGE_KINDS: Final = ("debezium", "maxwell", "canal")
 # Of confluent-kafka's SchemaRegistryClient.
 REGISTRY_SETTINGS: Final = (
     "basic.auth.user.info",
@@ -93,7 +93,14 @@ class FormatDefinition:
         if self.changes is not None and self.changes not in CHANGE_KINDS:
             raise PipelineError(
                 f"format.changes: unknown kind {self.changes!r}{did_you_mean(self.changes, CHANGE_KINDS)}; "
-                f"expected {' or '.join(CHANGE_KINDS)}"
+                f"expected {', '.join(CHANGE_KINDS)}"
+            )
+        if self.changes == "canal" and self.kind != "json":
+            raise PipelineError("format.changes: messages of canal are JSON; write kind: json")
+        if self.changes == "canal" and not (self.schema or self.registry):
+            raise PipelineError(
+                "format.schema: canal writes all values as texts, so the columns need a schema; "
+                "for example id BIGINT NOT NULL, name STRING"
             )
         if self.changes and self.rescued:
             raise PipelineError(
@@ -139,6 +146,11 @@ class FormatDefinition:
             rescued=fields.text("rescued"),
             changes=fields.text("changes"),
         )
+
+    @property
+    def has_several_rows(self) -> bool:
+        """Whether one record may have several rows, each of another key."""
+        return self.changes == "canal"
 
     @property
     def registry_url(self) -> str | None:

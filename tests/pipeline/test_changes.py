@@ -28,15 +28,33 @@ def defined(kind: dict[str, Any] = JSON, table: str = "delta:lake/orders", **mor
 
 
 def test_a_definition_names_the_envelopes_that_there_are() -> None:
-    assert set(CHANGE_KINDS) == set(ENVELOPES)
+    assert set(CHANGE_KINDS) == {*ENVELOPES, "canal"}
     for name in CHANGE_KINDS:
-        definition = defined({**JSON, "changes": name})
+        definition = defined({**JSON, "changes": name}, key="id")
         assert PipelineDefinition.from_mapping(definition.to_mapping()) == definition
+
+
+CANAL: dict[str, Any] = {**JSON, "changes": "canal"}
 
 
 @pytest.mark.parametrize(
     ("more", "problem"),
     [
+        ({"kind": CANAL}, "key: records of canal have no key; name columns of the row: key: id"),
+        (
+            {"kind": {"kind": "json", "changes": "canal"}, "key": "id"},
+            "format.schema: canal writes all values as texts, so the columns need a schema",
+        ),
+        (
+            {"kind": {"kind": "avro", "schema": '"string"', "changes": "canal"}, "key": "id"},
+            "format.changes: messages of canal are JSON; write kind: json",
+        ),
+        ({"kind": CANAL, "key": "id", "where": "id > 1"}, "where: a record of canal may have several rows"),
+        ({"kind": CANAL, "key": "id", "select": "id"}, "select: a record of canal may have several rows"),
+        (
+            {"kind": CANAL, "key": "id", "partition_by": "name"},
+            "partition_by: a record of canal may have several rows",
+        ),
         ({"kind": {**JSON, "changes": "debezum"}}, "unknown kind 'debezum' (did you mean 'debezium'?)"),
         ({"kind": {"kind": "raw", "changes": "debezium"}}, "format.changes: raw takes no changes"),
         ({"kind": {**JSON, "rescued": "_r"}}, "format.rescued: what surrounds the row of a change"),
@@ -74,6 +92,21 @@ def test_the_columns_are_those_of_the_rows(state: State) -> None:
         open_format(defined(taken), state).check()
 
 
+def test_the_columns_of_canal_are_those_that_a_text_may_have(state: State) -> None:
+    reader = open_format(defined(CANAL, key="ID"), state)
+    reader.check()
+    assert reader.columns == open_format(defined(), state).columns
+    for schema, problem in {
+        "id BIGINT, tags ARRAY<STRING>": "format.schema: tags is ARRAY<STRING>, which canal writes as a text",
+        "id BIGINT, photo BINARY": "format.schema: photo is BINARY, which canal writes as a text; use STRING",
+        "number BIGINT": "key: the data has no column id; it has number",
+        "id BIGINT, _offset BIGINT": "the column _offset is the table's own",
+    }.items():
+        with pytest.raises(PipelineError) as caught:
+            open_format(defined({**CANAL, "schema": schema}, key="id"), state).check()
+        assert problem in str(caught.value)
+
+
 def test_an_envelope_takes_the_rows_of_the_form_that_values_have() -> None:
     envelope = ENVELOPES["debezium"].without_former()
     row = struct({"id": "long", "name": "string"})
@@ -92,9 +125,10 @@ def test_an_envelope_takes_the_rows_of_the_form_that_values_have() -> None:
 
 def test_a_change_that_is_not_followed_has_a_reason_of_its_own_in_metrics() -> None:
     pytest.importorskip("pyspark", reason="pyspark is not installed (pip install pyspark==4.0.0)")
+    from kafkapy.pipeline.formats.changes.canal_format import REFUSED
     from kafkapy.pipeline.run.reasons import REASONS
 
-    for told in ENVELOPES["debezium"].refused.values():
+    for told in (*ENVELOPES["debezium"].refused.values(), *REFUSED.values()):
         assert next(one for one in REASONS if told.startswith(one)) == told
     for told in ("is no change: it has no op", "is a change without a row: after is missing"):
         assert any(told.startswith(one) for one in REASONS)

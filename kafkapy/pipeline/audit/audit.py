@@ -300,12 +300,14 @@ class Comparison:
 
     def changes(self) -> tuple[Finding, ...]:
         """The rows whose content differs from the record at their offset."""
+        from pyspark.sql import functions as f
+
         from kafkapy.pipeline.audit.append import range_findings
 
-        records = self._sides.records(self.bounds, self._earliest())
+        records, place = self._sides.records(self.bounds, self._earliest()), self._sides.place_of_a_row
         changed = (
             self._rows.where(f"topic = '{self._topic}'")
-            .join(records.selectExpr("partition", "offset", "digest AS expected"), ["partition", "offset"])
+            .join(records.select(*place, f.col("digest").alias("expected")), list(place))
             .where("digest <> expected")
             .selectExpr("'changed' AS verdict", "topic", "partition", "offset")
         )

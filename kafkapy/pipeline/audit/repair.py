@@ -14,6 +14,7 @@ from kafkapy.pipeline.audit.audit import Audit, check_comparable
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.driver_lock import driver
 from kafkapy.pipeline.former import check_former
+from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.sessions import spark_for
 from kafkapy.pipeline.spark_failures import spark_failures
 from kafkapy.pipeline.state import State
@@ -61,6 +62,11 @@ def repair(
     state = State.of(definition)
     check_former(definition, state, definition.mode)
     check_comparable(definition, state)
+    if definition.format.has_several_rows:
+        raise PipelineError(
+            f"{definition.name}: repair: rows are mended by the places of their records, and a record of "
+            f"{definition.format.changes} may have several; read the topic into another table"
+        )
     with (
         driver(definition, state, partial(spark_for, definition, spark)) as session,
         spark_failures(definition),

@@ -53,6 +53,12 @@ class AuditSides:
         self._definition, self._spark, self._topics = definition, spark, topics
         self._upsert, self._deep = upsert, deep
 
+    @property
+    def place_of_a_row(self) -> tuple[str, ...]:
+        """The columns that tell the rows of all records apart."""
+        several = self._definition.format.has_several_rows
+        return ("partition", "offset", *(("identity",) if several else ()))
+
     def files_to_rewrite(self) -> tuple[str, ...]:
         """The table's files whose timestamps many readers misread."""
         table = self._table()

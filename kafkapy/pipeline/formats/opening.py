@@ -53,6 +53,11 @@ def _open(
     """The format of the rows; `taken` are the names that the table has for itself."""
     if definition.format.changes is None:
         return _open_values(definition, state, taken, note, None)
+    if definition.format.changes == "canal":
+        from kafkapy.pipeline.formats.changes.canal_format import CanalFormat
+        from kafkapy.pipeline.formats.json_format import JsonFormat
+
+        return CanalFormat(JsonFormat(definition.format, topic=definition.topic), definition.key, taken)
     from kafkapy.pipeline.formats.changes.change_format import ChangeFormat
     from kafkapy.pipeline.formats.changes.envelope import ENVELOPES
 

@@ -83,10 +83,14 @@ class KeyHistory:
         same = records.join(wanted, f.expr("identity <=> wanted"), "left_semi")
         keys = [row.key for row in own.select("key").collect()]
         last = self._last(same, self._with_keys(keys, read=True).where("deleted"))
-        if last is not None and (last.partition, last.offset) != (place.partition, place.offset):
+        if last is None:
+            return
+        if (last.partition, last.offset) != (place.partition, place.offset):
             name = f"{place.topic}-{last.partition}-{last.offset}"
             why = "deletes its key" if last.deleted else "is a later record of its key"
             yield f"{name} {why}"
+        elif last.deleted:
+            yield "it deletes the row of its key"
 
     def why_left_out(self, place: Source) -> str | None:
         """Why a record became neither a row nor a delete; None if it did, or is an error."""

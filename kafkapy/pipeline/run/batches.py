@@ -278,7 +278,9 @@ class Batches:
         if self._mode == "append":
             self._table.append(rows, batch)
         else:
-            self._table.upsert(rows, self._definition.key, batch.records)
+            # Few rows are known by the places of their records.
+            several = self._definition.format.has_several_rows
+            self._table.upsert(rows, self._definition.key, None if several else batch.records)
 
     def _refusal(self, found: dict[str, object], batch: Batch) -> PipelineError:
         return PipelineError(

@@ -30,6 +30,7 @@ REASONS: Final = (
     "is no change",
     "is a change without a row",
     "truncates the source table",
+    "drops the source table",
     "cannot be computed",
     "does not match the schema",
     "has a field",

@@ -243,8 +243,10 @@ class Upsert:
         if not self._go_back(ranked.sparkSession, spans.oldest, spans.newest):
             return ranked
         times = self._times_before(ranked, spans.oldest)
-        place = [f.col(quoted(f"{_OF_ROW}{name}")) for name in (self._partition, "_offset")]
-        same = (f.col(self._partition) == place[0]) & (f.col("_offset") == place[1])
+        same = [
+            f.col(quoted(name)) == f.col(quoted(_OF_ROW + name))
+            for name in (*self._keys, self._partition, "_offset")
+        ]
         joined = ranked.drop(_RANK).join(times, same, "left")
         time = f.greatest(quoted(_TIME), quoted(f"{_OF_ROW}_timestamp"))
         return joined.withColumn(_TIME, time).drop(*times.columns)
@@ -265,16 +267,14 @@ class Upsert:
         return session.sql(f"SELECT * FROM {self._table} WHERE {' OR '.join(later)}")
 
     def _times_before(self, records: DataFrame, oldest: Places) -> DataFrame:
-        """The later timestamps of rows that records follow in their partition, by place.
+        """The later timestamps of rows that records follow in their partition, by key and place.
 
         The columns are named as those of records, after _OF_ROW.
         """
-        place = (self._partition, "_offset")
+        place = (*self._keys, self._partition, "_offset")
         times = {number: one.timestamp for number, one in oldest.items()}
         rows = self._rows_later_than(records.sparkSession, times)
-        rows = rows.select(
-            *(f.col(quoted(name)).alias(_OF_ROW + name) for name in (*self._keys, *place, "_timestamp"))
-        )
+        rows = rows.select(*(f.col(quoted(name)).alias(_OF_ROW + name) for name in (*place, "_timestamp")))
         same = [
             f.col(quoted(name)) == f.col(quoted(_OF_ROW + name)) for name in (*self._keys, self._partition)
         ]
@@ -284,7 +284,7 @@ class Upsert:
         ]
         found = (
             records.join(rows, same)
-            .groupBy(*place)
+            .groupBy(*map(quoted, place))
             .agg(f.max(quoted(f"{_OF_ROW}_timestamp")).alias(f"{_OF_ROW}_timestamp"))
         )
         return found.withColumnsRenamed({name: _OF_ROW + name for name in place})
@@ -405,7 +405,7 @@ class Upsert:
             return records
         followers = batch.where(at_places(records, self._partition))
         found = self._times_before(followers, first)
-        *place, time = map(quoted, found.columns)
+        *place, time = map(quoted, found.columns[len(self._keys) :])
         times = {
             (number, offset): before
             for number, offset, before in found.select(*place, f.unix_micros(time)).collect()
