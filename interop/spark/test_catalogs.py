@@ -274,8 +274,90 @@ def test_a_table_that_was_dropped_is_not_begun_in_the_middle(
     assert by_pyiceberg(lake, "dropped") == [(number, "a") for number in range(5)]
 
 
+def test_commands_take_the_name_that_a_table_has_in_the_catalog(
+    spark: SparkSession, lake: Lake, catalog: str, make_topic: MakeTopic, bootstrap_servers: str,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    topic, table = make_topic(), f"{catalog}.sales.named"
+    spark.sql(f"CREATE TABLE {catalog}.sales.another (id BIGINT) USING iceberg")
+    dead = {"dead_letter": f"{topic}.dlq"}
+    definition = definition_of(topic, f"iceberg:{table}", bootstrap_servers, tmp_path, **dead)
+    produce(bootstrap_servers, topic, [*records(range(10)), (0, "k", "no JSON")])
+
+    def told(*arguments: str) -> str:
+        done = CliRunner().invoke(commands, arguments, standalone_mode=False)
+        return done.output if done.exception is None else str(done.exception)
+
+    assert told("status", table).endswith(
+        f"{table}: the catalog has no such table; correct the name, or name the pipeline by its YAML file, "
+        "or by the folder of its state if it has not run"
+    )
+    run(definition, once=True, spark=spark)
+    assert f"{topic} -> iceberg:{table}" in told("status", table)
+    assert json.loads(told("status", f"iceberg:{table}", "--json"))["lag"] == 0
+    assert "Clean" in told("audit", table)
+    assert "1 dead letters" in told("dlq", "list", table)
+    assert "no JSON" in told("dlq", "show", table)
+    assert "1 dead letters replayed" in told("dlq", "replay", table)
+    record = f"{topic}-0-3"
+    assert told("lineage", table, "--source", record).startswith(f"{record} in iceberg:{table}")
+    assert told("report", table, "--html", str(tmp_path / "page.html")).startswith("Wrote")
+    assert "10 records written" in told("replay", table, "--to", f"{topic}-again")
+    assert "(expire_snapshots)" in told("maintain", table)
+    assert "partition 0" in told("reset", table, "--to", '{"0": 5}', "--yes")
+    assert "5 rows in" in told("run", table, "--once")
+    assert by_pyiceberg(lake, "named") == [(number, "a") for number in range(10)]
+    assert Pipeline.load(table).definition.topic == topic
+
+    nowhere = told("status", "nowhere.sales.named")
+    assert "Spark has no catalog nowhere; give Spark its settings (spark.sql.catalog.nowhere" in nowhere
+    assert "spark-defaults.conf), or name the pipeline by its YAML file" in nowhere
+    assert "no pipeline has created this table" in told("status", f"{catalog}.sales.another")
+    assert "no such table" in told("status", f"{catalog}.buying.named")
+    (tmp_path / "state").rename(tmp_path / "moved")
+    gone = told("status", table)
+    assert f"the state that it was created with, {tmp_path}/state, is not here; name the pipeline" in gone
+
+
+def test_a_name_alone_starts_a_spark_with_its_own_settings(
+    spark: SparkSession, lake: Lake, catalog: str, make_topic: MakeTopic, bootstrap_servers: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    topic, (unused,), table = make_topic(), free_ports(1), f"{catalog}.sales.alone"
+    produce(bootstrap_servers, topic, records(range(10)))
+    run(definition_of(topic, f"iceberg:{table}", bootstrap_servers, tmp_path), once=True, spark=spark)
+    away = {
+        "spark.sql.catalog.away": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.away.type": "rest",
+        "spark.sql.catalog.away.uri": f"http://127.0.0.1:{unused}",
+    }
+    own = {"spark.jars.ivy": str(CACHE / "spark" / "ivy"), "spark.ui.enabled": "false"}
+    settings = lake.catalog_options(catalog) | lake.session_options | own | away
+    (tmp_path / "conf").mkdir()
+    lines = [f"{name} {value}\n" for name, value in settings.items()]
+    (tmp_path / "conf" / "spark-defaults.conf").write_text("".join(lines))
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path / "conf"))
+
+    def told(*arguments: str) -> tuple[int, str, list[str]]:
+        command = [sys.executable, "-m", "kafkapy", "pipeline", *arguments]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=400, check=False)
+        return done.returncode, done.stdout, done.stderr.splitlines()
+
+    status, output, lines = told("status", table, "--json")
+    assert (status, lines) == (0, ["Starting Spark to ask a catalog"])
+    assert json.loads(output)["lag"] == 0
+    status, output, lines = told("audit", f"iceberg:{table}", "--master", "local[2]")
+    assert (status, lines[0]) == (0, "Starting Spark to ask a catalog")
+    assert "Clean" in output
+    status, _, lines = told("status", "away.sales.alone")
+    assert status == 1
+    assert lines[0] == "Starting Spark to ask a catalog"
+    assert lines[-1].startswith("kafkapy: away.sales.alone: the catalog cannot be asked (")
+    assert len(lines) == 2, lines
+
+
 def test_a_metastore_and_a_database_are_catalogs_too(
-    make_topic: MakeTopic, bootstrap_servers: str, tmp_path: Path
+    make_topic: MakeTopic, bootstrap_servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Delta and Iceberg in a Hive metastore, Iceberg in SQLite by JDBC."""
     import polars
@@ -335,3 +417,12 @@ def test_a_metastore_and_a_database_are_catalogs_too(
     rows = StaticTable.from_metadata(str(newest)).scan().to_arrow()
     assert sorted(rows["id"].to_pylist()) == expected
     assert Pipeline.load(tmp_path / "state0").status().lag == 0
+    (tmp_path / "conf").mkdir()
+    lines = [f"{name} {value}\n" for name, value in spark.items()]
+    (tmp_path / "conf" / "spark-defaults.conf").write_text("".join(lines))
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path / "conf"))
+    for number, table in enumerate(tables):
+        command = [sys.executable, "-m", "kafkapy", "pipeline", "status", table.partition(":")[2], "--json"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=400, check=False)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["name"] == f"p{number}"

@@ -340,7 +340,11 @@ class PipelineDefinition:
 
     @classmethod
     def load(cls, path_or_table: str | Path) -> PipelineDefinition:
-        """Loads a YAML file, or the definition stored with a table (`PATH` or `delta:PATH`)."""
+        """Loads a YAML file, or the definition stored with a table.
+
+        A table is named by its path (`PATH` or `delta:PATH`), by that of the folder of its state, or by its
+        name in a catalog, which Spark is asked for.
+        """
         text = str(path_or_table)
         path = Path(text)
         if path.is_file():
@@ -351,11 +355,11 @@ class PipelineDefinition:
             near = did_you_mean(path.name, [one.name for one in path.parent.glob("*.y*ml")])
             raise PipelineError(f"{text}: no such file{near}; make one with kafkapy pipeline create")
         if is_in_a_catalog(location):
-            raise PipelineError(
-                f"{text}: is the name of a table in a catalog; name the pipeline by its YAML file, or by the "
-                "folder of its state"
-            )
-        folder = StateFolder(absolute(location, Path.cwd()))
+            from kafkapy.pipeline.tables.catalog_table import state_of_table
+
+            folder = state_of_table(text, location, kind if location == rest else None)
+        else:
+            folder = StateFolder(absolute(location, Path.cwd()))
         definition = cls.kept_in(folder)
         if definition is None:
             raise PipelineError(

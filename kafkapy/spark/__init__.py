@@ -6,16 +6,28 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kafkapy.spark.checks import Check, check_setup, doctor
-    from kafkapy.spark.sessions import require, session
+    from kafkapy.spark.sessions import brief_session, defaults_file, require, session
     from kafkapy.spark.setup_error import SparkSetupError
     from kafkapy.spark.source import read_topic
 
-__all__ = ["Check", "SparkSetupError", "check_setup", "doctor", "read_topic", "require", "session"]
+__all__ = [
+    "Check",
+    "SparkSetupError",
+    "brief_session",
+    "check_setup",
+    "defaults_file",
+    "doctor",
+    "read_topic",
+    "require",
+    "session",
+]
 
 _MODULES = {
     "Check": "checks",
     "SparkSetupError": "setup_error",
+    "brief_session": "sessions",
     "check_setup": "checks",
+    "defaults_file": "sessions",
     "doctor": "checks",
     "read_topic": "source",
     "require": "sessions",

@@ -130,12 +130,8 @@ def _java() -> str:
 
 
 def _pyspark() -> str:
-    spark, lacking = find_spark(), []
-    for lake in LAKES:
-        try:
-            spark.packages([lake])
-        except SparkSetupError:
-            lacking.append(lake)
+    spark = find_spark()
+    lacking = [lake for lake in LAKES if lake not in spark.lakes()]
     home = f"{spark.home}{', from SPARK_HOME' if os.environ.get('SPARK_HOME') else ''}"
     return f"{spark.version} ({home})" + (f", too new for {' and '.join(lacking)}" if lacking else "")
 

@@ -7,6 +7,7 @@ for `java -version`.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import re
@@ -113,6 +114,15 @@ class Spark:
         if "s3a" in stores:
             wanted.append(Package("org.apache.hadoop", "hadoop-aws", self.hadoop, "hadoop-aws-"))
         return wanted
+
+    def lakes(self) -> list[str]:
+        """Return the lake formats that have jars for this version."""
+        found = []
+        for lake in LAKES:
+            with contextlib.suppress(SparkSetupError):
+                self.packages([lake])
+                found.append(lake)
+        return found
 
     def _lake_version(self, lake: str, versions: dict[str, str]) -> str:
         if self.minor not in versions:

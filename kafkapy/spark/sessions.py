@@ -22,16 +22,19 @@ These settings are set; `conf` overrides them:
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import logging
 import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkapy.spark.checks import as_lakes, as_stores, check_setup, jars_folder
+from kafkapy.spark.gateway import end_jvm, launch
 from kafkapy.spark.installation import Spark, find_spark
 from kafkapy.spark.jars import IVY_SETTINGS, default_cache, find_jars
 from kafkapy.spark.log_source import register
@@ -41,6 +44,8 @@ from kafkapy.spark.unpacked_home import from_unpacked_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+logger = logging.getLogger(__name__)
 
 _LOG4J = Path(__file__).with_name("log4j2.properties")
 _EXTENSIONS = {
@@ -53,6 +58,7 @@ _AVRO_LIMITS = " ".join(
     f"-Dorg.apache.avro.limits.{kind}.maxLength={100 << 20}" for kind in ("bytes", "string")
 )
 _STORES = {"s3a": "org.apache.hadoop.fs.s3a.S3AFileSystem"}
+_DEFAULTS = "spark-defaults.conf"
 _CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 _AVRO = "org.apache.spark.sql.avro.AvroDataToCatalyst"
 
@@ -90,6 +96,31 @@ def session(
     require(running, lakes, store)
     register(running)
     return running
+
+
+@contextlib.contextmanager
+def brief_session(lake: str | None) -> Iterator[SparkSession]:
+    """Yield the session that runs, or one for a few questions, which ends with its JVM.
+
+    It runs on this machine alone, with Spark's own settings (`defaults_file`) and the format `lake`; None is
+    all formats that this Spark has.
+
+    Raises:
+        SparkSetupError: Spark cannot run here.
+    """
+    if (running := _running()) is not None:
+        yield running
+        return
+    logger.info("Starting Spark to ask a catalog")
+    lakes = find_spark().lakes() if lake is None else [lake]
+    # What spark-submit has started serves the program, and has its master.
+    started = session(lakes, master=None if submitted() else "local[1]", app_name="kafkapy catalog")
+    try:
+        yield started
+    finally:
+        if not submitted():
+            started.stop()
+            end_jvm()
 
 
 def start_jvm(conf: Mapping[str, str], store: str | None) -> None:
@@ -164,8 +195,6 @@ def _launch(settings: Mapping[str, str]) -> None:
     """Start the JVM, in place of one that an earlier session has left."""
     from pyspark import SparkConf, SparkContext
 
-    from kafkapy.spark.gateway import end_jvm, launch
-
     end_jvm()
     # Every user of the machine can read the JVM's command line, which has these settings.
     public = [(name, value) for name, value in settings.items() if not _is_secret(name, value)]
@@ -215,11 +244,15 @@ def _jars(
     settings: Mapping[str, str],
 ) -> dict[str, str]:
     """Return `spark.jars` with the jars that are not installed; Spark's settings for Ivy apply."""
-    cache = Path(settings.get("spark.jars.ivy") or default_cache())
-    ivy_settings = Path(settings.get("spark.jars.ivySettings") or IVY_SETTINGS)
+
+    def given(name: str) -> str | None:
+        return settings.get(name) or _written(spark, name)
+
+    cache = Path(given("spark.jars.ivy") or default_cache())
+    ivy_settings = Path(given("spark.jars.ivySettings") or IVY_SETTINGS)
     found = [str(jar) for jar in find_jars(spark, lakes, folder, cache, ivy_settings, stores)]
-    if given := settings.get("spark.jars"):
-        found.insert(0, given)
+    if others := given("spark.jars"):
+        found.insert(0, others)
     return {"spark.jars": ",".join(found)} if found else {}
 
 
@@ -229,12 +262,22 @@ def _default_master(spark: Spark) -> str:
     for argument, value in itertools.pairwise(arguments):
         if argument == "--master":
             return value
+    return _written(spark, "spark.master") or "local[*]"
+
+
+def _written(spark: Spark, name: str) -> str | None:
+    """Return the value of a setting in spark-defaults.conf."""
     try:
-        written = (_conf_folder(spark) / "spark-defaults.conf").read_text()
+        written = (_conf_folder(spark) / _DEFAULTS).read_text()
     except OSError:
-        written = ""
-    named = re.search(r"^\s*spark\.master[\s=]+(\S+)", written, re.MULTILINE)
-    return named[1] if named else "local[*]"
+        return None
+    found = re.search(rf"^\s*{re.escape(name)}[\s=:]+(\S+)", written, re.MULTILINE)
+    return found[1] if found else None
+
+
+def defaults_file() -> Path:
+    """Return the file in which Spark looks for settings that it is not given."""
+    return _conf_folder(find_spark()) / _DEFAULTS
 
 
 def _conf_folder(spark: Spark) -> Path:

@@ -82,10 +82,10 @@ def audit(
             raise PipelineError("--dry-run and --yes are of --repair; add it")
         if repair and (starting or ending or incremental):
             raise PipelineError("--repair looks at the whole table; leave out --from, --to and --incremental")
-        definition = PipelineDefinition.load(pipeline)
-        if master is not None:
-            definition = dataclasses.replace(definition, master=master)
         with notes("kafkapy.spark", "kafkapy.pipeline"):
+            definition = PipelineDefinition.load(pipeline)
+            if master is not None:
+                definition = dataclasses.replace(definition, master=master)
             if repair:
                 from kafkapy.pipeline.audit.repair import repair as carry_out
 

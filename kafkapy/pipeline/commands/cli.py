@@ -56,5 +56,6 @@ class _Commands(click.Group):
 def pipeline() -> None:
     """Turn topics into tables on Spark, exactly once, and back.
 
-    PIPELINE is the YAML file that `create` writes, or the table that the pipeline has written.
+    PIPELINE is the YAML file that `create` writes, or the table that the pipeline has written: its path, or
+    catalog.schema.table. Spark is started to ask the catalog, with the settings in spark-defaults.conf.
     """

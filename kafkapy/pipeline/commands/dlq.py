@@ -27,7 +27,7 @@ _former = click.option(
 def dlq() -> None:
     """List, show and replay dead letters: the records that could not become rows.
 
-    PIPELINE is a YAML file or a table.
+    PIPELINE is a YAML file or a table. Spark is needed only to find catalog.schema.table.
     """
 
 
@@ -41,7 +41,7 @@ def list_(pipeline: str, former: bool, as_json: bool) -> None:
     from kafkapy.pipeline.dead_letters.replay import replayed_sources
     from kafkapy.pipeline.topics import Topics
 
-    definition = PipelineDefinition.load(pipeline)
+    definition = _load(pipeline)
     topics = Topics(definition.bootstrap, definition.kafka_options)
     replayed, repeats = replayed_sources(definition), Counter[Any]()
     counts: dict[tuple[str, int], dict[str, Any]] = {}
@@ -114,7 +114,7 @@ def show(pipeline: str, limit: int, source: str | None, former: bool) -> None:
     from kafkapy.pipeline.dead_letters.source import Source
     from kafkapy.pipeline.topics import Topics
 
-    definition = PipelineDefinition.load(pipeline)
+    definition = _load(pipeline)
     if source is not None and Source.parse(source) is None:
         raise PipelineError(f"--source: expected TOPIC-PARTITION-OFFSET, not {source!r}")
     topics = Topics(definition.bootstrap, definition.kafka_options)
@@ -141,10 +141,17 @@ def replay(pipeline: str, to: str | None, where_error: str | None, former: bool)
     """
     from kafkapy.pipeline.dead_letters.replay import replay_dead_letters
 
-    definition = PipelineDefinition.load(pipeline)
+    definition = _load(pipeline)
     result = replay_dead_letters(definition, to=to, where_error=where_error, former=former)
     before = f"; {result.before:,} had been replayed before" if result.before else ""
     click.echo(f"{definition.name}: {result.replayed:,} dead letters replayed into {result.topic}{before}")
+
+
+def _load(pipeline: str) -> PipelineDefinition:
+    from kafkapy.spark.cli import notes
+
+    with notes("kafkapy.spark"):
+        return PipelineDefinition.load(pipeline)
 
 
 def _lines(letter: DeadLetter, replayed: SourceSet) -> list[str]:

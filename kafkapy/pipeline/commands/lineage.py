@@ -27,10 +27,10 @@ def lineage(pipeline: str, source: str | None, key: str | None, as_json: bool, m
     from kafkapy.pipeline.lineage.lineage import lineage as search
     from kafkapy.spark.cli import notes
 
-    definition = PipelineDefinition.load(pipeline)
-    if master is not None:
-        definition = dataclasses.replace(definition, master=master)
     with notes("kafkapy.spark", "kafkapy.pipeline"):
+        definition = PipelineDefinition.load(pipeline)
+        if master is not None:
+            definition = dataclasses.replace(definition, master=master)
         found = search(definition, source=source, key=key)
     click.echo(json.dumps(found.to_dict(), indent=2) if as_json else str(found))
     return MISSING if found.missing else EXPLAINED

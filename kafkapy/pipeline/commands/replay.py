@@ -30,20 +30,18 @@ def replay(
     from kafkapy.spark.cli import notes
     from kafkapy.terminal.progress_bar import ProgressBar
 
-    definition = PipelineDefinition.load(pipeline)
-    with (
-        notes("kafkapy.spark", "kafkapy.pipeline"),
-        ProgressBar(f"{definition.topic} -> {to}") as bar,
-    ):
-        result = write(
-            definition,
-            to,
-            where=where,
-            rate=rate,
-            force=force,
-            bootstrap=bootstrap,
-            progress=bar.reach,
-        )
+    with notes("kafkapy.spark", "kafkapy.pipeline"):
+        definition = PipelineDefinition.load(pipeline)
+        with ProgressBar(f"{definition.topic} -> {to}") as bar:
+            result = write(
+                definition,
+                to,
+                where=where,
+                rate=rate,
+                force=force,
+                bootstrap=bootstrap,
+                progress=bar.reach,
+            )
     click.echo(
         f"{result.records:,} records written into {to} in {result.seconds:.1f} s "
         f"({result.records_per_second:,.0f} records/s)"

@@ -25,17 +25,18 @@ def report(pipeline: str, file: Path, with_audit: bool) -> None:
     """Write a page about PIPELINE, a YAML file or a table, that any browser shows.
 
     It has lag and speed over time, dead letters by reason and offsets by partition, and fetches nothing.
+    Spark is needed only for --audit, and to find catalog.schema.table.
     """
     from kafkapy.pipeline.drawing import framed, page
     from kafkapy.pipeline.status import status_of
     from kafkapy.spark.cli import notes
 
-    definition = PipelineDefinition.load(pipeline)
-    pieces = status_of(definition, with_recent=True).drawn()
-    if with_audit:
-        from kafkapy.pipeline.audit.audit import audit
+    with notes("kafkapy.spark", "kafkapy.pipeline"):
+        definition = PipelineDefinition.load(pipeline)
+        pieces = status_of(definition, with_recent=True).drawn()
+        if with_audit:
+            from kafkapy.pipeline.audit.audit import audit
 
-        with notes("kafkapy.spark", "kafkapy.pipeline"):
             pieces += audit(definition).drawn()
     try:
         file.write_text(page(f"Pipeline {definition.name}", [framed(pieces)]), encoding="utf-8")

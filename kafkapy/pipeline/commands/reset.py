@@ -29,7 +29,8 @@ def reset(pipeline: str, to: str, dry_run: bool, yes: bool) -> None:
     from kafkapy.pipeline.state import State
     from kafkapy.spark.cli import notes
 
-    definition = PipelineDefinition.load(pipeline)
+    with notes("kafkapy.spark"):
+        definition = PipelineDefinition.load(pipeline)
     if (process := State.of(definition).running) is not None:
         raise PipelineError(f"{definition.name} is running (process {process}); stop it first")
     plan = plan_reset(definition, to)

@@ -58,8 +58,8 @@ def run(
     if once and every:
         raise click.UsageError("--once and --every exclude each other")
     given = {"master": master, "max_offsets_per_trigger": rows}
-    file = PipelinesFile.load(pipeline, **{key: one for key, one in given.items() if one is not None})
     with contextlib.nullcontext() if quiet else notes("kafkapy.spark"):
+        file = PipelinesFile.load(pipeline, **{key: one for key, one in given.items() if one is not None})
         if file.only is not None:
             return _run_one(file.only, once=once, every=every, metrics=metrics, quiet=quiet)
         return _run_all(file, once=once, every=every, metrics=metrics, quiet=quiet)

@@ -27,11 +27,15 @@ def status(pipeline: str, as_json: bool, watch: float | None) -> int:
     """Show lag, speed and dead letters of PIPELINE, a YAML file or a table.
 
     Of a file with many pipelines, each has a line. Lag counts the offsets between the last committed batch
-    and the end that a read_committed reader sees. Exit status: 0, or 1 if a pipeline's status cannot be told.
+    and the end that a read_committed reader sees. Spark is needed only to find catalog.schema.table. Exit
+    status: 0, or 1 if a pipeline's status cannot be told.
     """
     from kafkapy.pipeline.status_of_all import StatusOfAll
+    from kafkapy.spark.cli import notes
 
-    find = _finder(PipelinesFile.load(pipeline))
+    with notes("kafkapy.spark"):
+        file = PipelinesFile.load(pipeline)
+    find = _finder(file)
     found = find()
     if watch is not None:
         try:

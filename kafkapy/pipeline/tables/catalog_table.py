@@ -9,6 +9,9 @@ Two drivers exclude each other by a lock in the folder of the state. Two definit
 and two folders, or one path that is another folder on each machine. So a table is only written with the state
 whose id it has. It gets the id in the commit that creates it.
 
+A command may be given the name alone (`state_of_table`). Then Spark's own settings configure the catalog, and
+the properties lead to the state.
+
 Iceberg's catalogs keep tables in memory for half a minute by default, so a session would not see what another
 one has just committed. That is switched off in sessions that have not used the catalog yet; in others the
 table is loaded again.
@@ -24,7 +27,8 @@ from pyspark.sql import SparkSession
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.state_folder import StateFolder
 from kafkapy.pipeline.table_target import TableTarget, local_path
-from kafkapy.pipeline.tables.sql import dotted, text
+from kafkapy.pipeline.tables.sql import dotted, first_line, text
+from kafkapy.spark import brief_session, defaults_file
 
 _TABLE_ID: Final = "kafkapy.table-id"
 _STATE: Final = "kafkapy.state"
@@ -67,10 +71,7 @@ class CatalogTable:
         return str(self._spark.conf.get(setting, "")).endswith(".UCSingleCatalog")
 
     def _check_session_catalog(self) -> None:
-        conf = self._spark.conf
-        own = conf.get(f"spark.sql.catalog.{_SESSION_CATALOG}", "")
-        in_memory = conf.get("spark.sql.catalogImplementation") == "in-memory"
-        if in_memory and (not own or own.endswith(".DeltaCatalog")):
+        if _forgets_names(self._spark):
             raise PipelineError(
                 f"{self._target}: the names in this spark_catalog are lost when Spark ends; set "
                 "spark.sql.catalogImplementation: hive for a metastore, or name another catalog"
@@ -93,7 +94,7 @@ class CatalogTable:
                 f"{self._target}: there is a table of the format {provider or 'unknown'} already; "
                 "name another table"
             )
-        properties = dict(self._spark.sql(f"SHOW TBLPROPERTIES {self.sql_name}").collect())
+        properties = _properties(self._spark, self.sql_name)
         writer = properties.get(_TABLE_ID)
         if writer is None:
             raise PipelineError(
@@ -103,7 +104,8 @@ class CatalogTable:
         if writer != own:
             takeover = (
                 "or, if it is gone and this one takes its place: "
-                f"ALTER TABLE {self.sql_name} SET TBLPROPERTIES ({text(_TABLE_ID)} = {text(own)})"
+                f"ALTER TABLE {self.sql_name} SET TBLPROPERTIES ({text(_TABLE_ID)} = {text(own)}, "
+                f"{text(_STATE)} = {text(self._target.folder)})"
                 if own
                 else "or write another table"
             )
@@ -114,9 +116,7 @@ class CatalogTable:
 
     @property
     def _state_id(self) -> str | None:
-        known = StateFolder(self._target.folder).read_json("incarnation.json") or {}
-        found = known.get("table_id") or known.get("id")
-        return None if found is None else str(found)
+        return _id_of(StateFolder(self._target.folder))
 
     @property
     def first_properties(self) -> Mapping[str, str]:
@@ -160,3 +160,67 @@ class CatalogTable:
             return None
         plugin = session._jsparkSession.sessionState().catalogManager().catalog(self._target.parts[0])
         return plugin.icebergCatalog()
+
+
+def state_of_table(told: str, name: str, table_format: str | None) -> StateFolder:
+    """The folder of the state of a table, by what its catalog says.
+
+    The catalog is configured by the session that runs, or else by Spark's own files (spark-defaults.conf): a
+    session is started to ask it, and ended. Messages call the table `told`. Raises PipelineError.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    catalog, sql_name = name.partition(".")[0], dotted(tuple(name.split(".")))
+    remedy = "name the pipeline by its YAML file, or by the folder of its state"
+    try:
+        with brief_session(table_format) as spark:
+            if catalog == _SESSION_CATALOG:
+                lacking = "spark.sql.catalogImplementation" if _forgets_names(spark) else None
+            else:
+                setting = f"spark.sql.catalog.{catalog}"
+                lacking = setting if spark.conf.get(setting, None) is None else None
+            if lacking is not None:
+                raise PipelineError(
+                    f"{told}: Spark has no catalog {catalog}; give Spark its settings ({lacking} and the "
+                    f"like, in {defaults_file()}), or {remedy}"
+                )
+            if not spark.catalog.tableExists(sql_name):
+                raise PipelineError(
+                    f"{told}: the catalog has no such table; correct the name, or {remedy} if it has not run"
+                )
+            properties = _properties(spark, sql_name)
+    except (PySparkException, Py4JError) as error:
+        raise PipelineError(f"{told}: the catalog cannot be asked ({_reason(error)}); {remedy}") from None
+    if _STATE not in properties:
+        raise PipelineError(f"{told}: no pipeline has created this table; name another one")
+    folder = StateFolder(properties[_STATE])
+    created_with = f"{told}: the state that it was created with, {folder.location}"
+    if (found := _id_of(folder)) is None:
+        raise PipelineError(f"{created_with}, is not here; {remedy}")
+    if found != properties.get(_TABLE_ID):
+        raise PipelineError(f"{created_with}, is of another table now; {remedy}")
+    return folder
+
+
+def _forgets_names(spark: SparkSession) -> bool:
+    """Whether the names in `spark_catalog` are lost when Spark ends."""
+    own = spark.conf.get(f"spark.sql.catalog.{_SESSION_CATALOG}", "")
+    in_memory = spark.conf.get("spark.sql.catalogImplementation") == "in-memory"
+    return in_memory and (not own or own.endswith(".DeltaCatalog"))
+
+
+def _properties(spark: SparkSession, sql_name: str) -> dict[str, str]:
+    return dict(spark.sql(f"SHOW TBLPROPERTIES {sql_name}").collect())
+
+
+def _id_of(folder: StateFolder) -> str | None:
+    """The id that the table of this state has."""
+    known = folder.read_json("incarnation.json") or {}
+    found = known.get("table_id") or known.get("id")
+    return None if found is None else str(found)
+
+
+def _reason(error: Exception) -> str:
+    thrown = getattr(error, "java_exception", None)
+    return first_line(error if thrown is None else RuntimeError(str(thrown)))
