@@ -19,6 +19,7 @@ from interop.spark.table_batches import (
     numbered,
     record,
 )
+from kafkapy.pipeline.java_classes import java_class
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.stores import HadoopFiles
 from kafkapy.pipeline.table_target import TableTarget
@@ -239,6 +240,24 @@ def test_a_small_upsert_of_a_marked_delta_table_takes_four_jobs(spark: SparkSess
     assert len(context.statusTracker().getJobIdsForGroup("small")) <= 4
     found = {row._key.decode(): row.text for row in table.read().collect()}
     assert found == {f"k{n}": f"{n}" for n in range(1_000) if n != 6} | {"k5": "new"}
+
+
+def test_small_upserts_of_a_marked_delta_table_compile_the_code_of_its_scan_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """New code is interpreted at first, for millions of rows."""
+    table = marked_delta(spark, tmp_path)
+    columns = f"text STRING, {RECORD}, _deleted BOOLEAN"
+    compilations = java_class(spark, "org.apache.spark.metrics.source.CodegenMetrics")
+    compiling = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "CODEGEN_ONLY"}
+    counts = []
+    with settings(spark, compiling):
+        for first in (0, 20, 40, 60):
+            batch = [(f"{first}", *record(0, first + number, f"k{number}"), False) for number in range(20)]
+            table.upsert(data_frame(spark, columns, batch), (), len(batch))
+            counts.append(compilations.METRIC_COMPILATION_TIME().getCount())
+    assert counts[0] < counts[-2] == counts[-1]
+    assert {row.text for row in table.read().collect()} == {"60"}
 
 
 @pytest.mark.parametrize("in_checksum", ["true", "false"])

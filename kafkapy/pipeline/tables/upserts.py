@@ -68,7 +68,6 @@ ONE_TASK: Final = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.par
 """Settings for shuffles of few rows: Spark would plan again after each, to find one task enough."""
 INTERPRETED: Final = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """Settings for what reads few rows: Spark writes and compiles code for longer than it would run."""
-
 _MOST_ROWS: Final = 50_000
 """The most rows of a table that are compared on the driver."""
 _LAST: Final = 2**63 - 1
@@ -453,15 +452,18 @@ class Upsert:
         among += [among_record_keys(tombstones)] if tombstones else []
         if not among:
             return True
-        own = [*notes.columns(), f.expr(RECORD_KEY_NOTE)]
+        # What is read of each row of the table counts, so the record's key is read only if it is needed.
+        own = [*notes.columns(), f.expr(RECORD_KEY_NOTE) if tombstones else f.lit(None)]
         place = [
             f.coalesce(one, f.lit(_LAST)) for one in (self._partition, "_offset", f.unix_micros("_timestamp"))
         ]
         wanted = " OR ".join(f"({one})" for one in among)
         marked: dict[str, list[int]] = {}
         outdated = set()
-        compared = rows.read().where(wanted).select(*own, *place, FILE, POSITION).limit(_MOST_ROWS + 1)
-        found = compared.coalesce(1).collect()  # in one job: a limit by itself is looked for step by step
+        compared = rows.read().where(wanted).select(*own, *place, FILE, POSITION)
+        # The limit is after the shuffle: Spark numbers each limit in its code, so that a scan with one is
+        # compiled anew for each batch. Without the shuffle, it would look step by step, in several jobs.
+        found = compared.repartition(1).limit(_MOST_ROWS + 1).collect()
         if len(found) > _MOST_ROWS:
             return False
         for *noted, number, offset, timestamp, file, position in found:
