@@ -310,14 +310,15 @@ class FetchSessionCache:
         self._wake = wake
         self._now_ms = now_ms
         self._random = rng or random.SystemRandom()
-        self._sessions: dict[int, FetchSession] = {}
+        self.by_id: dict[int, FetchSession] = {}
+        """All sessions that are open."""
         self.evictions = 0
         """How many sessions were closed to make room for others."""
         self._closed: list[FetchSession] = []
         """Closed sessions whose targets still listen."""
 
     def __len__(self) -> int:
-        return len(self._sessions)
+        return len(self.by_id)
 
     def begin(
         self, request: FetchRequest, version: int, topic_name: Callable[[Uuid], str | None]
@@ -339,7 +340,7 @@ class FetchSessionCache:
             wants_session = request.session_epoch == INITIAL_EPOCH
             of_follower = request.replica_id >= 0 or request.replica_state.replica_id >= 0
             return FetchContext(_placed(targets.values()), None, wants_session, by_topic_id, of_follower)
-        session = self._sessions.get(request.session_id)
+        session = self.by_id.get(request.session_id)
         if session is None:
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if session.epoch != request.session_epoch:
@@ -398,10 +399,10 @@ class FetchSessionCache:
         session.unsettled, session.epochs = dict(session.targets), context.epochs
         if not context.targets or not self._make_room(len(context.targets), context.of_follower):
             return NO_SESSION
-        while session.id == NO_SESSION or session.id in self._sessions:
+        while session.id == NO_SESSION or session.id in self.by_id:
             session.id = self._random.randrange(1, 2**31)
         session.created_ms = session.used_ms = self._now_ms()
-        self._sessions[session.id] = session
+        self.by_id[session.id] = session
         for target in context.targets:
             yield
             session.settle(target, 0)
@@ -409,7 +410,7 @@ class FetchSessionCache:
 
     def _close(self, session_id: int) -> None:
         """Close a session if it is open."""
-        session = self._sessions.pop(session_id, None)
+        session = self.by_id.pop(session_id, None)
         if session is not None:
             session.is_closed = True
             self._closed.append(session)
@@ -427,7 +428,7 @@ class FetchSessionCache:
             self._closed = [session for session in self._closed if session.targets]
 
     def _partitions(self) -> int:
-        return sum(len(session.targets) for session in self._sessions.values())
+        return sum(len(session.targets) for session in self.by_id.values())
 
     def _make_room(self, size: int, of_follower: bool) -> bool:
         """Whether a session of `size` partitions may be opened.
@@ -436,18 +437,16 @@ class FetchSessionCache:
         """
         if self._partitions() + size > self._max_partitions:
             return False
-        if len(self._sessions) < self._slots:
+        if len(self.by_id) < self._slots:
             return True
-        if not self._sessions:
+        if not self.by_id:
             return False
         now_ms = self._now_ms()
-        oldest = min(self._sessions.values(), key=lambda session: session.used_ms)
+        oldest = min(self.by_id.values(), key=lambda session: session.used_ms)
         if now_ms - oldest.used_ms > EVICTION_MS:
             return self._evict(oldest)
         # A larger session gains more from the cache than a smaller, older one, and a follower's the most.
-        settled = [
-            session for session in self._sessions.values() if now_ms - session.created_ms > EVICTION_MS
-        ]
+        settled = [session for session in self.by_id.values() if now_ms - session.created_ms > EVICTION_MS]
         smallest = min(settled, key=_gain, default=None)
         if smallest is None or _gain(smallest) >= (of_follower, size):
             return False

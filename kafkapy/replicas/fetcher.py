@@ -164,11 +164,13 @@ class Fetcher:
         """The partitions with an error, each with the time of the loop at which it is asked for again."""
         self._unready: dict[TopicPartition, None] = {}
         """The partitions that wait for their sync, or to be forgotten by the leader's session."""
-        self._session = FollowerSession()
+        self.session = FollowerSession()
+        """That of the leader, as far as this broker knows."""
         self._max_bytes = 0
         """The most bytes of one partition that the last request has asked for."""
         self._work = asyncio.Event()
-        self._peer: Peer | None = None
+        self.peer: Peer | None = None
+        """The connection to the leader, once there is one."""
         self._version: int | None = None
         """The version of Fetch on this connection; None before it is known."""
         self._complained = False
@@ -246,13 +248,13 @@ class Fetcher:
             logger.warning(
                 "Broker %d cannot be fetched from; the broker tries again: %s", self._leader, error
             )
-        self._session.failed()
+        self.session.failed()
         self._disconnect()
 
     def _disconnect(self) -> None:
-        if self._peer is not None:
-            self._peer.close()
-            self._peer = self._version = None
+        if self.peer is not None:
+            self.peer.close()
+            self.peer = self._version = None
 
     def _connected(self) -> Peer:
         """The connection to the address that the leader has now.
@@ -263,12 +265,12 @@ class Fetcher:
         address = self._parts.address(self._leader)
         if address is None:
             raise PeerError(f"broker {self._leader} is not registered")
-        if self._peer is not None and self._peer.address != address:
+        if self.peer is not None and self.peer.address != address:
             self._disconnect()
-            self._session.failed()
-        if self._peer is None:
-            self._peer = self._parts.peers.connect(address, self._name)
-        return self._peer
+            self.session.failed()
+        if self.peer is None:
+            self.peer = self._parts.peers.connect(address, self._name)
+        return self.peer
 
     async def _step(self) -> None:
         """Send one request, and handle the answer."""
@@ -283,13 +285,13 @@ class Fetcher:
         if version < FIRST_VERSION_WITH_DIVERGENCE:
             await self._truncate_by_epochs(peer, settings)
         request = await self._request(version, settings)
-        if not self._session.sent and not request.forgotten_topics_data:
+        if not self.session.sent and not request.forgotten_topics_data:
             await self._wait()
             return
         self._rate.fetched(asyncio.get_running_loop().time())
         response = await peer.ask(request, seconds=settings.timeout_seconds)
         self._complained = False
-        code = self._session.answered(response)
+        code = self.session.answered(response)
         if code:
             logger.info("Broker %d has refused a fetch session: %s", self._leader, code.name)
             if not code.retriable:
@@ -343,7 +345,7 @@ class Fetcher:
             request.replica_state = ReplicaState(replica_id=self._parts.node_id, replica_epoch=epoch)
         else:
             request.replica_id = self._parts.node_id
-        self._session.fill(request, wanted, unwanted)
+        self.session.fill(request, wanted, unwanted)
         return request
 
     async def _partitions(
@@ -361,7 +363,7 @@ class Fetcher:
             self._max_bytes = settings.max_bytes
             self._changed |= dict.fromkeys(self._fetched)
         self._changed |= self._unready
-        keys = list(self._fetched if self._session.is_full else self._changed)
+        keys = list(self._fetched if self.session.is_full else self._changed)
         self._changed, self._unready = {}, {}
         wanted: dict[TopicPartition, Wanted] = {}
         unwanted = []
@@ -383,7 +385,7 @@ class Fetcher:
         if fetched.truncates and not knows_divergence:
             return None
         log = fetched.partition.log
-        before = None if self._session.is_full else self._session.sent.get(key)
+        before = None if self.session.is_full else self.session.sent.get(key)
         if before is not None and before.role is not fetched:
             self._unready[key] = None
             return None
@@ -416,7 +418,7 @@ class Fetcher:
         appended: list[Partition] = []
         nbytes = 0
         for topic in response.responses:
-            name = topic.topic or self._session.names.get(topic.topic_id, "")
+            name = topic.topic or self.session.names.get(topic.topic_id, "")
             for data in topic.partitions:
                 key = TopicPartition(name, data.partition_index)
                 fetched = self._fetched.get(key)
@@ -439,7 +441,7 @@ class Fetcher:
 
     def _is_expected(self, key: TopicPartition, fetched: _Fetched) -> bool:
         """Whether an answer is for the present end of the log, in the present role."""
-        asked = self._session.sent.get(key)
+        asked = self.session.sent.get(key)
         return (
             asked is not None
             and fetched.is_current

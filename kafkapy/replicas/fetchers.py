@@ -24,9 +24,10 @@ class Fetchers:
         """`count` is the number of fetchers for each broker (`num.replica.fetchers`)."""
         self._parts = parts
         self._count = count
-        self._fetchers: dict[tuple[int, int], Fetcher] = {}
+        self.by_place: dict[tuple[int, int], Fetcher] = {}
+        """Those that run, by their leader's broker id and a number."""
         self._of: dict[TopicPartition, tuple[int, int]] = {}
-        """The fetcher of each partition."""
+        """The place of each partition's fetcher."""
         self._ending: set[asyncio.Task[None]] = set()
         self._stopped = False
 
@@ -40,10 +41,10 @@ class Fetchers:
             self.unfollow(key)
         if follower.leader == NO_LEADER:
             return
-        fetcher = self._fetchers.get(place)
+        fetcher = self.by_place.get(place)
         if fetcher is None:
             name = f"fetcher-{place[1]}-{self._parts.node_id}-from-{place[0]}"
-            fetcher = self._fetchers[place] = Fetcher(place[0], name, self._parts)
+            fetcher = self.by_place[place] = Fetcher(place[0], name, self._parts)
         self._of[key] = place
         fetcher.add(partition, follower)
 
@@ -55,13 +56,13 @@ class Fetchers:
         """Do not fetch a partition any more."""
         place = self._of.pop(key, None)
         if place is not None:
-            self._fetchers[place].remove(key)
+            self.by_place[place].remove(key)
 
     def retire_idle(self) -> None:
         """End the fetchers that have no partitions."""
-        for place, fetcher in list(self._fetchers.items()):
+        for place, fetcher in list(self.by_place.items()):
             if not len(fetcher):
-                del self._fetchers[place]
+                del self.by_place[place]
                 task = fetcher.stop()
                 self._ending.add(task)
                 task.add_done_callback(self._ending.discard)
@@ -70,8 +71,8 @@ class Fetchers:
         """End all fetchers."""
         self._stopped = True
         self._of.clear()
-        tasks = [fetcher.stop() for fetcher in self._fetchers.values()]
-        self._fetchers.clear()
+        tasks = [fetcher.stop() for fetcher in self.by_place.values()]
+        self.by_place.clear()
         await asyncio.gather(*tasks, *self._ending, return_exceptions=True)
 
 

@@ -86,7 +86,8 @@ class LogMover:
         self._logs = logs
         self._blocking = blocking
         self._turns = asyncio.Semaphore(threads)
-        self._moves: dict[TopicPartition, _Move] = {}
+        self.moves: dict[TopicPartition, _Move] = {}
+        """Those that are under way."""
         self._stopped = False
 
     async def move(self, partition: Partition, directory: LogDirectory) -> None:
@@ -96,11 +97,11 @@ class LogMover:
             KafkaError: INVALID_TOPIC_EXCEPTION, the topic's name is too long; KAFKA_STORAGE_ERROR.
         """
         topic_partition = partition.topic_partition
-        move = self._moves.get(topic_partition)
+        move = self.moves.get(topic_partition)
         while move is not None and (move.directories[1] is not directory or move.stopping.is_set()):
             move.discard = True
             await self._end(move)
-            move = self._moves.get(topic_partition)
+            move = self.moves.get(topic_partition)
         partition.require_online()
         if move is None and partition.log.log_directory is not directory:
             self._logs.moves.delete_copy(topic_partition)
@@ -110,7 +111,7 @@ class LogMover:
         """Continue a move that the last stop of the broker interrupted."""
         topic_partition = partition.topic_partition
         copy = self._logs.moves.copies.get(topic_partition)
-        if copy is None or topic_partition in self._moves:
+        if copy is None or topic_partition in self.moves:
             return
         if copy.topic_id == partition.topic_id and copy.log_directory is not partition.log.log_directory:
             self._start(partition, copy, resumed=True)
@@ -119,7 +120,7 @@ class LogMover:
 
     def deleted(self, topic_partition: TopicPartition) -> None:
         """End the move of a deleted partition and delete its copy."""
-        move = self._moves.get(topic_partition)
+        move = self.moves.get(topic_partition)
         if move is None:
             self._delete_copy(topic_partition)
         else:
@@ -128,18 +129,18 @@ class LogMover:
 
     def log_directory_failed(self, directory: LogDirectory) -> None:
         """End the moves from and to a directory."""
-        for move in self._moves.values():
+        for move in self.moves.values():
             if directory in move.directories:
                 move.stopping.set()
 
     async def stop(self) -> None:
         """End every move; the next start of the broker continues them."""
         self._stopped = True
-        for move in list(self._moves.values()):
+        for move in list(self.moves.values()):
             await self._end(move)
 
     def _start(self, partition: Partition, copy: PartitionLog, *, resumed: bool) -> None:
-        move = self._moves[partition.topic_partition] = _Move(partition, copy, resumed=resumed)
+        move = self.moves[partition.topic_partition] = _Move(partition, copy, resumed=resumed)
         move.task = asyncio.get_running_loop().create_task(
             self._run(move), name=f"move {partition.topic_partition}"
         )
@@ -171,7 +172,7 @@ class LogMover:
             logger.error("%s cannot be moved: %s", topic_partition, error.message)
             move.discard = True
         finally:
-            del self._moves[topic_partition]
+            del self.moves[topic_partition]
             if copy.log_directory.error is not None or move.discard:
                 self._delete_copy(topic_partition)
 

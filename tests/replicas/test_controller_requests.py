@@ -410,7 +410,7 @@ async def test_a_stopped_replica_fetches_no_more_until_it_is_told_to(tmp_path: P
     leader = await rig.lead()
     assert (await leader.produce(b"a")).error_code == 0
     await rig[2].requests.stop_replica(rig.controller.stop_request(delete=False, leader_epoch=0))
-    assert rig[2].fetchers._of == {}
+    assert rig[2].fetchers.by_place == {}
     leader.write(b"b")
     await rig.controller.elect(1)
     await rig.caught_up(2)

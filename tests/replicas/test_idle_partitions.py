@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kafkapy.fetch.follower_read import FollowerRead
+from kafkapy.fetch.follower_read import NOTE_SECONDS, FollowerRead
 from kafkapy.fetch.read import FetchRead
 from kafkapy.fetch.sessions import FetchSession
 from kafkapy.protocol.errors import ErrorCode
@@ -31,7 +31,7 @@ MANY = [TopicPartition(f"quiet-{number}", 0) for number in range(20)]
 async def settled(rig: Rig) -> FetchSession:
     """The session of the follower, once it has everything, and knows it."""
     await rig.caught_up(2)
-    sessions = rig[1].fetch_sessions._sessions
+    sessions = rig[1].fetch_sessions.by_id
     await until(lambda: [len(session.unsettled) for session in sessions.values()] == [0])
     (session,) = sessions.values()
     return session
@@ -56,9 +56,8 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Call]]:
 
 
 async def test_only_partitions_with_news_are_looked_at(
-    tmp_path: Path, rigs: list[Rig], looks: dict[str, list[Call]], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, rigs: list[Rig], looks: dict[str, list[Call]]
 ) -> None:
-    monkeypatch.setattr("kafkapy.fetch.follower_read.NOTE_SECONDS", 0)
     rigs.append(rig := Rig(tmp_path))
     for key in MANY:
         rig.controller.create((1, 2), key=key, configs={})
@@ -68,6 +67,9 @@ async def test_only_partitions_with_news_are_looked_at(
     await fetches(rig)
     for calls in looks.values():
         calls.clear()
+    # Until followers that are not in sync would be noted again.
+    due = asyncio.get_running_loop().time() + NOTE_SECONDS
+    await until(lambda: asyncio.get_running_loop().time() > due)
     await fetches(rig)
     assert not any(looks.values())
     assert (await leader.produce(b"a")).error_code == 0
@@ -133,8 +135,8 @@ async def test_a_session_that_is_over_does_not_unsettle_the_next_one(tmp_path: P
     leader = await rig.lead()
     old = await settled(rig)
     rig.wire.cut.add(BOTH)
-    (fetcher,) = rig[2].fetchers._fetchers.values()
-    await until(lambda: fetcher._session.is_full)
+    (fetcher,) = rig[2].fetchers.by_place.values()
+    await until(lambda: fetcher.session.is_full)
     rig.wire.cut.clear()
     await until(lambda: old.is_closed)
     await settled(rig)
@@ -159,7 +161,7 @@ async def test_a_late_request_for_less_does_not_hold_up_what_is_committed(
     waiting = asyncio.ensure_future(leader.produce(b"b"))
     replica = leader.leader.follower(2, -1, knows_epoch=True)
     await until(lambda: replica.log_end_offset == 2)
-    (session,) = rig[1].fetch_sessions._sessions.values()
+    (session,) = rig[1].fetch_sessions.by_id.values()
     await until(lambda: not session.unsettled)
     late = FetchPartition(
         partition=0, current_leader_epoch=0, fetch_offset=1, log_start_offset=0, partition_max_bytes=1
@@ -176,11 +178,7 @@ async def test_a_late_request_for_less_does_not_hold_up_what_is_committed(
     assert (await waiting).error_code == 0
 
 
-async def test_a_follower_outside_the_isr_is_noted_until_it_is_in(
-    tmp_path: Path, rigs: list[Rig], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("kafkapy.replicas.leader.REFUSED_SECONDS", 0.02)
-    monkeypatch.setattr("kafkapy.fetch.follower_read.NOTE_SECONDS", 0.01)
+async def test_a_follower_outside_the_isr_is_noted_until_it_is_in(tmp_path: Path, rigs: list[Rig]) -> None:
     rigs.append(rig := Rig(tmp_path))
     leader = await rig.lead()
     await settled(rig)

@@ -61,7 +61,7 @@ class Moving:
 
     async def done(self) -> None:
         """Until no move is under way."""
-        await until(lambda: not self.mover._moves)
+        await until(lambda: not self.mover.moves)
 
 
 async def writing(partition: Partition, stop: asyncio.Event) -> int:
@@ -193,7 +193,7 @@ async def test_the_end_of_the_broker_interrupts_a_move_and_its_start_resumes_it(
     worlds.append(again := World(tmp_path))
     again.apply(image)
     again.sole.drop_stray_copies()
-    await until(lambda: not again.mover._moves)
+    await until(lambda: not again.mover.moves)
     log = again.replicas.partition("events", 0).log
     assert log.log_directory.path == there.path
     assert offsets(log) == list(range(5000))

@@ -383,7 +383,7 @@ async def test_a_follower_goes_on_after_its_leader_has_forgotten_the_session(
     rigs.append(rig := Rig(tmp_path))
     leader = await rig.lead()
     assert (await leader.produce(b"one")).error_code == 0
-    leader.fetch_sessions._sessions.clear()
+    leader.fetch_sessions.by_id.clear()
     assert (await leader.produce(b"two")).error_code == 0
     fetches = [request for _, _, request in rig.wire.asked if isinstance(request, FetchRequest)]
     assert sum(request.session_epoch == 0 for request in fetches) == 2
@@ -682,7 +682,7 @@ async def test_partitions_share_the_fetchers_of_their_leader(tmp_path: Path, rig
         rig.controller.create((1, 2, 3), key=key, configs={})
         await rig.controller.elect(1 + number % 2, key=key)
         rig[1 + number % 2].write(b"a", key=key)
-    fetchers = rig[3].fetchers._fetchers
+    fetchers = rig[3].fetchers.by_place
     assert sorted(fetchers) == [(1, 0), (1, 1), (2, 0), (2, 1)]
     assert sum(map(len, fetchers.values())) == 8
     await until(lambda: all(rig[3].replicas.partition(*key).log.log_end_offset == 1 for key in keys))
@@ -696,11 +696,11 @@ async def test_a_leader_is_fetched_from_where_it_listens_now(tmp_path: Path, rig
     rigs.append(rig := Rig(tmp_path))
     leader = await rig.lead()
     assert (await leader.produce(b"a")).error_code == 0
-    (fetcher,) = rig[2].fetchers._fetchers.values()
-    before = fetcher._peer
+    (fetcher,) = rig[2].fetchers.by_place.values()
+    before = fetcher.peer
     rig.port += 1
     assert (await leader.produce(b"b")).error_code == 0
-    await until(lambda: fetcher._peer is not before)
+    await until(lambda: fetcher.peer is not before)
     assert (await leader.produce(b"c")).error_code == 0
     assert before is not None
     assert before.closed  # type: ignore[attr-defined]
