@@ -56,7 +56,7 @@ async def test_a_tree_of_apache_kafka(
         await asyncio.to_thread(lambda: admin.create_topics([topic])["t"].result(30))
         broker = await start_broker(1)
         assert broker.image.controller_id == 2
-        assert not broker.admin._writer.is_controller
+        assert not broker.admin.writer.is_controller
         assert broker.image.brokers[2].rack == "r2"
         address = broker.image.brokers[2].endpoints["PLAINTEXT"]
         assert f"{address.host}:{address.port}" == kafka.bootstrap_servers
@@ -79,7 +79,7 @@ async def test_a_tree_of_apache_kafka(
         await asyncio.to_thread(lambda: admin.delete_topics(["t"])["t"].result(30))
         await broker.until(lambda image: "t" not in image.topics)
     await broker.until(lambda image: image.controller_id == 1)
-    assert broker.admin._writer.controller_epoch == 2
+    assert broker.admin.writer.controller_epoch == 2
     assert (await asyncio.to_thread(hand.get, "/controller_epoch"))[0] == b"2"
 
 

@@ -45,7 +45,7 @@ async def test_a_broker_whose_session_has_expired_registers_anew(
 ) -> None:
     broker, other = await start_broker(1), await start_broker(2)
     assert broker.image.controller_id == 1
-    epoch, controller_epoch = broker.image.brokers[1].epoch, broker.admin._writer.controller_epoch
+    epoch, controller_epoch = broker.image.brokers[1].epoch, broker.admin.writer.controller_epoch
     await other.until(lambda image: 1 in image.brokers)
     assert isinstance(broker.store.inner, ZooKeeperStore)
     await expire(broker.store.inner)
@@ -53,9 +53,9 @@ async def test_a_broker_whose_session_has_expired_registers_anew(
     assert (await asyncio.to_thread(hand.get, "/brokers/ids/1"))[1].ephemeralOwner == broker.store.session_id
     await broker.until(lambda image: 1 in image.brokers and image.brokers[1].epoch > epoch)
     # One of them has become controller, in a later epoch; the other one is none.
-    leader, follower = (broker, other) if broker.admin._writer.is_controller else (other, broker)
+    leader, follower = (broker, other) if broker.admin.writer.is_controller else (other, broker)
     await follower.until(lambda image: image.controller_id == leader.node_id)
-    await until(lambda: not follower.admin._writer.is_controller)
+    await until(lambda: not follower.admin.writer.is_controller)
     assert int((await asyncio.to_thread(hand.get, "/controller_epoch"))[0]) > controller_epoch
     assert await shown(broker) == await shown(other)
 
@@ -230,7 +230,7 @@ async def test_a_broker_finds_a_tree_that_a_migration_to_kraft_uses(
     image = await shown(broker)
     assert image.cluster_id == "mJ8a4l9tQ3iXoZ3pK5rT1w"
     assert image.controller_id == 3000
-    assert not broker.admin._writer.is_controller
+    assert not broker.admin.writer.is_controller
     assert str(image.brokers[7].endpoints["PLAINTEXT"]) == "PLAINTEXT://old:9092"
     assert image.topics["t"].partitions[0][:3] == (-1, 3, (7,))
     # A broker with another id is not touched by the old node, and the controller is not replaced.

@@ -121,7 +121,8 @@ class ClusterAdmin:
         self._clock = clock
         self.retry_seconds = RETRY_SECONDS
         self._changes = changes
-        self._writer = MetadataWriter(store, cache, changes)
+        self.writer = MetadataWriter(store, cache, changes)
+        """Writes the tree, one change after the other."""
         self._registration: Registration
         self._following: asyncio.Task[None] | None = None
         self._reporting: asyncio.Task[None] | None = None
@@ -132,21 +133,21 @@ class ClusterAdmin:
             from kafkapy.controller.controller import Controller  # a broker alone does not need its code
 
             self.controller = Controller(
-                self._writer, store, cache, config, changes, own_broker, peers, node_id=node_id
+                self.writer, store, cache, config, changes, own_broker, peers, node_id=node_id
             )
         self.topics = TopicAdmin(
-            self._writer, store, config, controller=self.controller, policy=policies.create_topic
+            self.writer, store, config, controller=self.controller, policy=policies.create_topic
         )
-        self._notices = ChangeNotices(self._writer, clock)
+        self._notices = ChangeNotices(self.writer, clock)
         self.configs = ConfigAdmin(
-            self._writer,
+            self.writer,
             config,
             self._notices,
             node_id=node_id,
             check_listeners=partial(_check_listeners, {} if certificate_names is None else certificate_names),
             policy=policies.alter_config,
         )
-        self._entity_nodes = EntityNodes(self._writer, self._notices)
+        self._entity_nodes = EntityNodes(self.writer, self._notices)
         self.quotas = ClientQuotaAdmin(self._entity_nodes)
         self.acls: AclAdmin | None = None
         """Changes ACLs; None if no authorizer uses them."""
@@ -158,7 +159,7 @@ class ClusterAdmin:
             from kafkapy.controller.delegation_tokens import DelegationTokenAdmin
 
             self.delegation_tokens = DelegationTokenAdmin(
-                self._writer, store, self._notices, tokens, config, clock
+                self.writer, store, self._notices, tokens, config, clock
             )
         self.producer_ids = ProducerIds(store, node_id)
         cache.follow(self.configs.follow)
@@ -169,7 +170,7 @@ class ClusterAdmin:
         from kafkapy.security.acls.standard_authorizer import StandardAuthorizer
 
         if isinstance(authorizer, StandardAuthorizer):
-            self.acls = AclAdmin(self._writer, self._store, self._notices, authorizer)
+            self.acls = AclAdmin(self.writer, self._store, self._notices, authorizer)
             self._cache.follow(authorizer.follow)
 
     @cached_property
@@ -212,7 +213,7 @@ class ClusterAdmin:
         )
         broker = await self._registration.register()
         image = image.with_brokers([*image.brokers.values(), broker], NO_CONTROLLER)
-        async with self._writer.turn:
+        async with self.writer.turn:
             try:
                 image = await self._elect(image, starting=True)
             except OutcomeUnknownError as error:
@@ -220,21 +221,21 @@ class ClusterAdmin:
                     "cannot take part in the controller's election: %s; the broker tries again", error
                 )
                 with contextlib.suppress(OutcomeUnknownError):
-                    await self._writer.resign()
+                    await self.writer.resign()
             self._cache.publish(image)
         if (
             found
             and self.controller is None
-            and self._writer.is_controller
-            and self._writer.controller_epoch == 1
+            and self.writer.is_controller
+            and self.writer.controller_epoch == 1
         ):
             highest = max(log.highest_producer_id for log in found.values())
             if highest >= 0:
                 await self.producer_ids.begin_after(highest)
             await self.topics.adopt(found, self._node_id)
-        if self._writer.is_controller:
-            async with self._writer.turn:
-                await self._writer.catch_up()
+        if self.writer.is_controller:
+            async with self.writer.turn:
+                await self.writer.catch_up()
                 try:
                     await self._finish()
                 except (KafkaError, OutcomeUnknownError) as error:
@@ -247,7 +248,7 @@ class ClusterAdmin:
     @contextlib.asynccontextmanager
     async def unchanged(self) -> AsyncIterator[None]:
         """Have changes of topics, settings and all other metadata wait for the end of a block."""
-        async with self._writer.turn:
+        async with self.writer.turn:
             yield
 
     async def stop(self) -> None:
@@ -305,7 +306,7 @@ class ClusterAdmin:
         Raises:
             KafkaError: NOT_CONTROLLER, another broker is.
         """
-        self._writer.require_controller()
+        self.writer.require_controller()
         if self.controller is None:
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
         return self.controller
@@ -323,8 +324,8 @@ class ClusterAdmin:
                     await self._registration.register()
                     # The store need not tell a session of its own changes, and this broker may be controller.
                     self._changes.add([znodes.broker_path(self._node_id)])
-                async with self._writer.turn:
-                    await self._writer.catch_up()
+                async with self.writer.turn:
+                    await self.writer.catch_up()
                     await self._act()
             except (KafkaError, MetadataStoreError) as error:
                 if complaint != str(error):
@@ -349,23 +350,23 @@ class ClusterAdmin:
         except MetadataStoreError:
             if self.controller is not None:
                 self.controller.resigned()
-            await self._writer.resign()
+            await self.writer.resign()
             raise
 
     async def _act(self) -> None:
         """Become the controller if there is none; as the controller, complete what others began."""
-        shown = self._writer.image.controller_id
-        lost = self._writer.is_controller != (shown == self._node_id)
-        if self.controller is not None and (lost or not self._writer.is_controller):
+        shown = self.writer.image.controller_id
+        lost = self.writer.is_controller != (shown == self._node_id)
+        if self.controller is not None and (lost or not self.writer.is_controller):
             self.controller.resigned()
         if lost:
-            await self._writer.resign()
+            await self.writer.resign()
         if lost or shown == NO_CONTROLLER:
-            self._writer.publish(await self._elect(self._writer.image, starting=False))
+            self.writer.publish(await self._elect(self.writer.image, starting=False))
             # What others wrote before the election is read first: this session has heard of all of it. An
             # Apache Kafka leader would ignore a second state of the same leader epoch.
             self._changes.wake()
-        elif self._writer.is_controller:
+        elif self.writer.is_controller:
             await self._finish()
 
     async def _elect(self, image: MetadataImage, *, starting: bool) -> MetadataImage:
@@ -376,11 +377,11 @@ class ClusterAdmin:
         Raises:
             MetadataStoreError: the store failed.
         """
-        controller_id = await self._writer.elect(self._node_id, self._clock.now_ms())
+        controller_id = await self.writer.elect(self._node_id, self._clock.now_ms())
         image = image.with_brokers(image.brokers.values(), controller_id)
-        if not self._writer.is_controller:
+        if not self.writer.is_controller:
             return image
-        logger.info("this broker is the controller now, in epoch %d", self._writer.controller_epoch)
+        logger.info("this broker is the controller now, in epoch %d", self.writer.controller_epoch)
         return await self._take_over(image, starting=starting)
 
     async def _finish(self) -> None:
@@ -404,7 +405,7 @@ class ClusterAdmin:
             try:
                 return await self._changed_first(image, starting=starting)
             except NodeError:
-                image = await self._writer.read_anew(image)
+                image = await self.writer.read_anew(image)
             except KafkaError:  # another broker became controller; the image is read again
                 return image
         raise MetadataStoreError("the start cannot change the metadata: other brokers keep changing it")
@@ -437,7 +438,7 @@ class ClusterAdmin:
         image = image.with_topics(changed)
         if not self._config.clustered:
             image = self._with_min_insync_replicas(image, operations)
-        await self._writer.multi(operations)
+        await self.writer.multi(operations)
         return image
 
     async def _set_up_features(self) -> None:
@@ -448,7 +449,7 @@ class ClusterAdmin:
             node = None
         change = feature_change(node, self._config["inter.broker.protocol.version"])
         if change is not None:
-            await self._writer.multi([change])
+            await self.writer.multi([change])
 
     def _with_min_insync_replicas(self, image: MetadataImage, operations: list[Operation]) -> MetadataImage:
         """Make min.insync.replicas a setting of all brokers; the writes are added to `operations`."""
@@ -469,7 +470,7 @@ class ClusterAdmin:
         return state._replace(
             leader=self._node_id,
             leader_epoch=state.leader_epoch + 1,
-            controller_epoch=self._writer.controller_epoch,
+            controller_epoch=self.writer.controller_epoch,
             version=state.version + 1,
         )
 

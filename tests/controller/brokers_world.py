@@ -165,7 +165,7 @@ class Member:
     @property
     def turn(self) -> asyncio.Lock:
         """The lock of each change of the metadata: the controller does not act while a test has it."""
-        return self.admin._writer.turn
+        return self.admin.writer.turn
 
     async def _unreliable(self, multi: Multi, operations: Sequence[Operation]) -> list[str | int | None]:
         is_made = self.loses_answer(operations)

@@ -127,7 +127,7 @@ class TestOnTheController:
 
     async def test_a_controller_that_was_replaced_asks_its_clients_to_ask_again(self, cluster: Any) -> None:
         automatic = among_others(cluster, FakeController(), is_controller=True)
-        cluster.admin._writer._epoch_version = None
+        await cluster.admin.writer.resign()
         unknown = {"t": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
         assert errors(await automatic.create(["t"])) == unknown
         assert errors(await automatic.create(["t"])) == unknown, "and the name is free again"

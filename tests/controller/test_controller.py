@@ -643,7 +643,7 @@ async def test_a_controller_of_an_earlier_epoch_tells_nobody_anything(world: Wor
     await two.store.set("/controller_epoch", b"7")
     results: Any = await one.admin.topics.create_topics([NewTopic("t", 1)])
     assert results["t"].code is ErrorCode.NOT_CONTROLLER
-    await world.until(lambda: world.controller.admin._writer.controller_epoch == 8)
+    await world.until(lambda: world.controller.admin.writer.controller_epoch == 8)
     await world.create("u", (2, 1))
     await world.settled()
     assert not any(isinstance(each, StopReplicaRequest) for each in two.replicas.requests)

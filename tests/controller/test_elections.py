@@ -8,7 +8,6 @@ from itertools import combinations
 
 import pytest
 
-from kafkapy.controller import controller as controller_module
 from kafkapy.controller.elections import ElectionType
 from kafkapy.controller.leader_election import (
     RECOVERING,
@@ -189,10 +188,7 @@ async def test_an_election_that_somebody_writes_into_the_tree_is_held(world: Wor
         assert await world.members[3].store.exists(path) is None
 
 
-async def test_leaders_are_rebalanced_when_too_many_are_astray(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(controller_module, "FIRST_REBALANCE_SECONDS", 0.01)
+async def test_leaders_are_rebalanced_when_too_many_are_astray(world: World) -> None:
     settings = {
         "leader_imbalance_check_interval_seconds": "1",
         "leader_imbalance_per_broker_percentage": "60",
@@ -202,17 +198,10 @@ async def test_leaders_are_rebalanced_when_too_many_are_astray(
     await world.led_by(2)
 
 
-async def test_few_leaders_astray_stay_where_they_are(world: World) -> None:
-    await world.start(1, 2, 3)
+@pytest.mark.parametrize(("percentage", "leader"), [(100, 3), (99, 2)])
+async def test_few_leaders_astray_stay_where_they_are(world: World, percentage: int, leader: int) -> None:
+    await world.start(1, 2, 3, leader_imbalance_per_broker_percentage=str(percentage))
     await moved_away(world)
-    controller = world.controller
-    controller.config.set_dynamic({})
-    async with controller.turn:
-        monkey = dict(controller.config._values, **{"leader.imbalance.per.broker.percentage": 100})
-        controller.config._values = monkey
-        await controller.controller.term.elections.rebalance()
-    assert world.state().leader == 3
-    async with controller.turn:
-        controller.config._values = {**monkey, "leader.imbalance.per.broker.percentage": 99}
-        await controller.controller.term.elections.rebalance()
-    assert world.state().leader == 2
+    async with world.controller.turn:
+        await world.controller.controller.term.elections.rebalance()
+    assert world.state().leader == leader

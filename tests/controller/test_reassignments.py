@@ -197,7 +197,7 @@ async def test_a_move_may_be_complete_before_the_controller_has_taken_in_the_par
         await two.store.multi(nodes)
         while T0 not in one.controller.moving():  # until the broker has heard of it
             await asyncio.sleep(0.001)
-            await one.admin._writer.catch_up()
+            await one.admin.writer.catch_up()
         await one.controller.term.reassignments.advance_all()
         assert list(one.controller.moving()) == [T0]
     state = await world.led_by(2)

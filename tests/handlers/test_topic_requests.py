@@ -76,7 +76,7 @@ async def test_every_version_creates_topics(world: Any, version: int) -> None:
 
 async def test_only_the_controller_changes_topics(world: Any) -> None:
     await world.admin.topics.create_topics([NewTopic("t")])
-    world.admin._writer._epoch_version = None
+    await world.admin.writer.resign()
     create = CreateTopicsRequest(topics=[CreatableTopic(name=name) for name in ("u", "__cluster_metadata")])
     grow = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name=name, count=2) for name in "tuu"])
     delete = DeleteTopicsRequest(topics=[DeleteTopicState(name="t"), DeleteTopicState(name="absent")])
