@@ -9,11 +9,10 @@ import pytest
 from kafkapy.registry import formats
 from kafkapy.registry.entries import CONFIG, SCHEMA, Entry, of_version
 from kafkapy.registry.errors import RegistryError
-from kafkapy.registry.formats.parsed import Parsed
-from kafkapy.registry.formats.recent import References
 from kafkapy.registry.registry import Asked, Registry
 from kafkapy.registry.schema import AVRO, Reference, Schema, Version
 from kafkapy.registry.subjects import Subjects
+from tests.calls import calls_of
 
 
 def put(subjects: Subjects, subject: str, number: int, *referred: tuple[str, int]) -> None:
@@ -56,20 +55,14 @@ def test_a_subject_of_many_versions_is_deleted_in_one_pass() -> None:
 
 def test_a_spelling_is_looked_for_before_a_meaning(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else each later version would be checked, which takes protoc a tenth of a second."""
-    subjects, checked = Subjects(), []
+    subjects, checked = Subjects(), calls_of(monkeypatch, formats, "parsed")
     for number in range(1, 21):
         put(subjects, "a", number)
 
-    def counting(kind: str, text: str, references: References) -> Parsed:
-        checked.append(text)
-        return parsed(kind, text, references)
-
-    parsed = formats.parsed
-    monkeypatch.setattr(formats, "parsed", counting)
     registry = Registry(subjects, lambda *_: None, lambda: None)
     first = subjects.versions("a")[0].schema
     assert registry.lookup("a", Asked(first), deleted=False).version == 1
-    assert checked == [first.text]
+    assert [call.arguments[1] for call in checked] == [first.text]
 
 
 def test_a_comparison_with_all_versions_ends_in_time() -> None:

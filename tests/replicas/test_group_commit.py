@@ -10,14 +10,14 @@ import errno
 import os
 import random
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kafkapy.protocol.errors import ErrorCode, KafkaError
-from kafkapy.replicas import flusher
-from kafkapy.replicas.flusher import THREADS
+from kafkapy.replicas.flusher import SLOW_SECONDS, THREADS
 from kafkapy.replicas.partition import Partition
 from kafkapy.storage.disk.files import File
 from kafkapy.storage.log.flush import FlushTicket
@@ -114,17 +114,26 @@ async def test_a_slow_disk_keeps_no_other_waiting(tmp_path: Path, worlds: list[W
     assert await waiting
 
 
+async def seconds_pass(seconds: float) -> None:
+    end = time.monotonic() + seconds
+    await until(lambda: time.monotonic() > end)
+
+
 async def test_a_slow_disk_is_told_of_once_a_minute(
-    tmp_path: Path, worlds: list[World], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, worlds: list[World], caplog: pytest.LogCaptureFixture
 ) -> None:
     worlds.append(world := World(tmp_path))
     slow, other = partitions(world, "events", 2)
     assert await other.watch_commit(append(other), SECONDS)
     assert caplog.text == ""
-    monkeypatch.setattr(flusher, "SLOW_SECONDS", 0.0)
-    for _ in range(3):
-        assert await slow.watch_commit(append(slow), SECONDS)
-    assert caplog.text.count(f"Syncing {slow.log.path} took 0.") == 1
+    for _ in range(2):
+        world.files.hold(directory_of(slow))
+        waiting = slow.watch_commit(append(slow), SECONDS)
+        await until(lambda: world.files.waiting == 1)
+        await seconds_pass(SLOW_SECONDS)
+        world.files.let_go()
+        assert await waiting
+    assert caplog.text.count(f"Syncing {slow.log.path} took ") == 1
 
 
 async def test_many_partitions_of_one_request_keep_no_other_waiting(

@@ -23,7 +23,10 @@ from tests.network.raw_client import RawClient, eventually
 
 
 class CpuTime:
-    """Shows 10 ms more at each look: so long a test of a name takes, or the compilation of an expression."""
+    """Shows 10 ms more at each look.
+
+    So long the test of a name takes, or the compilation of an expression.
+    """
 
     def __init__(self) -> None:
         self.looks = 0
