@@ -8,8 +8,8 @@ spark_options.py. The source must be registered with the session first
 (`kafkapy.spark.log_source.register`), as `kafkapy.spark.session` does.
 
 Executors open the path themselves. If they run on other machines, each of them and the driver must reach the
-data directory under the same path (on a shared or replicated file system), and kafkapy must be installed
-there.
+data directory under the same path (on a shared or replicated file system) or URL (log/store_files.py), and
+kafkapy must be installed there. Storage options are sent to them with the plan, as all options.
 
 A stream's offsets are kept in the form of the Kafka source, {"topic": {"0": 17}}: the next offset of each
 partition. New partitions are read from their start. `maxOffsetsPerTrigger` limits how many offsets a
