@@ -23,13 +23,25 @@ pytest.importorskip("pyspark")
 NAME = "cat.db.orders"
 
 
+class Thrown:
+    """A Java exception, whose text the JVM is asked for."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    def __str__(self) -> str:
+        if not self._catalog.runs:
+            raise ConnectionRefusedError(111, "Connection refused")
+        return "[CLASS] no answer. SQLSTATE: 1\n\tat java"
+
+
 class Catalog:
     """A session that has one catalog, with the properties of its tables by name."""
 
     def __init__(self) -> None:
         self.tables: dict[str, Mapping[str, str]] = {}
         self.asked: list[str | None] = []
-        self.down = False
+        self.down = self.runs = False
         settings = {"spark.sql.catalog.cat": "a.Catalog", "spark.sql.catalogImplementation": "in-memory"}
         self.conf = SimpleNamespace(get=lambda name, default=None: settings.get(name, default))
         self.catalog = SimpleNamespace(tableExists=self._exists)
@@ -37,8 +49,11 @@ class Catalog:
     def _exists(self, name: str) -> bool:
         from pyspark.errors import PySparkException
 
+        class FailedError(PySparkException):
+            java_exception = Thrown(self)
+
         if self.down:
-            raise PySparkException("[CLASS] no answer. SQLSTATE: 1\n\tat java")
+            raise FailedError("an error occurred while calling")
         return name.replace("`", "") in self.tables
 
     def sql(self, statement: str) -> Any:
@@ -48,7 +63,11 @@ class Catalog:
     @contextlib.contextmanager
     def brief_session(self, table_format: str | None) -> Iterator[Catalog]:
         self.asked.append(table_format)
-        yield self
+        self.runs = True
+        try:
+            yield self
+        finally:
+            self.runs = False
 
 
 @pytest.fixture

@@ -168,30 +168,9 @@ def state_of_table(told: str, name: str, table_format: str | None) -> StateFolde
     The catalog is configured by the session that runs, or else by Spark's own files (spark-defaults.conf): a
     session is started to ask it, and ended. Messages call the table `told`. Raises PipelineError.
     """
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    catalog, sql_name = name.partition(".")[0], dotted(tuple(name.split(".")))
     remedy = "name the pipeline by its YAML file, or by the folder of its state"
-    try:
-        with brief_session(table_format) as spark:
-            if catalog == _SESSION_CATALOG:
-                lacking = "spark.sql.catalogImplementation" if _forgets_names(spark) else None
-            else:
-                setting = f"spark.sql.catalog.{catalog}"
-                lacking = setting if spark.conf.get(setting, None) is None else None
-            if lacking is not None:
-                raise PipelineError(
-                    f"{told}: Spark has no catalog {catalog}; give Spark its settings ({lacking} and the "
-                    f"like, in {defaults_file()}), or {remedy}"
-                )
-            if not spark.catalog.tableExists(sql_name):
-                raise PipelineError(
-                    f"{told}: the catalog has no such table; correct the name, or {remedy} if it has not run"
-                )
-            properties = _properties(spark, sql_name)
-    except (PySparkException, Py4JError) as error:
-        raise PipelineError(f"{told}: the catalog cannot be asked ({_reason(error)}); {remedy}") from None
+    with brief_session(table_format) as spark:
+        properties = _asked_for_properties(spark, told, name, remedy)
     if _STATE not in properties:
         raise PipelineError(f"{told}: no pipeline has created this table; name another one")
     folder = StateFolder(properties[_STATE])
@@ -201,6 +180,32 @@ def state_of_table(told: str, name: str, table_format: str | None) -> StateFolde
     if found != properties.get(_TABLE_ID):
         raise PipelineError(f"{created_with}, is of another table now; {remedy}")
     return folder
+
+
+def _asked_for_properties(spark: SparkSession, told: str, name: str, remedy: str) -> dict[str, str]:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    catalog, sql_name = name.partition(".")[0], dotted(tuple(name.split(".")))
+    if catalog == _SESSION_CATALOG:
+        lacking = "spark.sql.catalogImplementation" if _forgets_names(spark) else None
+    else:
+        setting = f"spark.sql.catalog.{catalog}"
+        lacking = setting if spark.conf.get(setting, None) is None else None
+    if lacking is not None:
+        raise PipelineError(
+            f"{told}: Spark has no catalog {catalog}; give Spark its settings ({lacking} and the "
+            f"like, in {defaults_file()}), or {remedy}"
+        )
+    try:
+        if spark.catalog.tableExists(sql_name):
+            return _properties(spark, sql_name)
+    except (PySparkException, Py4JError) as error:
+        # The JVM is asked for the text, so before it ends.
+        raise PipelineError(f"{told}: the catalog cannot be asked ({_reason(error)}); {remedy}") from None
+    raise PipelineError(
+        f"{told}: the catalog has no such table; correct the name, or {remedy} if it has not run"
+    )
 
 
 def _forgets_names(spark: SparkSession) -> bool:
