@@ -49,11 +49,9 @@ class Catalog:
     def _exists(self, name: str) -> bool:
         from pyspark.errors import PySparkException
 
-        class FailedError(PySparkException):
-            java_exception = Thrown(self)
-
         if self.down:
-            raise FailedError("an error occurred while calling")
+            failed = type("FailedError", (PySparkException,), {"java_exception": Thrown(self)})
+            raise failed("an error occurred while calling")
         return name.replace("`", "") in self.tables
 
     def sql(self, statement: str) -> Any:
