@@ -73,7 +73,10 @@ def parser(tmp_path: Path, schema: str = ROW, key: Any = "id") -> Any:
 
 
 def outcomes(spark: SparkSession, reader: Any, values: list[str | None]) -> list[list[Any]]:
-    """What comes of each value: rows by `id`, ids of deleted rows after a minus, an error, or a reason."""
+    """What comes of each value.
+
+    Rows are dicts, deleted ones their ids after a minus; others are an error, or why they were left out.
+    """
     found: list[list[Any]] = [[] for _ in values]
     encoded = [None if value is None else value.encode() for value in values]
     for one in Parsed(spark, reader, encoded).frame.collect():

@@ -128,7 +128,7 @@ class CanalFormat(Format):
         return f.transform("_data.data", row).cast(ArrayType(kind))
 
     def _changes(self, rows: Column) -> Column:
-        """Each change as a struct of `key`, `number`, `deleted` and `row`: first by key, then by number."""
+        """Each change as a struct of `key`, `number`, `deleted` and `row`."""
         from pyspark.sql import functions as f
 
         def change(row: Column, number: Column, deleted: Column) -> Column:
@@ -152,7 +152,10 @@ class CanalFormat(Format):
         return f.when(_is_one_of("UPDATE"), f.concat(formers, present)).otherwise(present)
 
     def _error(self) -> Column:
-        """The error of a message that changes rows in a way that cannot be followed; null if it can."""
+        """The error of a message that cannot be followed.
+
+        Null if it can.
+        """
         from pyspark.sql import functions as f
 
         operation, rows = f.col("_data.type"), f.col("_data.data")
@@ -188,7 +191,10 @@ class CanalFormat(Format):
 
 
 def _last_of_each_key(changes: Column) -> Column:
-    """The last of those that have one key; `changes` are in the order of their keys and numbers."""
+    """The last change of each key.
+
+    `changes` are in the order of their keys and numbers.
+    """
     from pyspark.sql import functions as f
 
     following = f.slice(changes, f.lit(2), f.size(changes))
