@@ -15,4 +15,5 @@ def no_spark() -> Any:
         "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
     )
     session._jsparkSession.sessionState().newHadoopConf().get.return_value = "file:///"
+    session.sparkContext._gateway._callback_server = "runs"
     return session

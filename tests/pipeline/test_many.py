@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -16,6 +16,9 @@ from kafkapy.pipeline.run import many
 from kafkapy.pipeline.run.many import Outcome, run_many
 from kafkapy.pipeline.run.run import Job, RunResult
 from tests.pipeline.no_spark import no_spark
+
+if TYPE_CHECKING:
+    from kafkapy.pipeline.topics import Clients
 
 pytest.importorskip("pyspark")
 
@@ -53,17 +56,21 @@ class Rig:
 
     def run(self, text: str, **how: Any) -> list[Outcome]:
         file = PipelinesFile.parse(text, source="lake.yaml", folder=self.folder)
-        return run_many(file, spark=no_spark(), note=self.notes.append, stop=self.stop, **how)
+        return run_many(
+            file,
+            spark=no_spark(),
+            note=self.notes.append,
+            stop=self.stop,
+            clients=cast("Clients", self),
+            **how,
+        )
 
 
 @pytest.fixture
 def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rig:
     made = Rig(tmp_path)
-    monkeypatch.setattr(many, "Clients", lambda: made)
     monkeypatch.setattr(many, "run_one", made.run_one)
     monkeypatch.setattr(many, "LOOK", 0.05)
-    monkeypatch.setattr(many, "_PAUSE", 0.01)
-    monkeypatch.setattr("pyspark.java_gateway.ensure_callback_server_started", lambda gateway: None)
     return made
 
 

@@ -152,9 +152,9 @@ def test_a_readers_schema_leaves_out_what_has_a_name_of_the_tables_own(
     definition = FormatDefinition(kind="avro", registry=registry.url, schema=str(tmp_path / "reader.avsc"))
     schemas = AvroFormat(definition, state, {"batch"})
     assert columns(schemas) == "STRUCT<id: INT>"
-    assert schemas._writers is not None
-    schemas._writers.learn([1])
-    assert (list(schemas._writers.known()), schemas._writers.problems) == ([1], {})
+    assert schemas.writers is not None
+    schemas.writers.learn([1])
+    assert (list(schemas.writers.known()), schemas.writers.problems) == ([1], {})
 
 
 def test_a_login_may_stand_beside_the_url_and_is_told_nowhere(registry: SchemaRegistry) -> None:

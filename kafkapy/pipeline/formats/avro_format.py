@@ -42,16 +42,16 @@ class AvroFormat(Format):
     ) -> None:
         """`taken` are the names, in lower case, that the table has for itself."""
         self._definition = definition
-        self._writers: WriterSchemas | None = None
+        self.writers: WriterSchemas | None = None
         if definition.registry or definition.schemas:
             # A reader's schema leaves out what it does not name, also fields with a name that is taken.
             names = taken if definition.schema is None else ()
-            self._writers = WriterSchemas(definition.schemas, registry_of(definition), state, names)
+            self.writers = WriterSchemas(definition.schemas, registry_of(definition), state, names)
 
     def check(self) -> None:
         self._given  # noqa: B018 - reads and checks it
-        if self._writers is not None:
-            self._writers.check()
+        if self.writers is not None:
+            self.writers.check()
 
     @functools.cached_property
     def _given(self) -> AvroSchema | None:
@@ -62,9 +62,9 @@ class AvroFormat(Format):
         """None before a writer's schema is known."""
         if self._given is not None:
             return self._given
-        assert self._writers is not None
+        assert self.writers is not None
         reader: AvroSchema | None = None
-        for writer in self._writers.known().values():
+        for writer in self.writers.known().values():
             reader = widened(writer) if reader is None else evolved(reader, writer)
         return reader
 
@@ -76,13 +76,13 @@ class AvroFormat(Format):
     def parse(self, records: DataFrame) -> DataFrame:
         from pyspark.sql import functions as f
 
-        if self._writers is None:
+        if self.writers is None:
             assert self._given is not None
             decoded = _decoded(f.col("value"), self._given, self._given)
             return _told(records, self._given, decoded, f.lit(None), f.lit(None))
-        if self._writers.open_ended:
-            self._writers.learn(_ids_in(records))
-        return self._parse_framed(records, self._writers)
+        if self.writers.open_ended:
+            self.writers.learn(_ids_in(records))
+        return self._parse_framed(records, self.writers)
 
     def _parse_framed(self, records: DataFrame, writers: WriterSchemas) -> DataFrame:
         from pyspark.sql import functions as f

@@ -62,17 +62,19 @@ def run_many(
     note: Callable[[str], None] | None = None,
     metrics: str | None = None,
     stop: threading.Event | None = None,
+    clients: Clients | None = None,
 ) -> list[Outcome]:
     """Runs all pipelines of a file, to the ends of their topics or until it is stopped.
 
-    It also ends when all pipelines have failed. `note` gets a line for each batch and event. For the rest see
-    `run`. Raises PipelineError or SparkSetupError if none of them can run.
+    It also ends when all pipelines have failed. `note` gets a line for each batch and event. `clients` are
+    those that find the topics. For the rest see `run`. Raises PipelineError or SparkSetupError if none of
+    them can run.
     """
     check_times(once, every)
     with contextlib.ExitStack() as stack:
         stopping = stack.enter_context(Stopping(stop))
         served = None if metrics is None else stack.enter_context(serving(metrics))
-        clients = Clients()
+        clients = clients or Clients()
         found = _definitions(file, clients)
         if once and not found:
             raise PipelineError("no topic matches a pattern of the file; see kafkapy topics list")
