@@ -13,7 +13,6 @@ import pytest
 
 from kafkapy.controller.automatic_topics import AutomaticTopics
 from kafkapy.coordination.partitioning import partition_of
-from kafkapy.handlers import describe_configs
 from kafkapy.loop.clock import Clock
 from kafkapy.metadata.image import NO_LEADER, Broker, PartitionState, Topic
 from kafkapy.metadata.znodes import Endpoint
@@ -321,10 +320,7 @@ class TestSettings:
         assert result.error_code == ErrorCode.NONE
         assert {each.name: each.value for each in result.configs}["retention.ms"] == "5"
 
-    async def test_a_new_topic_that_is_not_read_is_unknown(
-        self, world: Any, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(describe_configs, "LOOKS", 2)
+    async def test_a_new_topic_that_is_not_read_is_unknown(self, world: Any) -> None:
         world.new_topics = [topic("t", OTHER)]
         resource = DescribeConfigsResource(resource_type=TOPIC, resource_name="t")
         (result,) = (await world.ask(DescribeConfigsRequest(resources=[resource]), 4)).results

@@ -22,6 +22,7 @@ import kafkapy.handlers.find_coordinator
 from kafkapy import handlers
 from kafkapy.broker.core import BrokerCore
 from kafkapy.groups.coordinator import GroupCoordinator
+from kafkapy.groups.offsets.commit import CHECKED_AT_ONCE
 from kafkapy.groups.offsets.writes import OffsetWrites
 from kafkapy.loop.turns import Turns
 from kafkapy.protocol.errors import ErrorCode
@@ -356,7 +357,11 @@ def client(kafka_broker: kafkapy.Broker) -> Iterator[RawClient]:
         yield connected
 
 
-@pytest.mark.parametrize(("request_", "version"), REQUESTS, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize(
+    ("request_", "version"),
+    [each for each in REQUESTS if not isinstance(each[0], OffsetCommitRequest)],
+    ids=lambda each: type(each).__name__,
+)
 def test_a_request_about_many_things_is_handled_in_turns(
     kafka_broker: kafkapy.Broker,
     client: RawClient,
@@ -365,11 +370,19 @@ def test_a_request_about_many_things_is_handled_in_turns(
     version: int,
 ) -> None:
     kafka_broker.core.turns.seconds = 0
-    monkeypatch.setattr("kafkapy.groups.offsets.commit.CHECKED_AT_ONCE", 1)
-    monkeypatch.setattr("kafkapy.groups.offsets.plain_commit.CHECKED_AT_ONCE", 1)
     turns = calls_of(monkeypatch, Turns, "_give")
     client.ask(request_, version)
     assert len(turns) >= MANY - 1  # the first one is taken at once
+
+
+def test_a_commit_of_many_offsets_is_handled_in_turns(
+    kafka_broker: kafkapy.Broker, client: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka_broker.core.turns.seconds = 0
+    turns = calls_of(monkeypatch, Turns, "_give")
+    count = 10 * CHECKED_AT_ONCE
+    commit(client, "g", {("t", number): 0 for number in range(count)})
+    assert len(turns) >= 9
 
 
 class _Names(list[str]):

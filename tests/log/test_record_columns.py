@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kafkapy.log import record_columns
-from kafkapy.log.record_columns import RecordColumns, decode_columns
+from kafkapy.log.record_columns import decode_columns
 from kafkapy.protocol.compression import Compression
 from kafkapy.protocol.errors import DecodeError
 from kafkapy.protocol.records import (
@@ -23,6 +23,7 @@ from kafkapy.protocol.records import (
     read_header,
     set_max_timestamp,
 )
+from tests.calls import calls_of
 from tests.log.columns import records_of
 from tests.protocol.record_strategies import plain, raw_batch, raw_record, records, varint
 
@@ -63,16 +64,13 @@ def slowly(buffer: bytes | bytearray, batches: Sequence[tuple[int, BatchHeader]]
     return [record for at, header in batches for record in decode_records(buffer, at, header)]
 
 
-def refuse(*_: object) -> RecordColumns:
-    raise AssertionError("the slow twin was asked")
-
-
 @settings(max_examples=300)
 @given(built_batches())
 def test_columns_equal_records_and_well_formed_batches_take_the_fast_path(built: Built) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(record_columns, "_decode_slowly", refuse)
+        decoded_slowly = calls_of(patch, record_columns, "_decode_slowly")
         columns = decode_columns(built.buffer, built.batches)
+    assert decoded_slowly == []
     assert plain(records_of(columns)) == plain(slowly(built.buffer, built.batches))
     kinds = [int(header.timestamp_type) for _, header in built.batches for _ in range(header.record_count)]
     assert columns.timestamp_types.tolist() == kinds

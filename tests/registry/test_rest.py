@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kafkapy import Broker
+from tests.calls import calls_of
 from tests.registry.conftest import SCHEMA_TYPE, Ask
 from tests.registry.schemas import ONE, WITH_OPTIONAL, WITH_REQUIRED, body, record
 
@@ -390,18 +391,11 @@ def test_ids_end_where_serializers_can_write_no_more(broker: Broker) -> None:
 
 def test_a_large_body_does_not_hold_others(ask: Ask, subject: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server's thread does not read its JSON, which can take seconds."""
-    threads = []
-
-    def loads(*given: Any, **named: Any) -> Any:
-        threads.append(threading.current_thread().name)
-        return loaded(*given, **named)
-
-    loaded = json.loads
     with monkeypatch.context() as patched:
-        patched.setattr(json, "loads", loads)
+        loads = calls_of(patched, json, "loads")
         assert ask("POST", f"/subjects/{subject}/versions", body(ONE)).status == 200
-    assert len(threads) > 2
-    assert "kafkapy-registry" not in threads
+    assert len(loads) > 2
+    assert "kafkapy-registry" not in {call.thread for call in loads}
 
 
 def test_schemas_are_read_while_changes_wait_for_the_cluster() -> None:

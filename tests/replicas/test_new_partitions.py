@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import kafkapy
-from kafkapy.replicas import housekeeping
 from kafkapy.storage.disk.files import FileSystem
 from tests.handlers.produce_client import batch, create_topic, fetch, produce, values
 from tests.network.raw_client import RawClient
@@ -45,7 +44,6 @@ def test_what_found_no_room_gets_its_directory_when_there_is_some(
         create(files, path)
 
     monkeypatch.setattr(FileSystem, "create", create_or_fail)
-    monkeypatch.setattr(housekeeping, "REOPEN_SECONDS", 0.01)
     with kafkapy.Broker(data_dir=tmp_path) as broker, RawClient(broker.bootstrap_servers) as client:
         create_topic(client, "orders", 3)
         wait_until(lambda: failed > 3)
