@@ -88,9 +88,9 @@ class RecordFilter:
         return self.timestamps.first is None or header.max_timestamp >= self.timestamps.first
 
     def may_have_key(self, octets: bytes | bytearray, start: int, end: int) -> bool:
-        """Return whether records that are there, not compressed, from `start` to `end` may have wanted keys.
+        """Return whether the records from `start` to `end` may have wanted keys.
 
-        That a key is in a value, or in two fields, is found out later. The lengths before keys are not looked
+        They are not compressed. That a key is in a value, or in two fields, is found out later. The lengths before keys are not looked
         for: a producer may write a number in more bytes than it needs.
         """
         keys = self.keys
