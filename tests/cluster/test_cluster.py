@@ -249,7 +249,6 @@ def test_another_replica_leads_when_the_leaders_log_is_damaged(monkeypatch: pyte
 def test_a_broker_stops_soon_while_the_metadata_store_is_away(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(cluster_member, "STORE_AWAY_SECONDS", 0.1)
     monkeypatch.setattr(EmbeddedStore, "is_connected", False)
     with kafkapy.Cluster(brokers=2, config={"controlled.shutdown.retry.backoff.ms": 60_000}) as cluster:
         cluster.partition(1, 2)

@@ -161,10 +161,7 @@ def test_a_group_commits_what_was_not_chosen_too(kafkapy: Run, broker: Broker) -
     assert kafkapy("consume", "passed", *options).stdout == '{"n": 3}\n'
 
 
-def test_tail_follows_topics_that_are_made_later(
-    kafkapy: Run, broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("kafkapy.commands.tail._LOOK_SECONDS", 0.1)
+def test_tail_follows_topics_that_are_made_later(kafkapy: Run, broker: Broker) -> None:
     kafkapy("topics", "create", "later.a")
     reads = broker.faults.fetch(topic="later.a").delay(0.001)
 
