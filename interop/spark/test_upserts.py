@@ -16,6 +16,7 @@ from interop.spark.table_batches import (
     RECORD,
     data_frame,
     ids,
+    nth,
     numbered,
     record,
 )
@@ -258,6 +259,24 @@ def test_small_upserts_of_a_marked_delta_table_compile_the_code_of_its_scan_once
             counts.append(compilations.METRIC_COMPILATION_TIME().getCount())
     assert counts[0] < counts[-2] == counts[-1]
     assert {row.text for row in table.read().collect()} == {"60"}
+
+
+def test_a_small_upsert_marks_the_right_rows_of_a_file_whose_other_pages_are_not_read(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """In a file in the order of keys, a few pages have all of a batch's."""
+    table = marked_delta(spark, tmp_path)
+    many = [(f"{number}", *record(0, number, f"k{number:04}")) for number in range(4_000)]
+    with settings(spark, {"parquet.page.row.count.limit": "100"}):
+        table.append(data_frame(spark, f"text STRING, {RECORD}", many), nth(0))
+    model = {f"k{number:04}": f"{number}" for number in range(4_000)}
+    for first in (0, 50, 51):
+        keys = [f"k{number:04}" for number in range(first, 4_000, 250)]
+        places = enumerate(keys, 4_000 + 100 * first)
+        batch = [(f"new {first}", *record(0, offset, key), False) for offset, key in places]
+        table.upsert(data_frame(spark, f"text STRING, {RECORD}, _deleted BOOLEAN", batch), (), len(batch))
+        model |= dict.fromkeys(keys, f"new {first}")
+    assert sorted((row._key.decode(), row.text) for row in table.read().collect()) == sorted(model.items())
 
 
 @pytest.mark.parametrize("in_checksum", ["true", "false"])

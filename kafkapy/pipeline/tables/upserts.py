@@ -68,6 +68,12 @@ ONE_TASK: Final = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.par
 """Settings for shuffles of few rows: Spark would plan again after each, to find one task enough."""
 INTERPRETED: Final = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """Settings for what reads few rows: Spark writes and compiles code for longer than it would run."""
+PAGES: Final = {"spark.sql.parquet.pushdown.inFilterThreshold": "200"}
+"""Setting with which a Parquet file is read without the pages that have none of up to so many keys.
+
+Of more keys than the setting says, Spark compares the range. A filter of very many keys takes time itself.
+"""
+
 _MOST_ROWS: Final = 50_000
 """The most rows of a table that are compared on the driver."""
 _LAST: Final = 2**63 - 1
@@ -379,7 +385,7 @@ class Upsert:
         alive = [one for one in last.values() if not one.deleted and one not in dead]
         if self._open_rows is not None:
             rows = self._open_rows(batch.sparkSession)
-            with settings(batch.sparkSession, ONE_TASK):
+            with settings(batch.sparkSession, ONE_TASK | PAGES):
                 if self._replace(rows, batch, notes, last, tombstones, alive):
                     return
         if last:
