@@ -90,8 +90,8 @@ class RecordFilter:
     def may_have_key(self, octets: bytes | bytearray, start: int, end: int) -> bool:
         """Return whether the records from `start` to `end` may have wanted keys.
 
-        They are not compressed. That a key is in a value, or in two fields, is found out later. The lengths before keys are not looked
-        for: a producer may write a number in more bytes than it needs.
+        They are not compressed. That a key is in a value, or in two fields, is found out later. The lengths
+        before keys are not looked for: a producer may write a number in more bytes than it needs.
         """
         keys = self.keys
         if keys is None or len(keys) > _KEYS_LOOKED_FOR:
