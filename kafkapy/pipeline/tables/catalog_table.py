@@ -174,11 +174,14 @@ def state_of_table(told: str, name: str, table_format: str | None) -> StateFolde
     if _STATE not in properties:
         raise PipelineError(f"{told}: no pipeline has created this table; name another one")
     folder = StateFolder(properties[_STATE])
-    created_with = f"{told}: the state that it was created with, {folder.location}"
     if (found := _id_of(folder)) is None:
-        raise PipelineError(f"{created_with}, is not here; {remedy}")
+        raise PipelineError(
+            f"{told}: the state that it was created with, {folder.location}, is not here; {remedy}"
+        )
     if found != properties.get(_TABLE_ID):
-        raise PipelineError(f"{created_with}, is of another table now; {remedy}")
+        raise PipelineError(
+            f"{told}: the state that it was created with, {folder.location}, is of another table now; {remedy}"
+        )
     return folder
 
 
