@@ -108,6 +108,10 @@ class Driver:
         os.killpg(self._process.pid, number)
 
     @property
+    def process_id(self) -> int:
+        return self._process.pid
+
+    @property
     def running(self) -> bool:
         return self._process.poll() is None
 

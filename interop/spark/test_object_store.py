@@ -130,11 +130,12 @@ class StoreRun:
             self.drivers.append(gone(successor))
 
     def freeze_one(self) -> str:
-        """Let a driver stand still until the other has all tables, and then continue.
+        """Let a driver that has a table stand still until the other has all, and then continue.
 
         Returns what it tells then.
         """
-        frozen, other = self.drivers
+        frozen = self._one_that_has_a_table()
+        (other,) = (driver for driver in self.drivers if driver is not frozen)
         told = len(frozen.log.read_bytes())
         frozen.signal(signal.SIGSTOP)
         time.sleep(DURATION)
@@ -144,6 +145,18 @@ class StoreRun:
         self.drivers = [frozen, other]
         self.await_a_batch_of_each()
         return frozen.log.read_bytes()[told:].decode(errors="replace")
+
+    def _one_that_has_a_table(self) -> Driver:
+        """The one that the other has last found at work, since both are there."""
+        first = len(self.drivers[0].log.read_bytes())
+        drivers = {str(driver.process_id): driver for driver in self.drivers}
+
+        def found() -> list[str]:
+            told = self.drivers[0].log.read_bytes()[first:].decode(errors="replace")
+            return [one for one in re.findall(r"running already \(process (\d+)", told) if one in drivers]
+
+        wait_until(lambda: bool(found()), timeout=PATIENCE)
+        return drivers[found()[-1]]
 
     def finish(self) -> None:
         """To the end of the topics, undisturbed."""
