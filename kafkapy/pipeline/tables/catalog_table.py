@@ -180,7 +180,8 @@ def state_of_table(told: str, name: str, table_format: str | None) -> StateFolde
         )
     if found != properties.get(_TABLE_ID):
         raise PipelineError(
-            f"{told}: the state that it was created with, {folder.location}, is another table's now; {remedy}"
+            f"{told}: the state that it was created with, {folder.location}, is of another table now; "
+            f"{remedy}"
         )
     return folder
 
