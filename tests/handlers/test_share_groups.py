@@ -460,7 +460,8 @@ def test_no_more_members_than_allowed_have_a_session() -> None:
         late, request = members[10], members[10].request(max_wait_ms=200)
         before = time.monotonic()
         assert client.ask(request, 2).error_code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
-        assert time.monotonic() - before >= 0.2, "a member that asks again at once would gain nothing"
+        waited = time.monotonic() - before  # the loop's clock counts whole milliseconds
+        assert waited > 0.198, "a member that asks again at once would gain nothing"
         members[0].session_epoch = -1
         members[0].fetch(max_wait_ms=0)
         late.fetch(max_wait_ms=0)
