@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 
+from kafkapy.log import scan
 from kafkapy.log.plan import plan_batch
 from kafkapy.log.range_reader import read_range
 from kafkapy.log.read_options import ReadOptions
@@ -122,3 +123,19 @@ class Transactions:
 
     def _show(self) -> None:
         self.log.advance_high_watermark(self.log.log_end_offset)
+
+
+def write_aborted_and_others(log: PartitionLog) -> None:
+    """Value 1 is aborted, 2 committed, and 3 of a transaction that is open."""
+    transactions = Transactions(log)
+    transactions.write(1, b"1")
+    transactions.write(2, b"2")
+    transactions.end(1, abort=True)
+    transactions.end(2, abort=False)
+    transactions.write(3, b"3")
+
+
+def numbers_scanned(places: Sequence[str | Path], isolation: str) -> list[int]:
+    """The values of TP's topic in directories or stores, which are numbers."""
+    table = scan(places, TP.topic, isolation=isolation).read_all()
+    return [int(each) for each in table.column("value").to_pylist()]

@@ -14,8 +14,8 @@ from kafkapy import Broker
 from kafkapy.errors import UserError
 from kafkapy.log import scan
 from kafkapy.log.position import Position
-from tests.log.reading import Transactions
-from tests.storage.log_harness import TP, Logs
+from tests.log.reading import numbers_scanned, write_aborted_and_others
+from tests.storage.log_harness import Logs
 
 _RECORDS = 1000
 _PARTITIONS = 3
@@ -115,21 +115,11 @@ def test_what_cannot_be_read_is_said_at_once(
 
 def test_aborted_records_are_left_out_unless_asked_for(tmp_path: Path) -> None:
     logs = Logs(tmp_path)
-    transactions = Transactions(logs.log)
-    transactions.write(1, b"1")
-    transactions.write(2, b"2")
-    transactions.end(1, abort=True)
-    transactions.end(2, abort=False)
-    transactions.write(3, b"3")
+    write_aborted_and_others(logs.log)
     logs.stop()
     paths = [logs.root / name for name in logs.dirs]
-
-    def found(isolation: str) -> list[int]:
-        table = scan(paths, TP.topic, isolation=isolation).read_all()
-        return [int(each) for each in table.column("value").to_pylist()]
-
-    assert found("read_committed") == [2]
-    assert found("read_uncommitted") == [1, 2, 3]
+    assert numbers_scanned(paths, "read_committed") == [2]
+    assert numbers_scanned(paths, "read_uncommitted") == [1, 2, 3]
 
 
 def test_a_reader_that_stops_early_leaves_no_thread(directory: Path) -> None:

@@ -19,8 +19,8 @@ from fsspec.implementations.memory import MemoryFileSystem
 from kafkapy import Broker
 from kafkapy.errors import UserError
 from kafkapy.log import scan
-from tests.log.reading import Transactions
-from tests.storage.log_harness import TP, Logs
+from tests.log.reading import numbers_scanned, write_aborted_and_others
+from tests.storage.log_harness import Logs
 
 _RECORDS = 30_000
 _PARTITIONS = 3
@@ -144,25 +144,15 @@ def test_a_whole_topic_is_fetched_about_once(directory: Path) -> None:
 
 def test_aborted_records_are_left_out(tmp_path: Path) -> None:
     logs = Logs(tmp_path, dirs=("one", "two"))
-    transactions = Transactions(logs.log)
-    transactions.write(1, b"1")
-    transactions.write(2, b"2")
-    transactions.end(1, abort=True)
-    transactions.end(2, abort=False)
-    transactions.write(3, b"3")
+    write_aborted_and_others(logs.log)
     logs.crash()
     urls = [
         copied(logs.root / name, f"noted://shelf/{name}")
         for name in logs.dirs
         if any((logs.root / name).iterdir())
     ]
-
-    def found(isolation: str) -> list[int]:
-        table = scan(urls, TP.topic, isolation=isolation).read_all()
-        return [int(each) for each in table.column("value").to_pylist()]
-
-    assert found("read_committed") == [2]
-    assert found("read_uncommitted") == [1, 2, 3]
+    assert numbers_scanned(urls, "read_committed") == [2]
+    assert numbers_scanned(urls, "read_uncommitted") == [1, 2, 3]
 
 
 def test_a_segment_that_is_replaced_by_a_shorter_one_is_an_error(directory: Path) -> None:
