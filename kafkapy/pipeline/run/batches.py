@@ -40,7 +40,7 @@ from kafkapy.pipeline import checkpoint
 from kafkapy.pipeline.dead_letters.dead_letters import write_dead_letters
 from kafkapy.pipeline.definition import PipelineDefinition
 from kafkapy.pipeline.formats.outcomes import is_deleting, is_ignored, is_left_out
-from kafkapy.pipeline.key_columns import key_problem
+from kafkapy.pipeline.named_columns import key_problem
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.positions import created_anew
 from kafkapy.pipeline.run.limits import Limits

@@ -27,8 +27,8 @@ from kafkapy.pipeline.fields import seconds, within
 from kafkapy.pipeline.formats import open_format
 from kafkapy.pipeline.formats.spark_types import OWN_COLUMNS
 from kafkapy.pipeline.former import check_former
-from kafkapy.pipeline.key_columns import key_problem
-from kafkapy.pipeline.pipeline_error import PipelineError, did_you_mean
+from kafkapy.pipeline.named_columns import column_problem, key_problem
+from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.positions import expired, planned_without
 from kafkapy.pipeline.reset import finish_reset
 from kafkapy.pipeline.reset_command import reset_command
@@ -191,13 +191,8 @@ class Job:
         data = [field["name"] for field in columns["fields"]]
         divided = [field.column for field in Partitioning.parse(definition.partition_by).fields]
         present = [*data, *(name for name in OWN_COLUMNS if name != "_deleted")]
-        known = {name.lower() for name in present}
-        if missing := [name for name in divided if name.lower() not in known]:
-            raise PipelineError(
-                f"{definition.name}: partition_by: the data has no column {missing[0]}"
-                f"{did_you_mean(missing[0], present)}; it has {', '.join(present[:20])}"
-            )
-        if problem := key_problem(definition.key, columns):
+        problem = column_problem("partition_by", divided, present) or key_problem(definition.key, columns)
+        if problem is not None:
             raise PipelineError(f"{definition.name}: {problem}")
 
     def check_position(self) -> None:

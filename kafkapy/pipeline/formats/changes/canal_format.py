@@ -36,7 +36,7 @@ from kafkapy.pipeline.formats.spark_types import (
     sql_name,
     struct,
 )
-from kafkapy.pipeline.key_columns import key_problem
+from kafkapy.pipeline.named_columns import key_problem
 from kafkapy.pipeline.pipeline_error import PipelineError
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
-"""The columns that rows are matched by (`key:`), among those of the data."""
+"""The columns that a definition names, such as `key:` does, among those of the data."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kafkapy.pipeline.pipeline_error import did_you_mean
@@ -11,21 +11,31 @@ if TYPE_CHECKING:
     from kafkapy.pipeline.formats.spark_types import SparkType, Struct
 
 
+def column_problem(setting: str, names: Iterable[str], present: Sequence[str]) -> str | None:
+    """Which of the columns that a setting names is not present, ignoring case; None if all are."""
+    known = {one.lower() for one in present}
+    for name in names:
+        if name.lower() not in known:
+            return (
+                f"{setting}: the data has no column {name}{did_you_mean(name, present)}; "
+                f"it has {', '.join(present[:20])}"
+            )
+    return None
+
+
 def key_problem(keys: Iterable[str], columns: Struct) -> str | None:
     """Which of the columns `keys` the data lacks, ignoring case; None if it has all."""
     present = [one["name"] for one in columns["fields"]]
     for key in keys:
-        if key.lower() in map(str.lower, present):
-            continue
+        problem = column_problem("key", [key], present)
         path = key.split(".")
-        if _has_field(columns, path):
+        if problem is not None and _has_field(columns, path):
             return (
                 f"key: {key} is a field within the column {path[0]}, and rows are matched by whole "
                 f"columns; make it one: select: ['*', '{key} AS {path[-1]}'] and key: {path[-1]}"
             )
-        return (
-            f"key: the data has no column {key}{did_you_mean(key, present)}; it has {', '.join(present[:20])}"
-        )
+        if problem is not None:
+            return problem
     return None
 
 
