@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 from cryptography.hazmat.primitives.serialization.pkcs12 import serialize_key_and_certificates
 from cryptography.x509 import load_pem_x509_certificates
 
+from interop.librdkafka.token_endpoint import CLIENT_ID, CLIENT_SECRET, TokenEndpoint
 from interop.security.secure_server import SCRAM_PASSWORD, SCRAM_USER, SecureServer
 from interop.spark.test_audit import produce
 from interop.spark.test_runs import group_offsets
@@ -128,35 +129,61 @@ def test_all_clients_of_a_pipeline_come_in(
     spark: SparkSession, secure_server: SecureServer, certificates: Certificates, tmp_path: Path,
     capfd: pytest.CaptureFixture[str], way: Any,
 ) -> None:  # fmt: skip
-    topic, plain = way.__name__, secure_server.addresses["PLAINTEXT"]
-    Topics(plain).create(topic, 1, {})
-    given = way(certificates, tmp_path)
     protocol = "SASL_SSL" if way is by_scram else "SSL"
+    check_pipeline(spark, secure_server, way.__name__, protocol, way(certificates, tmp_path), tmp_path, capfd)
+
+
+def test_all_clients_of_a_pipeline_come_in_with_tokens_of_an_identity_provider(
+    spark: SparkSession, secure_server: SecureServer, certificates: Certificates, tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    bearer = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLogin"
+    (tmp_path / "secret").write_text(CLIENT_SECRET)
+    with TokenEndpoint(tmp_path, secure_server.issuer) as endpoint:
+        login = {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.login.callback.handler.class": f"{bearer}CallbackHandler",
+            "sasl.oauthbearer.token.endpoint.url": endpoint.variables()["VALID_OIDC_URL"],
+            "sasl.jaas.config": f'{bearer}Module required clientId="{CLIENT_ID}" '
+            f'clientSecret="${{file:{tmp_path}/secret}}";',
+        }
+        given = {"kafka": {**login, **trusting(certificates)}}
+        check_pipeline(spark, secure_server, "by_token", "SASL_SSL", given, tmp_path, capfd)
+
+
+def check_pipeline(
+    spark: SparkSession, server: SecureServer, topic: str, protocol: str, given: Mapping[str, Any],
+    folder: Path, capfd: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """Rows, dead letters, the group's offsets and an audit; no secret is kept or told."""
+    plain = server.addresses["PLAINTEXT"]
+    Topics(plain).create(topic, 1, {})
     definition = PipelineDefinition.from_mapping(
         {
             "topic": topic,
             "table": "delta:orders",
-            "bootstrap": secure_server.addresses[protocol],
+            "bootstrap": server.addresses[protocol],
             "format": {"kind": "json", "schema": "id BIGINT"},
             "dead_letter": f"{topic}.dlq",
             "group": f"{topic}-table",
             **given,
         },
-        folder=tmp_path,
+        folder=folder,
     )
     good = [(0, f"k{number}", json.dumps({"id": number})) for number in range(20)]
     produce(plain, topic, [*good, (0, "bad", "no JSON")])
     result = run(definition, once=True, spark=spark)
     assert (result.rows, result.dead_letters) == (20, 1)
-    ids = deltalake.DeltaTable(tmp_path / "orders").to_pyarrow_table()["id"].to_pylist()
+    ids = deltalake.DeltaTable(folder / "orders").to_pyarrow_table()["id"].to_pylist()
     assert sorted(ids) == list(range(20))
-    kept = PipelineDefinition.load(str(tmp_path / "orders"))
+    kept = PipelineDefinition.load(str(folder / "orders"))
     assert audit(kept, spark).ok, "the definition that is kept with the table is enough"
     letters = dead_letters(kept, Topics(kept.bootstrap, kept.kafka_options))
     assert [letter.source.offset for letter in letters] == [20]
     assert group_offsets(plain, f"{topic}-table") == {(topic, 0): 21}
     told = "".join(capfd.readouterr()) + kept.to_yaml()
-    state = b"".join(path.read_bytes() for path in (tmp_path / "orders").rglob("*") if path.is_file())
-    for secret in (SCRAM_PASSWORD, STORE_PASSWORD):
+    state = b"".join(path.read_bytes() for path in (folder / "orders").rglob("*") if path.is_file())
+    for secret in (SCRAM_PASSWORD, STORE_PASSWORD, f'"{CLIENT_SECRET}"'):
         assert secret not in told
         assert secret.encode() not in state

@@ -17,7 +17,9 @@ import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from kafkapy.pipeline.msk_login import MSK_IAM, MSK_MODULE, MskLogin, is_msk_handler
 from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.security.sasl.jaas import JaasError, parse_jaas
 from kafkapy.storage.disk.properties import parse_properties
@@ -42,7 +44,8 @@ _JAVAS_OWN = re.compile(
     r"|secure\.random\.implementation|trustmanager\.algorithm)"
     r"|sasl\.login\.(connect|read|retry|refresh)\..*|sasl\.kerberos\.(kinit|min|ticket)\..*"
 )
-_HANDLER = "sasl.login.callback.handler.class"
+_LOGIN_HANDLER = "sasl.login.callback.handler.class"
+_HANDLERS = (_LOGIN_HANDLER, "sasl.client.callback.handler.class")
 _KAFKAS_HANDLER = re.compile(r"org\.apache\.kafka\..*\.OAuthBearerLoginCallbackHandler")
 # All tuning options of the Java clients, since a name that resembles another may still be correct, and the
 # common connection options. Other options with the same prefixes are refused individually below.
@@ -72,7 +75,7 @@ _JAVA = re.findall(
 _SECURITY = ("ssl.", "sasl.", "security.")
 _ALIKE = 0.87  # difflib's ratio: all but one or two letters are right
 # Their values are looked at with another option.
-_READ_WITH_OTHERS = ("ssl.keystore.type", "ssl.truststore.type", _HANDLER)
+_READ_WITH_OTHERS = ("ssl.keystore.type", "ssl.truststore.type", *_HANDLERS)
 # What a pipeline sets itself, and how records are turned into objects.
 OF_THE_PIPELINE = {
     "bootstrap.servers": "use bootstrap:",
@@ -114,20 +117,20 @@ def read_client_config(path: Path) -> dict[str, str]:
     }
 
 
-def librdkafka_options(options: Mapping[str, str]) -> dict[str, str]:
-    """The options by librdkafka's names.
+def librdkafka_options(bootstrap: str, options: Mapping[str, str]) -> dict[str, Any]:
+    """The options by librdkafka's names, for a client of the brokers at `bootstrap`.
 
     Raises PipelineError for a security option without a counterpart.
     """
-    translated: dict[str, str] = {}
+    translated: dict[str, Any] = {"bootstrap.servers": bootstrap}
     # The remedy for a store concerns its password too.
     for name, value in sorted(options.items(), key=lambda option: not option[0].endswith(".location")):
         if name in _SAME:
-            translated[name] = value
+            translated.setdefault(name, value)  # of a login's own, which counts more
         elif name in _PEM_TEXTS:
             translated[_PEM_TEXTS[name]] = value
         elif name == "sasl.jaas.config":
-            translated |= _login(value, options)
+            translated |= _login(value, bootstrap, options)
         elif name == "ssl.endpoint.identification.algorithm":
             translated[name] = value or "none"
         elif name == "ssl.truststore.location":
@@ -136,7 +139,7 @@ def librdkafka_options(options: Mapping[str, str]) -> dict[str, str]:
             translated |= _identity(value, options.get("ssl.keystore.type", "JKS"))
         elif name == "ssl.keystore.password":
             translated[name] = value
-        elif name == _HANDLER and not _KAFKAS_HANDLER.fullmatch(value):
+        elif name in _HANDLERS and not (_KAFKAS_HANDLER.fullmatch(value) or is_msk_handler(value)):
             raise _refused(
                 name,
                 f"{value} is a class of Java",
@@ -146,9 +149,9 @@ def librdkafka_options(options: Mapping[str, str]) -> dict[str, str]:
             continue
         else:
             raise _refused(name, "librdkafka has no such option", "use PEM files and sasl.jaas.config")
-    if translated.get("sasl.mechanism") == "AWS_MSK_IAM":
+    if translated.get("sasl.mechanism") == MSK_IAM:
         raise _refused(
-            "sasl.mechanism", "AWS_MSK_IAM is a class of Java", "let the pipeline log in with SCRAM or TLS"
+            "sasl.mechanism", "no line says who logs in", f"set sasl.jaas.config: {MSK_MODULE} required;"
         )
     return translated
 
@@ -177,7 +180,7 @@ def _identity(location: str, kind: str) -> dict[str, str]:
     )
 
 
-def _login(jaas: str, options: Mapping[str, str]) -> dict[str, str]:
+def _login(jaas: str, bootstrap: str, options: Mapping[str, str]) -> dict[str, Any]:
     try:
         module = parse_jaas(jaas)
     except JaasError as error:
@@ -187,6 +190,8 @@ def _login(jaas: str, options: Mapping[str, str]) -> dict[str, str]:
     given, name = module.options, module.class_name.rpartition(".")[2]
     if name in ("PlainLoginModule", "ScramLoginModule") and {"username", "password"} <= given.keys():
         return {f"sasl.{one}": given[one] for one in ("username", "password")}
+    if module.class_name == MSK_MODULE or is_msk_handler(options.get(_LOGIN_HANDLER, "")):
+        return MskLogin.of(given).options(bootstrap)
     if name == "OAuthBearerLoginModule" and {"clientId", "clientSecret"} <= given.keys():
         if not options.get("sasl.oauthbearer.token.endpoint.url", "").startswith(("http://", "https://")):
             raise _refused(
@@ -200,8 +205,6 @@ def _login(jaas: str, options: Mapping[str, str]) -> dict[str, str]:
     if name == "Krb5LoginModule":
         places = {"keyTab": "sasl.kerberos.keytab", "principal": "sasl.kerberos.principal"}
         return {places[one]: given[one] for one in places if one in given}
-    if name == "IAMLoginModule":
-        return {}  # its mechanism is refused
     raise _refused(
         "sasl.jaas.config",
         f"{name} is not supported with these options",

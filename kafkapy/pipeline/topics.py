@@ -63,8 +63,7 @@ class Topics:
         self.bootstrap = bootstrap
         self._secrets = secrets_of(options or {})
         self._options: dict[str, Any] = {
-            **librdkafka_options(options or {}),
-            "bootstrap.servers": bootstrap,
+            **librdkafka_options(bootstrap, options or {}),
             "log_level": 0,  # failures are raised; librdkafka would log them too
             "error_cb": self._remember,
         }
@@ -75,7 +74,7 @@ class Topics:
             told = redacted(error.args[0].str(), self._secrets)
             if "No provider for SASL mechanism GSSAPI" in told:
                 told = "this build of librdkafka has no Kerberos"
-                remedy = "install one that has: pip install --no-binary confluent-kafka confluent-kafka"
+                remedy = "build one with it (docs/pipeline.md, Secured brokers)"
                 raise PipelineError(f"kafka: {told}; {remedy}") from None
             raise PipelineError(f"kafka: {told}; correct it in the definition") from None
 

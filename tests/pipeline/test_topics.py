@@ -263,7 +263,7 @@ def test_a_group_with_consumers_is_not_overwritten(
     ],
 )
 def test_java_options_are_translated(java: dict[str, str], librdkafka: dict[str, str]) -> None:
-    assert librdkafka_options(java) == librdkafka
+    assert librdkafka_options("127.0.0.1:1", java) == {"bootstrap.servers": "127.0.0.1:1", **librdkafka}
 
 
 @pytest.mark.parametrize(
@@ -280,15 +280,17 @@ def test_java_options_are_translated(java: dict[str, str], librdkafka: dict[str,
         ({"ssl.truststore.password": "x"}, "use PEM files"),
         ({"sasl.jaas.config": "com.example.OAuthLoginModule required;"}, "use PlainLoginModule or Scram"),
         ({"sasl.jaas.config": "PlainLoginModule required username=me password"}, "end with a semicolon"),
+        ({"sasl.mechanism": "AWS_MSK_IAM"}, r"set sasl.jaas.config: software\.amazon\.\S+ required;"),
         (
             {
                 "sasl.mechanism": "AWS_MSK_IAM",
-                "sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required;",
+                "sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required "
+                'awsRoleExternalId="1";',
             },
-            "let the pipeline log in with SCRAM or TLS",
+            "awsRoleExternalId is known to Java's clients only; let the pipeline log in with awsProfileName",
         ),
         ({"sasl.login.callback.handler.class": "com.example.Handler"}, "is a class of Java"),
-        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}, "--no-binary confluent-kafka"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}, "has no Kerberos; build one with it"),
     ],
 )
 def test_security_without_a_counterpart_is_refused(java: dict[str, str], remedy: str) -> None:

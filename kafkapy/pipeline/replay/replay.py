@@ -112,7 +112,7 @@ def replay(
         task = ReplayTask(
             target=to,
             partitions=len(target.partitions(to)),
-            client={**librdkafka_options(definition.kafka_options), "bootstrap.servers": target.bootstrap},
+            client=librdkafka_options(target.bootstrap, definition.kafka_options),
             rates=plan.rates,
             encode=_encoder(definition),
         )
