@@ -35,14 +35,19 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 SCHEMA = "id BIGINT, name STRING"
-Record = tuple[str | None, str | None]
+Record = tuple[str | bytes | None, str | bytes | None]
 
 
 def produce(bootstrap: str, topic: str, records: Iterable[Record], **where: int) -> None:
     producer = Producer({"bootstrap.servers": bootstrap})
     for key, value in records:
-        producer.produce(topic, value, key, **where)
-    assert producer.flush(30) == 0
+        while True:
+            try:
+                producer.produce(topic, value, key, **where)
+                break
+            except BufferError:  # its queue is full
+                producer.poll(0.1)
+    assert producer.flush(60) == 0
 
 
 def numbered(numbers: range) -> list[Record]:
