@@ -19,6 +19,10 @@ from typing import Final
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.functions import lit
 
+from interop.support.waiting import wait_until
+from kafkapy.log.places import open_files
+from kafkapy.log.plan import plan_batch
+from kafkapy.log.read_options import ReadOptions
 from kafkapy.pipeline import Pipeline
 from kafkapy.pipeline.replay.replay import replay
 from kafkapy.spark import read_topic
@@ -83,6 +87,29 @@ def from_log(topic: Topic) -> DataFrame:
     return source.option("topics", topic.name).load()
 
 
+def reading_log(target: Target, scale: float) -> Figures:
+    """Load: read all rows from the server's data directory."""
+
+    def work(topic: Topic) -> None:
+        from_log(topic).write.format("noop").mode("overwrite").save()
+
+    return _measured(target, scale, work, _readable)
+
+
+def _readable(topic: Topic) -> None:
+    """Wait until the data directory shows all records as committed.
+
+    Apache Kafka writes its high watermarks there every five seconds.
+    """
+    options = ReadOptions(paths=(str(topic.target.server.data),), topics=(topic.name,))
+    files = open_files(options)
+
+    def shown() -> bool:
+        return sum(one.end - one.start for one in plan_batch(files, options)) == topic.rows
+
+    wait_until(shown)
+
+
 def finding(column: str) -> Callable[[Target, float], Figures]:
     """Load: find the records that are like one of all in a column, the median of some queries.
 
@@ -93,6 +120,7 @@ def finding(column: str) -> Callable[[Target, float], Figures]:
 
 def _queries(target: Target, scale: float, column: str) -> Figures:
     topic = _filled(target, _rows(scale))
+    _readable(topic)
     found = []
     for query in range(1, _QUERIES + 1):
         offset = topic.rows // PARTITIONS * query // (_QUERIES + 1)
