@@ -326,18 +326,26 @@ def test_a_field_is_not_lost_beside_an_object_with_a_name_twice(spark: SparkSess
     inferred(spark, state, '{"id": 1, "s": {"x": 1}}')
     rows = inferred(spark, state, '{"id": 2, "s": {"x": 1, "x": 2}, "u": 5}', '{"id": 3, "s": {"x": 4}}').rows
     assert rows == [
-        "has an object with a name twice, and may have a field without a column",
+        "has an object with a name twice or more than 200 levels, and may have a field without a column",
         {"id": 3, "s": {"x": 4}},
     ]
 
 
-def test_texts_that_are_much_longer_than_the_first_are_not_of_the_sample(
-    spark: SparkSession, state: State
+@pytest.mark.parametrize(
+    ("plain", "long", "sampled"),
+    [(10, 3_000, 31), (10, 50_000, 30), (4_000, 40_000, 31), (4_000, 200_000, 30)],
+    ids=["short", "one-is-long", "all-are-long", "one-is-very-long"],
+)
+def test_texts_that_are_much_longer_than_others_are_not_of_the_sample(
+    spark: SparkSession, state: State, plain: int, long: int, sampled: int
 ) -> None:
-    long = f'{{"id": 2, "long": "{"x" * 1000}"}}'
-    batch = inferred(spark, state, *['{"id": 1}'] * 30, long)
-    assert columns(InferredJsonFormat(state, "delta")) == "id: BIGINT, long: STRING"
-    assert batch.rows[30]["long"] == "x" * 1000
+    told: list[str] = []
+    values = [f'{{"id": 1, "text": "{"x" * plain}"}}'] * 30 + [f'{{"id": 2, "long": "{"x" * long}"}}']
+    parser = InferredJsonFormat(state, "delta", note=told.append)
+    rows = Parsed(spark, parser, [value.encode() for value in values]).rows
+    assert told[0].startswith(f"Columns inferred from {sampled} records")
+    assert {**rows[30], "text": None} == {"id": 2, "text": None, "long": "x" * long}
+    assert rows[0]["text"] == "x" * plain
 
 
 def test_one_value_in_thousands_decides_no_type(spark: SparkSession, state: State) -> None:

@@ -5,7 +5,10 @@ It does not matter where in a record they stand.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from interop.spark.test_formats import Parsed
 from kafkapy.pipeline.format_definition import FormatDefinition
@@ -128,6 +131,43 @@ def test_inferred_numbers_are_never_rounded(spark: SparkSession, tmp_path: Path)
         "does not match the schema: x is DOUBLE, which cannot hold 9007199254740993",
         "does not match the schema: n is not BIGINT but 10.0",
     ]
+
+
+@pytest.mark.parametrize("levels", [33, 190, 900, 1100])
+def test_a_record_of_too_many_levels_takes_no_other_record(
+    spark: SparkSession, tmp_path: Path, levels: int
+) -> None:
+    """Spark's analyzer gives up at 100, Python's stack ends at some 300, Spark's below 900."""
+    parser = InferredJsonFormat(State(tmp_path / "table"), "delta")
+    objects, lists = '{"a": ' * levels + "1" + "}" * levels, "[" * levels + "1" + "]" * levels
+    values = ['{"x": 1}', objects, f'{{"x": 2, "l": {lists}}}', lists, '{"x": 3}']
+    rows: list[Any] = Parsed(spark, parser, [text.encode() for text in values]).rows
+    assert (rows[0], rows[4]) == ({"x": 1}, {"x": 3})
+    deep = "has an object with a name twice or more than 200 levels, and may have a field without a column"
+    if levels < 200:
+        unnamed = ["has a field a, which no column has", "has a field l, which no column has"]
+        assert rows[1:4] == [*unnamed, "is not a JSON object"]
+    elif levels < 1000:
+        assert rows[1:4] == [deep, deep, "is not a JSON object"]
+    else:  # of Spark's parser
+        assert rows[1:4] == ["is not valid JSON"] * 3
+
+
+def test_a_value_of_32_levels_is_a_column(spark: SparkSession, tmp_path: Path) -> None:
+    parser = InferredJsonFormat(State(tmp_path / "table"), "delta")
+    deep = '{"t": ' + "[" * 150 + "1" + "]" * 150 + "}"
+    texts = [
+        '{"t": 5}',
+        '{"t": "x"}',
+        deep,
+        '{"a": ' * 32 + "1" + "}" * 32,
+        '{"l": ' + '[{"b": ' * 15 + "1" + "}]" * 15 + "}",
+    ]
+    rows: list[Any] = Parsed(spark, parser, [text.encode() for text in texts]).rows
+    assert [rows[3]["a"], rows[4]["l"]] == [
+        json.loads(text)[name] for text, name in zip(texts[3:], "al", strict=True)
+    ]
+    assert rows[2]["t"] == "[" * 150 + "1" + "]" * 150, "text takes any value"
 
 
 def test_exact_texts_stay_as_they_are(spark: SparkSession) -> None:

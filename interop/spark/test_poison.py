@@ -51,6 +51,7 @@ POISON = [
     '{"id": 1, "name": 0.12345678901234567890}',
     '{"id": 1, "name": 1e400}',
     '{"id": 1, "price": "1,5"}',
+    '{"deep": ' * 400 + "1" + "}" * 400,
 ]
 
 
@@ -107,8 +108,8 @@ def test_poison_takes_no_good_record_and_no_digit_of_given_columns(
     pipeline = getattr(pipeline, f"to_{target.format}")(target.location)
     result, _ = poisoned_run(pipeline, topic, bootstrap_servers, target, spark)
     assert (result.rows, result.dead_letters) == (
-        GOOD + 5,
-        len(POISON) - 5,
+        GOOD + 6,
+        len(POISON) - 6,
     )  # it names none of the other fields
     expected = {one["id"]: {**one, "price": Decimal(one["price"])} for one in map(good, range(GOOD))}
     for reader, table in contents(target):

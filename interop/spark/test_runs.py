@@ -50,7 +50,7 @@ def produce(bootstrap: str, topic: str, records: Iterable[Record], **where: int)
     assert producer.flush(60) == 0
 
 
-def numbered(numbers: range) -> list[Record]:
+def numbered(numbers: range) -> list[tuple[str, str]]:
     return [(f"key {number}", json.dumps({"id": number, "name": f"name {number}"})) for number in numbers]
 
 

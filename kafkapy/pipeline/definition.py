@@ -17,7 +17,7 @@ In YAML, only `topic` and `table` are required:
       schemas: {7: order_v1.avsc}       # by id, instead of a registry
       message: shop.Order               # Protobuf: the message in the descriptor set `schema`
       rescued: _rescued                 # JSON: the column of what no other column can hold
-      changes: debezium                 # or maxwell: values are changes of rows, which have the schema
+      changes: debezium                 # or maxwell, canal, goldengate: changes of rows with the schema
     join:                               # rows of other tables that select and where may name
       customers: {table: delta:lake/customers, match: {id: customer_id}}
     select: [id, "upper(name) AS name"] # SQL expressions, one for each column; default: those of the value
@@ -140,6 +140,11 @@ class PipelineDefinition:
             if not _ADDRESSES.fullmatch(address.strip()):
                 raise PipelineError(f"bootstrap: expected HOST:PORT[,HOST:PORT], not {shown(self.bootstrap)}")
         self._check_mode()
+        if self.format.changes in ("canal", "goldengate") and not self.key:
+            raise PipelineError(
+                f"key: records of {self.format.changes} need not have the key of the row; name columns of "
+                "the row: key: id"
+            )
         if self.format.has_several_rows:
             self._check_several_rows()
         if self.join and not self.select and self.where is None:
@@ -218,8 +223,6 @@ class PipelineDefinition:
 
     def _check_several_rows(self) -> None:
         kind = self.format.changes
-        if not self.key:
-            raise PipelineError(f"key: records of {kind} have no key; name columns of the row: key: id")
         if self.select or self.where is not None:
             raise PipelineError(
                 f"{'select' if self.select else 'where'}: a record of {kind} may have several rows, and "

@@ -25,7 +25,12 @@ from kafkapy.pipeline.secret_options import (
 from kafkapy.pipeline.table_target import absolute
 
 FORMAT_KINDS: Final = ("raw", "json", "avro", "protobuf")
-CHANGE_KINDS: Final = ("debezium", "maxwell", "canal")
+CHANGE_KINDS: Final = ("debezium", "maxwell", "canal", "goldengate")
+# Of those that are JSON only: why their columns are not inferred.
+_NEED_A_SCHEMA: Final = {
+    "canal": "canal writes all values as texts",
+    "goldengate": "an update of goldengate may lack some of the columns",
+}
 # Of confluent-kafka's SchemaRegistryClient.
 REGISTRY_SETTINGS: Final = (
     "basic.auth.user.info",
@@ -95,11 +100,12 @@ class FormatDefinition:
                 f"format.changes: unknown kind {self.changes!r}{did_you_mean(self.changes, CHANGE_KINDS)}; "
                 f"expected {', '.join(CHANGE_KINDS)}"
             )
-        if self.changes == "canal" and self.kind != "json":
-            raise PipelineError("format.changes: messages of canal are JSON; write kind: json")
-        if self.changes == "canal" and not (self.schema or self.registry):
+        reason = _NEED_A_SCHEMA.get(self.changes or "")
+        if reason and self.kind != "json":
+            raise PipelineError(f"format.changes: messages of {self.changes} are JSON; write kind: json")
+        if reason and not (self.schema or self.registry):
             raise PipelineError(
-                "format.schema: canal writes all values as texts, so the columns need a schema; "
+                f"format.schema: {reason}, so the columns need a schema; "
                 "for example id BIGINT NOT NULL, name STRING"
             )
         if self.changes and self.rescued:

@@ -76,8 +76,8 @@ class Pipeline:
 
         `schema` is a DDL, a schema in Spark's JSON form, a JSON Schema, or a file with one of these. None
         infers the schema from the records. `rescued` is the column of what no other column can hold.
-        `changes` is "debezium", "maxwell" or "canal", if the values are changes of rows that have this
-        schema. With a `registry`, the schema is the newest of `subject`, by default "TOPIC-value".
+        `changes` is "debezium", "maxwell", "canal" or "goldengate", if the values are changes of rows that
+        have this schema. With a `registry`, the schema is the newest of `subject`, by default "TOPIC-value".
         """
         more = {"registry": registry, "subject": subject}
         return self._format("json", schema=schema, rescued=rescued, changes=changes, **more)

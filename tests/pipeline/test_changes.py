@@ -40,7 +40,16 @@ CANAL: dict[str, Any] = {**JSON, "changes": "canal"}
 @pytest.mark.parametrize(
     ("more", "problem"),
     [
-        ({"kind": CANAL}, "key: records of canal have no key; name columns of the row: key: id"),
+        ({"kind": CANAL}, "key: records of canal need not have the key of the row; name columns of the row"),
+        ({"kind": {**JSON, "changes": "goldengate"}}, "key: records of goldengate need not have the key"),
+        (
+            {"kind": {"kind": "json", "changes": "goldengate"}, "key": "id"},
+            "format.schema: an update of goldengate may lack some of the columns",
+        ),
+        (
+            {"kind": {"kind": "avro", "schema": '"string"', "changes": "goldengate"}, "key": "id"},
+            "format.changes: messages of goldengate are JSON; write kind: json",
+        ),
         (
             {"kind": {"kind": "json", "changes": "canal"}, "key": "id"},
             "format.schema: canal writes all values as texts, so the columns need a schema",
@@ -130,5 +139,10 @@ def test_a_change_that_is_not_followed_has_a_reason_of_its_own_in_metrics() -> N
 
     for told in (*ENVELOPES["debezium"].refused.values(), *REFUSED.values()):
         assert next(one for one in REASONS if told.startswith(one)) == told
-    for told in ("is no change: it has no op", "is a change without a row: after is missing"):
+    for told in (
+        "is no change: it has no op",
+        "is a change without a row: after is missing",
+        "changes the key column id, which is not followed",
+        "does not have the column name, which its source did not log",
+    ):
         assert any(told.startswith(one) for one in REASONS)

@@ -76,6 +76,27 @@ def test_what_is_no_json_object_is_left_out() -> None:
     assert len(Sample(values)) == 1
 
 
+def nested(levels: int) -> str:
+    return '{"a":' * levels + "1" + "}" * levels
+
+
+@pytest.mark.parametrize("levels", [33, 400, 900])
+def test_an_object_of_too_many_levels_is_left_out(levels: int) -> None:
+    """Python recurses some times for each level, and Spark's own types have as many."""
+    lists = f'{{"a": {"[" * levels}1{"]" * levels}}}'
+    many_fields = json.dumps({f"f{number}": [{}] for number in range(levels)})
+    sample = Sample([nested(levels), lists, many_fields, '{"x": 1}'])
+    assert len(sample) == 2
+    assert "a" not in {one["name"] for one in sample.found(struct({}))["fields"]}
+
+
+def test_an_object_of_32_levels_has_columns() -> None:
+    sample = Sample([nested(32)])
+    columns = sample.found(struct({}))
+    assert sql_name(columns).count("STRUCT<a: ") == 32
+    assert sample.fitting(columns) == 1
+
+
 def test_it_is_told_how_many_records_fit() -> None:
     columns = parse_ddl(
         "i BIGINT, d DOUBLE, b DECIMAL(38,0), t STRING, f BOOLEAN, s STRUCT<x: BIGINT>, a ARRAY<BIGINT>"
@@ -89,6 +110,12 @@ def test_it_is_told_how_many_records_fit() -> None:
         {"a": ["n/a"]}, {"a": {}}, {"I": 1},
     ]  # fmt: skip
     assert Sample(map(json.dumps, [*fitting, *wrong])).fitting(columns) == len(fitting)
+
+
+def test_fractions_fit_a_column_that_became_a_decimal() -> None:
+    values = ["1.25", "7", "-9223372036854775808", "1e1", "1.255", str(2**63), f"{'9' * 21}.5", '"a"']
+    sample = Sample(f'{{"x": {value}}}' for value in values)
+    assert sample.fitting(parse_ddl("x DECIMAL(22,2)")) == 4
 
 
 @pytest.mark.parametrize(

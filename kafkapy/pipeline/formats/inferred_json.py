@@ -50,9 +50,8 @@ _MOST_FIELDS: Final = 1_000
 _MOST_REFUSED: Final = 100
 _MOST_RECORDS: Final = 10_000
 _MOST_BYTES: Final = 32 * 1024 * 1024
-_TO_MEASURE: Final = 20
 _LONGER: Final = 16
-"""So many times as long as the first texts may others of the sample be, since it goes to the driver."""
+"""So many times as long as the others may a text of the sample be, since it goes to the driver."""
 
 
 class InferredJsonFormat(Format):
@@ -184,15 +183,21 @@ class InferredJsonFormat(Format):
 
 
 def _some(texts: DataFrame) -> list[str]:
-    """The first texts of each task, of at most _MOST_RECORDS and about _MOST_BYTES together."""
+    """The first texts of each task, of at most _MOST_RECORDS and about _MOST_BYTES together.
+
+    One job of Spark's finds them if none is long.
+    """
     from pyspark.sql import functions as f
 
-    few = [text for (text,) in texts.limit(_TO_MEASURE).collect()]
-    if len(few) < _TO_MEASURE:
-        return few
-    size = sum(len(text) for text in few) // len(few) + 1
-    texts = texts.where(f.length("_text") <= _LONGER * size)
     tasks = texts._jdf.queryExecution().toRdd().getNumPartitions()
+    length, short = f.length("_text"), _MOST_BYTES // _MOST_RECORDS
+    found = texts.select(f.when(length <= short, f.col("_text")).alias("_text"), length.alias("length"))
+    first = _first_of_each_task(found, max(_MOST_RECORDS // tasks, 1)).toArrow()
+    some: list[str] = first["_text"].to_pylist()
+    if not first["_text"].null_count:
+        return some
+    size = sum(first["length"].to_pylist()) // len(some) + 1
+    texts = texts.where(length <= _LONGER * size)
     most = max(min(_MOST_RECORDS, _MOST_BYTES // size) // tasks, 1)
     return [text for (text,) in _first_of_each_task(texts, most).collect()]
 

@@ -21,10 +21,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from enum import Enum
-from typing import Any, Final, NamedTuple, NoReturn
+from itertools import chain
+from typing import Any, Final, NoReturn
 
 from kafkapy.pipeline.formats.spark_types import (
     SparkType,
@@ -41,15 +42,18 @@ _EXACT_IN_A_DOUBLE: Final = 2**53
 _MOST_DIGITS: Final = 38
 _PARTS: Final = re.compile(r"-?(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?")
 _DIGITS_OF_A_LONG: Final = 20  # of the least DECIMAL to which Delta changes a BIGINT
+_BEYOND: Final = 10**_MOST_DIGITS  # the least whole number that no DECIMAL holds
+_MOST_LEVELS: Final = 32
+"""Of a JSON object and what it contains.
+
+Python and Spark recurse several times for each, and Spark's analyzer takes a step for each, of at most 100.
+"""
 
 
-class _Real(NamedTuple):
-    """A number with a fraction or an exponent, by its digits after the point.
+class _Real(str):
+    """The text of a number with a fraction or an exponent."""
 
-    One that has more before the point than a BIGINT counts as one with very many after it.
-    """
-
-    digits: int
+    __slots__ = ()
 
 
 class _Kind(Enum):
@@ -76,13 +80,14 @@ _NUMBERS: Final = frozenset({_Kind.WHOLE, _Kind.LONG, _Kind.BIG, _Kind.REAL})
 
 
 class Sample:
-    """The JSON objects among some texts; other texts are left out."""
+    """The JSON objects among some texts.
+
+    Other texts are left out, and objects with too many levels, which no column could hold.
+    """
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._objects = list(_objects(texts))
-        self._seen = _Seen()
-        for one in self._objects:
-            self._seen.add(one)
+        self._seen = _Seen(self._objects)
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -103,34 +108,65 @@ class Sample:
 
     def fitting(self, columns: Struct) -> int:
         """The number of objects whose values all fit the columns."""
-        return sum(1 for one in self._objects if _fits(columns, one))
+        return _fitting(self._objects, self._seen, columns)
+
+
+def _fitting(objects: list[Any], seen: _Seen, columns: Struct) -> int:
+    """Halves the objects until each part fits, since most of them do."""
+    if seen.fit(columns):
+        return len(objects)
+    if len(objects) == 1:
+        return 0
+    middle = len(objects) // 2
+    return sum(_fitting(half, _Seen(half), columns) for half in (objects[:middle], objects[middle:]))
 
 
 class _Seen:
-    """The values at one place."""
+    """The values at one place, counted together: a call for each takes several times as long."""
 
-    __slots__ = ("counts", "digits", "elements", "fields")
+    __slots__ = ("counts", "elements", "fields", "reals")
 
-    def __init__(self) -> None:
+    def __init__(self, values: Iterable[Any]) -> None:
+        present = [value for value in values if value is not None]
+        types = Counter(map(type, present))
         self.counts: Counter[_Kind] = Counter()
-        self.digits: Counter[int] = Counter()  # after the point
-        self.fields: dict[str, _Seen] = {}
-        self.elements: _Seen | None = None
+        for kind, count in types.items():
+            if kind is int:
+                self.counts += _whole_kinds([value for value in present if type(value) is int])
+            else:
+                self.counts[_KINDS[kind]] = count
+        self.reals: list[_Real] = [value for value in present if type(value) is _Real]
+        inner: defaultdict[str, list[Any]] = defaultdict(list)
+        if dict in types:
+            for one in present:
+                if type(one) is dict:
+                    for name, value in one.items():
+                        inner[name].append(value)
+            inner.pop("", None)
+        self.fields = {name: _Seen(found) for name, found in inner.items()}
+        lists = [value for value in present if type(value) is list] if list in types else []
+        self.elements = _Seen(chain.from_iterable(lists)) if lists else None
 
-    def add(self, value: Any) -> None:
-        if value is None:
-            return
-        self.counts[_kind(value)] += 1
-        if isinstance(value, _Real):
-            self.digits[value.digits] += 1
-        if isinstance(value, dict):
-            for name, inner in value.items():
-                if name:
-                    self.fields.setdefault(name, _Seen()).add(inner)
-        elif isinstance(value, list):
-            self.elements = self.elements or _Seen()
-            for one in value:
-                self.elements.add(one)
+    def fit(self, kind: SparkType) -> bool:
+        """Whether all values fit."""
+        kinds = set(self.counts)
+        if kind == "string":
+            return True
+        if isinstance(kind, str):
+            if kind_of(kind) == "decimal":
+                before, after = _digits(kind)
+                big = _Kind.BIG in kinds and before < _MOST_DIGITS
+                return kinds <= _NUMBERS and not big and all(_after(one) <= after for one in self.reals)
+            return any(name == kind and kinds <= fitting for fitting, name in _TYPES)
+        if kind["type"] == "array":
+            inner = kind["elementType"]
+            return kinds <= {_Kind.ARRAY} and (self.elements is None or self.elements.fit(inner))
+        columns = {one["name"]: one["type"] for one in kind["fields"]}
+        spelled = {name.lower() for name in columns}
+        return kinds <= {_Kind.OBJECT} and all(
+            found.fit(columns[name]) if name in columns else not found.counts or name.lower() not in spelled
+            for name, found in self.fields.items()
+        )
 
     def struct(self, known: Struct) -> Struct:
         kinds = {one["name"]: one["type"] for one in known["fields"]}
@@ -167,7 +203,7 @@ class _Seen:
         if isinstance(known, dict):
             if known["type"] == "array":
                 return known if self.elements is None else array(self.elements.widened(known["elementType"]))
-            nothing = _Seen()
+            nothing = _Seen(())
             return struct_of(
                 [
                     field(one["name"], self.fields.get(one["name"], nothing).widened(one["type"]))
@@ -191,9 +227,9 @@ class _Seen:
 
     def _digits_after_the_point(self, total: int) -> int:
         """The number of digits that at most one value in a hundred exceeds."""
-        beyond = 0
-        for digits in sorted(self.digits, reverse=True):
-            beyond += self.digits[digits]
+        beyond, counts = 0, Counter(map(_after, self.reals))
+        for digits in sorted(counts, reverse=True):
+            beyond += counts[digits]
             if beyond * _MINORITY > total:
                 return digits
         return 0
@@ -206,68 +242,72 @@ def _digits(kind: str) -> tuple[int, int]:
 
 
 def _objects(texts: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """The objects, in which numbers are their kinds."""
     for text in texts:
         try:
-            value = json.loads(text, parse_int=_whole, parse_float=_real, parse_constant=_no_number)
+            value = _DECODER.decode(text)
         except (ValueError, RecursionError):
             continue
-        if isinstance(value, dict):
+        if isinstance(value, dict) and not _too_deep(text, value):
             yield value
 
 
-def _whole(text: str) -> _Kind:
-    if len(text) <= 15:
-        return _Kind.WHOLE
-    if len(text.removeprefix("-")) > _MOST_DIGITS:
-        return _Kind.HUGE
-    number = int(text)
+def _too_deep(text: str, value: Any) -> bool:
+    if text.count("{") + text.count("[") <= _MOST_LEVELS:
+        return False
+    within = [value]
+    for _ in range(_MOST_LEVELS):
+        values = (one.values() if isinstance(one, dict) else one for one in within)
+        within = [one for one in chain.from_iterable(values) if isinstance(one, dict | list)]
+        if not within:
+            return False
+    return True
+
+
+def _whole(text: str) -> int:
+    # Python reads a number of any length, but the time it takes grows with the square of it.
+    return int(text) if len(text) <= _MOST_DIGITS + 1 else _BEYOND
+
+
+def _whole_kinds(numbers: list[int]) -> Counter[_Kind]:
+    if min(numbers) >= -_EXACT_IN_A_DOUBLE and max(numbers) <= _EXACT_IN_A_DOUBLE:
+        return Counter({_Kind.WHOLE: len(numbers)})
+    return Counter(map(_whole_kind, numbers))
+
+
+def _whole_kind(number: int) -> _Kind:
     if abs(number) <= _EXACT_IN_A_DOUBLE:
         return _Kind.WHOLE
-    return _Kind.LONG if -(2**63) <= number < 2**63 else _Kind.BIG
+    if -(2**63) <= number < 2**63:
+        return _Kind.LONG
+    return _Kind.BIG if abs(number) < _BEYOND else _Kind.HUGE
 
 
-def _real(text: str) -> _Real:
-    match = _PARTS.fullmatch(text)
+def _after(number: _Real) -> int:
+    """The digits of a number after the point.
+
+    One that has more before the point than a BIGINT counts as one with very many after it.
+    """
+    match = _PARTS.fullmatch(number)
     assert match is not None
     whole, fraction, exponent = match[1], match[2] or "", match[3] or "0"
     if len(exponent) > 4:
-        return _Real(_MOST_DIGITS)
+        return _MOST_DIGITS
     digits = (whole + fraction).strip("0")
     zeros = len(fraction) - len((whole + fraction).rstrip("0")) + len(whole) if digits else 0
     after = max(len(fraction) - zeros - int(exponent), 0) if digits else 0
     before = len((whole + fraction).lstrip("0")) - len(fraction) + int(exponent) if digits else 0
-    return _Real(after if before <= _DIGITS_OF_A_LONG else _MOST_DIGITS)
+    return after if before <= _DIGITS_OF_A_LONG else _MOST_DIGITS
 
 
 def _no_number(text: str) -> NoReturn:
     raise ValueError(f"{text} is not JSON")
 
 
-def _kind(value: Any) -> _Kind:
-    if isinstance(value, _Kind):
-        return value
-    if isinstance(value, _Real):
-        return _Kind.REAL
-    if isinstance(value, bool):
-        return _Kind.BOOLEAN
-    if isinstance(value, str):
-        return _Kind.TEXT
-    return _Kind.OBJECT if isinstance(value, dict) else _Kind.ARRAY
-
-
-def _fits(kind: SparkType, value: Any) -> bool:
-    if value is None or kind == "string":
-        return True
-    if isinstance(kind, str):
-        return any(name == kind and _kind(value) in fitting for fitting, name in _TYPES)
-    if kind["type"] == "array":
-        return isinstance(value, list) and all(_fits(kind["elementType"], one) for one in value)
-    if not isinstance(value, dict):
-        return False
-    kinds = {one["name"]: one["type"] for one in kind["fields"]}
-    spelled = {name.lower() for name in kinds}
-    return all(
-        _fits(kinds[name], inner) if name in kinds else inner is None or name.lower() not in spelled
-        for name, inner in value.items()
-    )
+_KINDS: Final = {
+    bool: _Kind.BOOLEAN,
+    _Real: _Kind.REAL,
+    str: _Kind.TEXT,
+    dict: _Kind.OBJECT,
+    list: _Kind.ARRAY,
+}
+_DECODER: Final = json.JSONDecoder(parse_int=_whole, parse_float=_Real, parse_constant=_no_number)

@@ -65,6 +65,10 @@ def _open(
     if not definition.key:
         envelope = envelope.without_former()
     inner = _open_values(definition, state, taken, note, envelope)
+    if definition.format.changes == "goldengate":
+        from kafkapy.pipeline.formats.changes.whole_rows import WholeRowsFormat
+
+        inner = WholeRowsFormat(inner, envelope, definition.key)
     return ChangeFormat(inner, envelope, taken, by_columns=bool(definition.key))
 
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 WITHOUT_COLUMN: Final = "which no column has"
 """Ends the error of a record with a field for which a column can be added."""
 
+# The type of a value of 900 levels takes more stack than Spark's threads have.
+_MOST_LEVELS: Final = 200
 _OBJECT: Final = "map<string, variant>"
 _ARRAY: Final = "array<variant>"
 # A type, as schema_of_variant writes it, other than those of null and of objects and arrays of nothing else.
@@ -40,9 +42,13 @@ def unnamed_field(
     It is computed from `_text` and `_row`. `taken` and `forbidden` are those of `merged_columns`. Fields that
     are null, [] or {} do not count, nor those of an envelope that are no part of its row.
     """
-    found = f.from_json(f.col("_text"), _OBJECT)
+    found = f.from_json(f.col("_text"), _OBJECT, {"maxNestingDepth": str(_MOST_LEVELS)})
     # A VARIANT has each name once, which a struct does not demand.
-    unclear = f.when(found.isNull(), "has an object with a name twice, and may have a field without a column")
+    unclear = f.when(
+        found.isNull(),
+        f"has an object with a name twice or more than {_MOST_LEVELS} levels, and may have a field without a "
+        "column",
+    )
     error = f.coalesce(unclear, _Names(taken, forbidden, envelope).in_object(columns, found, ""))
     return f.when(may_have_unnamed_field(columns), error)
 

@@ -31,6 +31,8 @@ REASONS: Final = (
     "is a change without a row",
     "truncates the source table",
     "drops the source table",
+    "changes the key column",
+    "does not have the column",
     "cannot be computed",
     "does not match the schema",
     "has a field",

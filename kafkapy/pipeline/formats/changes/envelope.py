@@ -3,6 +3,8 @@
     debezium   {"op": "u", "before": {...}, "after": {...}, "source": {...}, "ts_ms": ...}, in JSON also as
                the `payload` beside its `schema`, as Kafka Connect's converter writes it
     maxwell    {"type": "update", "data": {...}, "old": {...}, "database": ..., "table": ..., "ts": ...}
+    goldengate {"op_type": "U", "before": {...}, "after": {...}, "table": ..., "op_ts": ..., "pos": ...},
+               whose updates may be a part of a row (`whole_rows.py`)
 
 Other fields of an envelope are left out. A field may be there in two forms, bare or within `wrapper`; which
 of them a record has is seen from its operation.
@@ -135,6 +137,15 @@ ENVELOPES: Final = {
             writes=("insert", "update", "bootstrap-insert"),
             deletes=("delete",),
             marks=("bootstrap-start", "bootstrap-complete"),
+        ),
+        Envelope(
+            name="goldengate",
+            operation="op_type",
+            row="after",
+            former="before",
+            writes=("I", "U"),
+            deletes=("D",),
+            refused={"T": "truncates the source table"},
         ),
     )
 }
