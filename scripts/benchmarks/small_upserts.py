@@ -51,9 +51,12 @@ class Case:
     jobs: bool
 
     def accounts(self, number: int) -> range:
-        """Those that batch `number` upserts, which are others than the last one's."""
+        """Those that batch `number` upserts, which are others than the last one's.
+
+        Their distance is one less than a round number, since keys are dealt out to the files of the table.
+        """
         first = self.rows - _RECENT if self.recent else 0
-        step = max((self.rows - first) // _KEYS, 1)
+        step = max((self.rows - first) // _KEYS - 1, 1)
         return range(first + number * 7919 % step, self.rows, step)[:_KEYS]
 
 
