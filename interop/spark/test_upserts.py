@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from interop.spark.other_readers import merged_rows
 from interop.spark.table_batches import (
     NOON,
     RECORD,
@@ -277,6 +278,31 @@ def test_a_small_upsert_marks_the_right_rows_of_a_file_whose_other_pages_are_not
         table.upsert(data_frame(spark, f"text STRING, {RECORD}, _deleted BOOLEAN", batch), (), len(batch))
         model |= dict.fromkeys(keys, f"new {first}")
     assert sorted((row._key.decode(), row.text) for row in table.read().collect()) == sorted(model.items())
+
+
+@pytest.mark.parametrize("maintained", [False, True])
+def test_a_marked_delta_table_has_small_pages_in_the_order_of_keys(
+    spark: SparkSession, tmp_path: Path, maintained: bool
+) -> None:
+    """So one key of a large batch is found without reading the others, before and after maintenance."""
+    table, rows = marked_delta(spark, tmp_path), 10_000
+    columns = f"id BIGINT, text STRING, {RECORD}, _deleted BOOLEAN"
+    numbers = [(7 * number) % rows for number in range(rows)]
+    batch = [(one, "old", *record(0, place, f"k{one}"), False) for place, one in enumerate(numbers)]
+    table.upsert(data_frame(spark, columns, batch), ("id",))
+    expected = dict.fromkeys(range(rows), "old")
+    if maintained:
+        table.upsert(data_frame(spark, columns, [(3, "new", *record(0, rows, "k3"), False)]), ("id",), 1)
+        expected[3] = "new"
+        table.maintain(datetime.timedelta(days=7))
+    found = DeltaVersion(spark, table.location).read().where("id = 5000").select("id")
+    assert [row.id for row in found.collect()] == [5000]
+    scan = found._jdf.queryExecution().executedPlan().collectLeaves().head()
+    # The changed row is in no order: the range of its page is wide.
+    assert scan.metrics().apply("numOutputRows").value() <= (4_000 if maintained else 2_000)
+    target = TableTarget(format="delta", location=str(tmp_path / "orders"))
+    for reader, content in merged_rows(target):
+        assert content == expected, reader
 
 
 @pytest.mark.parametrize("in_checksum", ["true", "false"])

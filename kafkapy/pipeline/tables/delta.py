@@ -9,6 +9,9 @@ committed in between. An upsert is idempotent by its condition (`upserts.py`).
 reader takes it. With `merge-on-read`, Delta marks the rows in deletion vectors, which not all readers know. A
 table that has once had this mode keeps the reader feature `deletionVectors`.
 
+A MERGE of a large batch writes each file in the order of the keys, since it joins sorted rows. So tables with
+marks are written in small pages: a small upsert reads only those whose range has one of its keys.
+
 Column names are limited to those that Delta allows without column mapping, which old readers do not support.
 """
 
@@ -17,6 +20,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import ClassVar, Final
@@ -44,6 +48,8 @@ from kafkapy.pipeline.tables.upserts import Upsert
 
 _DELTA: Final = "spark.databricks.delta"
 _MARKS: Final = "delta.enableDeletionVectors"
+_SMALL_PAGES: Final = {"parquet.page.row.count.limit": "2000"}
+"""With a tenth of the default, whole tables take an eighth more CPU time to read."""
 _REFUSED: Final = re.compile(r"[ ,;{}()\n\t=]")
 
 
@@ -76,11 +82,16 @@ class DeltaTable(Table):
         prepared = self._prepare(rows, marked=True)
         open_rows = (lambda session: DeltaVersion(session, self._files)) if self._marks_rows else None
         upsert = Upsert(self._sql, keys, self._tombstones, self._latest_times, few=few, open_rows=open_rows)
-        upsert.run(prepared)
+        with self._pages(rows.sparkSession):
+            upsert.run(prepared)
 
     @cached_property
     def _marks_rows(self) -> bool:
         return bool(self._detail().properties.get(_MARKS, "false") == "true")
+
+    def _pages(self, session: SparkSession) -> AbstractContextManager[None]:
+        """The settings for the pages of files that are written."""
+        return settings(session, _SMALL_PAGES if self._marks_rows else {})
 
     def _keep_merge_mode(self, mode: str) -> None:
         value = _marks(mode)
@@ -100,12 +111,13 @@ class DeltaTable(Table):
             self.spark.sql(f"DELETE FROM {self._sql} WHERE {condition}")
 
     def _merge(self) -> list[str]:
-        rewritten = self._rewrite_timestamps()
-        if "deletionVectors" in self._detail().tableFeatures:
-            purged = self.spark.sql(f"REORG TABLE {self._sql} APPLY (PURGE)").head().metrics
-            files = purged.numFilesRemoved
-            rewritten.append(f"wrote {files} files again without the rows that were marked (REORG)")
-        optimized = self.spark.sql(f"OPTIMIZE {self._sql}").head().metrics
+        with self._pages(self.spark):
+            rewritten = self._rewrite_timestamps()
+            if "deletionVectors" in self._detail().tableFeatures:
+                purged = self.spark.sql(f"REORG TABLE {self._sql} APPLY (PURGE)").head().metrics
+                files = purged.numFilesRemoved
+                rewritten.append(f"wrote {files} files again without the rows that were marked (REORG)")
+            optimized = self.spark.sql(f"OPTIMIZE {self._sql}").head().metrics
         merged = f"merged {optimized.numFilesRemoved} files into {optimized.numFilesAdded} (OPTIMIZE)"
         return [*rewritten, merged]
 
@@ -124,7 +136,7 @@ class DeltaTable(Table):
             # Otherwise a large file would be written again if some of its rows are marked.
             f"{_DELTA}.optimize.maxDeletedRowsRatio": "1.0",
         }
-        with settings(session, options):
+        with settings(session, options), self._pages(session):
             done = session.sql(f"OPTIMIZE {self._sql} {of and f'WHERE {of}'}").head()
         return int(done.metrics.numFilesRemoved)
 
