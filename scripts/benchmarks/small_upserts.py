@@ -93,15 +93,18 @@ def measure(case: Case) -> list[Figures]:
 
 
 def _fill(spark: SparkSession, case: Case, table: Path) -> None:
-    """Write the rows into the table, some at once."""
+    """Upsert the rows into the table, some at once; append them if each file has a range of keys."""
+    from pyspark.sql import functions as f
+
     from kafkapy.pipeline.tables import open_table
 
     opened = open_table(spark, TableTarget(format=case.table, location=str(table)))
     parts = -(-case.rows // _AT_ONCE)
     for part in range(parts):
-        ids = spark.range(part, case.rows, parts, numPartitions=2)  # keys of all over the table in each file
+        place = f"({part * _AT_ONCE} + id DIV {parts})"
+        ids = spark.range(part, case.rows, parts, numPartitions=2)  # keys of all over the table in each part
         if case.clustered:
-            first = part * _AT_ONCE
+            first, place = part * _AT_ONCE, "id"
             ids = spark.range(first, min(first + _AT_ONCE, case.rows), numPartitions=2)
         rows = ids.selectExpr(
             "id",
@@ -111,12 +114,15 @@ def _fill(spark: SparkSession, case: Case, table: Path) -> None:
             "concat('order ', hash(id)) AS note",
             "'bench' AS _topic",
             f"CAST(id % {PARTITIONS} AS INT) AS _partition",
-            "-1 - id AS _offset",
-            "timestamp_millis(1700000000000 + id) AS _timestamp",
+            f"{place} - {case.rows} AS _offset",
+            f"timestamp_millis(1700000000000 + {place}) AS _timestamp",
             "CAST(format_string('%08d', id) AS BINARY) AS _key",
             "CAST(array() AS ARRAY<STRUCT<key: STRING, value: BINARY>>) AS _headers",
         )
-        opened.append(rows, Batch("bench", part, {0: (part, part + 1)}))
+        if case.clustered:
+            opened.append(rows, Batch("bench", part, {0: (part, part + 1)}))
+        else:
+            opened.upsert(rows.withColumn("_deleted", f.lit(False)), [case.key] if case.key else [])
 
 
 def _produce(producer: Producer, topic: str, accounts: Iterable[int], number: int, tombstones: int) -> None:
