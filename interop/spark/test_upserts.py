@@ -284,7 +284,7 @@ def test_a_small_upsert_marks_the_right_rows_of_a_file_whose_other_pages_are_not
 def test_a_marked_delta_table_has_small_pages_in_the_order_of_keys(
     spark: SparkSession, tmp_path: Path, maintained: bool
 ) -> None:
-    """So one key of a large batch is found without reading the others, before and after maintenance."""
+    """One key of a large batch is found without reading all others."""
     table, rows = marked_delta(spark, tmp_path), 10_000
     columns = f"id BIGINT, text STRING, {RECORD}, _deleted BOOLEAN"
     numbers = [(7 * number) % rows for number in range(rows)]

@@ -93,7 +93,10 @@ def measure(case: Case) -> list[Figures]:
 
 
 def _fill(spark: SparkSession, case: Case, table: Path) -> None:
-    """Upsert the rows into the table, some at once; append them if each file has a range of keys."""
+    """Upsert the rows into the table, some at once.
+
+    If each file is to have a range of keys, they are appended.
+    """
     from pyspark.sql import functions as f
 
     from kafkapy.pipeline.tables import open_table

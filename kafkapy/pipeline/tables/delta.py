@@ -49,7 +49,7 @@ from kafkapy.pipeline.tables.upserts import Upsert
 _DELTA: Final = "spark.databricks.delta"
 _MARKS: Final = "delta.enableDeletionVectors"
 _SMALL_PAGES: Final = {"parquet.page.row.count.limit": "2000"}
-"""With a tenth of the default, whole tables take an eighth more CPU time to read."""
+"""With a tenth of the default, whole tables take a tenth more CPU time to read."""
 _REFUSED: Final = re.compile(r"[ ,;{}()\n\t=]")
 
 
