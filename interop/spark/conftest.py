@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import venv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from interop.spark.class_archive import shared_classes
 from interop.support.kafka_jars import TEMPORARY_FILES
 from interop.support.maven import CACHE, java_missing
 from kafkapy.pipeline.table_target import TableTarget
+from kafkapy.spark.pack import pack, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,6 +60,22 @@ def spark() -> Iterator[SparkSession]:
     started = kafkapy.spark.session(["delta", "iceberg"], master="local[2]", conf=SMALL | INTERPRETED)
     yield started
     started.stop()
+
+
+@pytest.fixture(scope="session")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The settings that bring kafkapy to executors."""
+    archive = tmp_path_factory.mktemp("packed") / "kafkapy-packages.tar.gz"
+    pack(archive)
+    return settings(archive)
+
+
+@pytest.fixture(scope="session")
+def bare_python(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a driver whose executors have a Python without any package."""
+    place = tmp_path_factory.mktemp("bare") / "python"
+    venv.create(place, symlinks=True)
+    return {"PYSPARK_PYTHON": str(place / "bin" / "python")}
 
 
 @pytest.fixture(params=["delta", "iceberg", "parquet"])

@@ -9,7 +9,6 @@ import json
 import os
 import subprocess
 import sys
-import venv
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +25,6 @@ from kafkapy.pipeline import Pipeline, PipelineDefinition
 from kafkapy.pipeline.state import State
 from kafkapy.spark.installation import find_spark
 from kafkapy.spark.jars import find_jars
-from kafkapy.spark.pack import pack, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,22 +51,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         pytest.skip(missing)
     with standalone(tmp_path_factory.mktemp("cluster"), 2) as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def packed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The settings that bring kafkapy to executors."""
-    archive = tmp_path_factory.mktemp("packed") / "kafkapy-packages.tar.gz"
-    pack(archive)
-    return settings(archive)
-
-
-@pytest.fixture(scope="module")
-def bare_python(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment of a driver whose executors have a Python without any package."""
-    place = tmp_path_factory.mktemp("bare") / "python"
-    venv.create(place, symlinks=True)
-    return {"PYSPARK_PYTHON": str(place / "bin" / "python")}
 
 
 def written(folder: Path, **definition: Any) -> Path:

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
             "abfss://c@account.dfs.core.windows.net/orders",
             "packages=org.apache.hadoop:hadoop-azure:3",
         ),
-        ("gs://bucket/orders", "packages=com.google.cloud.bigdataoss:gcs-connector:"),
+        ("gs://bucket/orders", "kafkapy.spark.session(store='gs')"),
         ("dbfs:/orders", "it is there on Databricks' own clusters only"),
         ("s3://bucket/orders", "write s3a:"),
         ("nosuch://place/orders", "add the jar of its Hadoop file system by the setting spark.jars.packages"),

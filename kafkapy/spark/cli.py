@@ -25,7 +25,7 @@ _lake = click.option(
 _store = click.option(
     "--store",
     "stores",
-    type=click.Choice(STORES),
+    type=click.Choice(list(STORES)),
     multiple=True,
     help="With Hadoop's connector of this store.",
 )

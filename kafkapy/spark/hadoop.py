@@ -24,9 +24,9 @@ _PACKAGES: Final = {
     "abfss": "org.apache.hadoop:hadoop-azure:{hadoop}",
     "wasb": "org.apache.hadoop:hadoop-azure:{hadoop}",
     "wasbs": "org.apache.hadoop:hadoop-azure:{hadoop}",
-    "gs": "com.google.cloud.bigdataoss:gcs-connector:VERSION",
 }
 _OTHERS: Final = {
+    "gs": "make the session with kafkapy.spark.session(store='gs'), which brings its jar",
     "s3": "write s3a:",
     "s3n": "write s3a:",
     "dbfs": "it is there on Databricks' own clusters only",

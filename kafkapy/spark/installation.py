@@ -20,11 +20,14 @@ from pathlib import Path
 from kafkapy.spark.setup_error import SparkSetupError
 
 LAKES = ("delta", "iceberg")
-STORES = ("s3a",)
+STORES = {"s3a": "hadoop-aws", "gs": "gcs-connector"}
+"""The schemes whose connector is fetched, and the artifact."""
+
 # Spark 4 is compiled for Java 17, and its Hadoop calls methods that Java 24 has removed.
 JAVA_VERSIONS = range(17, 22)
 
 ICEBERG = "1.11.0"
+_GCS = "4.0.4"
 # For each minor version of Spark the newest release of the lake format that has jars for it.
 _DELTA = {"4.0": "4.4.0", "4.1": "4.4.0", "4.2": "4.4.0"}
 _ICEBERG = {"4.0": ICEBERG, "4.1": ICEBERG}
@@ -41,12 +44,14 @@ class Package:
 
     `family` is the start of its file name in every version. A package of Spark itself must have Spark's
     version, and one of Hadoop that of the Hadoop in it. Of a lake format any installed version is accepted.
+    A jar with a classifier has in it what it needs.
     """
 
     organisation: str
     artifact: str
     version: str
     family: str
+    classifier: str = ""
 
     def __str__(self) -> str:
         return f"{self.organisation}:{self.artifact}:{self.version}"
@@ -112,7 +117,11 @@ class Spark:
             artifact = f"iceberg-spark-runtime-{self.minor}_2.13"
             wanted.append(Package("org.apache.iceberg", artifact, version, "iceberg-spark-runtime-"))
         if "s3a" in stores:
-            wanted.append(Package("org.apache.hadoop", "hadoop-aws", self.hadoop, "hadoop-aws-"))
+            wanted.append(Package("org.apache.hadoop", STORES["s3a"], self.hadoop, "hadoop-aws-"))
+        if "gs" in stores:
+            # The jar without a classifier takes its Guava from Spark, whose version is too old for it.
+            google = "com.google.cloud.bigdataoss"
+            wanted.append(Package(google, STORES["gs"], _GCS, "gcs-connector-", "shaded"))
         return wanted
 
     def lakes(self) -> list[str]:

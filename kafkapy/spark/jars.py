@@ -32,7 +32,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from kafkapy.spark.installation import LAKES, PYSPARK, Package, Spark, find_java
+from kafkapy.spark.installation import LAKES, PYSPARK, STORES, Package, Spark, find_java
 from kafkapy.spark.setup_error import SparkSetupError
 
 logger = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ def _in_folder(packages: Sequence[Package], folder: Path) -> list[Path]:
     absent = [package.artifact for package in packages if not package.among(jars)]
     if absent:
         options = "".join(f" --lake {lake}" for lake in LAKES if any(lake in one for one in absent))
-        options += " --store s3a" if "hadoop-aws" in absent else ""
+        options += "".join(f" --store {store}" for store, artifact in STORES.items() if artifact in absent)
         raise SparkSetupError(
             f"{folder} holds no {' and no '.join(absent)}", f"`kafkapy spark jars --to {folder}{options}`"
         )
@@ -157,12 +157,16 @@ def _ivy_module(package: Package, spark: Spark) -> str:
     """Return an Ivy module that depends on the package and excludes the jars that Spark ships."""
     shipped = {name for jar in spark.jars() if (name := _artifact(jar))} - {package.artifact}
     excluded = "\n".join(f'    <exclude module="{artifact}"/>' for artifact in sorted(shipped))
-    return f"""<ivy-module version="2.0">
+    transitive, artifact = "true", ""
+    if package.classifier:
+        transitive = "false"
+        artifact = f'<artifact name="{package.artifact}" type="jar" m:classifier="{package.classifier}"/>'
+    return f"""<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
   <info organisation="kafkapy" module="{package.artifact}"/>
   <configurations><conf name="default"/></configurations>
   <dependencies>
     <dependency org="{package.organisation}" name="{package.artifact}" rev="{package.version}"
-                conf="default->default"/>
+                conf="default->default" transitive="{transitive}">{artifact}</dependency>
 {excluded}
   </dependencies>
 </ivy-module>

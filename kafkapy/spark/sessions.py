@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING
 
 from kafkapy.spark.checks import as_lakes, as_stores, check_setup, jars_folder
 from kafkapy.spark.gateway import end_jvm, launch
-from kafkapy.spark.installation import Spark, find_spark
+from kafkapy.spark.installation import STORES, Spark, find_spark
 from kafkapy.spark.jars import IVY_SETTINGS, default_cache, find_jars
 from kafkapy.spark.log_source import register
 from kafkapy.spark.secret_names import REDACTED, has_secret, is_secret
@@ -57,7 +57,10 @@ _DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 _AVRO_LIMITS = " ".join(
     f"-Dorg.apache.avro.limits.{kind}.maxLength={100 << 20}" for kind in ("bytes", "string")
 )
-_STORES = {"s3a": "org.apache.hadoop.fs.s3a.S3AFileSystem"}
+_STORES = {
+    "s3a": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+    "gs": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
+}
 _DEFAULTS = "spark-defaults.conf"
 _CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 _AVRO = "org.apache.spark.sql.avro.AvroDataToCatalyst"
@@ -76,8 +79,8 @@ def session(
 
     `lake` is "delta", "iceberg", several of them, or None. Without `master` Spark's own choice is used:
     spark-submit's, spark-defaults.conf's, else local[*]. `jars` is a folder that `kafkapy spark jars` filled,
-    by default KAFKAPY_SPARK_JARS; without one the jars are fetched once and kept. `store` is "s3a" for tables
-    in S3, with Hadoop's connector.
+    by default KAFKAPY_SPARK_JARS; without one the jars are fetched once and kept. `store` is "s3a" or "gs"
+    for tables in S3 or in Google's store, with its Hadoop connector.
 
     Raises:
         SparkSetupError: Spark cannot run here, or the session that runs lacks something.
@@ -250,6 +253,8 @@ def _jars(
 
     cache = Path(given("spark.jars.ivy") or default_cache())
     ivy_settings = Path(given("spark.jars.ivySettings") or IVY_SETTINGS)
+    own = f"{given('spark.jars')} {given('spark.jars.packages')}"
+    stores = [store for store in stores if STORES[store] not in own]
     found = [str(jar) for jar in find_jars(spark, lakes, folder, cache, ivy_settings, stores)]
     if others := given("spark.jars"):
         found.insert(0, others)
@@ -346,7 +351,13 @@ def require(running: SparkSession, lake: str | Sequence[str] | None = None, stor
             lacking.append(name)
     if lacking:
         if submitted():
-            remedy = f"spark-submit --packages {','.join(map(str, find_spark().packages(lakes, stores)))}"
+            packages = find_spark().packages(lakes, stores)
+            remedy = f"spark-submit --packages {','.join(map(str, packages))}"
+            if any(package.classifier for package in packages):  # which --packages cannot name
+                options = [f"--lake {lake}" for lake in lakes] + [f"--store {store}" for store in stores]
+                remedy = (
+                    f"`kafkapy spark jars --to DIR {' '.join(options)}`, then spark-submit --jars DIR/..."
+                )
         else:
             remedy = f"stop it (spark.stop()) before {make}"
         raise SparkSetupError(f"the running Spark lacks {' and '.join(dict.fromkeys(lacking))}", remedy)

@@ -173,6 +173,20 @@ def test_the_connector_of_a_store_has_the_version_of_sparks_hadoop(bare: Spark, 
     assert folder / "hadoop-aws-3.4.1.jar" in find_jars(bare, [], folder, tmp_path / "none", stores=["s3a"])
 
 
+@pytest.mark.usefixtures("java")
+def test_the_connector_of_googles_store_is_the_jar_with_all_that_it_needs(
+    bare: Spark, tmp_path: Path
+) -> None:
+    folder = tmp_path / "jars"
+    fetch_to(folder, bare, [], tmp_path / "cache")
+    with pytest.raises(SparkSetupError, match=r"holds no gcs-connector: `kafkapy .* --store gs`"):
+        find_jars(bare, [], folder, tmp_path / "none", stores=["gs"])
+    fetch_to(folder, bare, [], tmp_path / "cache", ["gs"])
+    assert "gcs-connector-4.0.4.jar" in names(find_jars(bare, [], folder, tmp_path / "none", stores=["gs"]))
+    module = (tmp_path / "cache" / "cache" / "gcs-connector-4.0.4.xml").read_text()
+    assert 'transitive="false"><artifact name="gcs-connector" type="jar" m:classifier="shaded"/>' in module
+
+
 def test_an_installed_connector_of_another_hadoop_is_named(tmp_path: Path) -> None:
     spark = make_spark(tmp_path / "spark", CONNECTOR, AVRO, "hadoop-aws-3.3.6.jar")
     assert find_jars(spark, [], None, tmp_path / "cache") == []

@@ -3,10 +3,10 @@
 A rename is atomic on local disks and HDFS. An object store has no rename: S3's connector copies and deletes
 file by file. A reader may then see part of a folder for a moment, and a killed writer leaves both folders.
 
-Of several processes that `create` a file, one succeeds: HDFS, Azure's Data Lake and Google Cloud promise it
-for Hadoop's `create` without overwriting. Hadoop's connector of S3 looks first and puts then, at least until
-3.4.1. So S3 is asked through the connector's own client, with the condition that there is no such key
-(`If-None-Match: *`).
+Of several processes that `create` a file, one succeeds: HDFS, Azure's Data Lake and Google Cloud promise
+it for Hadoop's `create` without overwriting. Google's store refuses the others at the close. Hadoop's
+connector of S3 looks first and puts then, at least until 3.4.1. So S3 is asked through the connector's own
+client, with the condition that there is no such key (`If-None-Match: *`).
 """
 
 from __future__ import annotations
@@ -193,6 +193,15 @@ class _ChangedError(OSError):
     """The file was written again between the two requests with which S3's connector opens it."""
 
 
+def _was_first(thrown: Any) -> bool:
+    """Whether Google's store has refused an upload, since another one has made the file meanwhile."""
+    while thrown is not None:
+        if str(thrown.getMessage()).startswith("412 Precondition Failed"):
+            return True
+        thrown = thrown.getCause()
+    return False
+
+
 @contextlib.contextmanager
 def _one_line() -> Iterator[None]:
     """Raises a Java exception as an OSError with the first line of its message."""
@@ -203,6 +212,8 @@ def _one_line() -> Iterator[None]:
         yield
     except Py4JJavaError as error:
         name = str(error.java_exception.getClass().getName()).rpartition(".")[2]
+        if _was_first(error.java_exception):
+            raise FileExistsError("another process has written this file") from None
         told = str(error.java_exception.getMessage() or name).strip().partition("\n")[0]
         kinds = {"FileNotFoundException": FileNotFoundError, "FileAlreadyExistsException": FileExistsError}
         changed = name == "RemoteFileChangedException" or "Status Code: 412" in told
