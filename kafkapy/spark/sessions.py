@@ -10,6 +10,8 @@ These settings are set; `conf` overrides them:
 
     spark.sql.session.timeZone         UTC, so that day(timestamp) is the same day on every machine
     spark.sql.extensions, .catalog.*   the classes of the lake formats
+    spark.hadoop.fs.gs.impl and its    the classes of Google's store
+    AbstractFileSystem
     spark.sql.shuffle.partitions       for a local master twice its cores: Spark's default of 200 makes tiny
                                        tasks there
     …delta.snapshotPartitions          for a local master its cores, not 50: a commit reads the last snapshot,
@@ -61,6 +63,7 @@ _STORES = {
     "s3a": "org.apache.hadoop.fs.s3a.S3AFileSystem",
     "gs": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
 }
+_GOOGLE_CONTEXT = "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFS"
 _DEFAULTS = "spark-defaults.conf"
 _CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 _AVRO = "org.apache.spark.sql.avro.AvroDataToCatalyst"
@@ -135,7 +138,7 @@ def start_jvm(conf: Mapping[str, str], store: str | None) -> None:
         SparkContext._ensure_initialized()
         return
     check_setup((), None, store)
-    settings = {**_defaults(spark, (), "local"), **settings}
+    settings = {**_defaults(spark, (), as_stores(store), "local"), **settings}
     _launch(settings | _jars(spark, (), as_stores(store), jars_folder(None), settings))
 
 
@@ -174,7 +177,7 @@ def _start(
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         # Spark would use the address of a network card, and a firewall could keep its workers from it.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    settings = {"spark.app.name": app_name, **_defaults(spark, lakes, master), **settings}
+    settings = {"spark.app.name": app_name, **_defaults(spark, lakes, stores, master), **settings}
     if not submitted():
         settings |= _jars(spark, lakes, stores, folder, settings)
     try:
@@ -218,12 +221,15 @@ def _reason(error: Exception) -> str:
     return told.strip().partition("\n")[0]
 
 
-def _defaults(spark: Spark, lakes: Sequence[str], master: str) -> dict[str, str]:
+def _defaults(spark: Spark, lakes: Sequence[str], stores: Sequence[str], master: str) -> dict[str, str]:
     defaults = {
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.showConsoleProgress": "false",
         "spark.redaction.regex": REDACTED,
     }
+    if "gs" in stores:  # which Hadoop's own defaults leave out
+        defaults["spark.hadoop.fs.gs.impl"] = _STORES["gs"]
+        defaults["spark.hadoop.fs.AbstractFileSystem.gs.impl"] = _GOOGLE_CONTEXT
     if lakes:
         defaults["spark.sql.extensions"] = ",".join(_EXTENSIONS[lake] for lake in lakes)
     if "delta" in lakes:
