@@ -24,9 +24,9 @@ _FLAGS = ["-Xmx512m", "--add-opens=java.base/java.lang=ALL-UNNAMED", *SHORT_LIFE
 
 
 class MiniHadoop(ServerProcess):
-    """A namenode, a datanode, a resource manager and a node manager, of the version that Spark brings.
+    """A namenode, a datanode, a resource manager and a node manager.
 
-    `start` raises JarsUnavailableError.
+    They have the version that Spark brings. `start` raises JarsUnavailableError.
     """
 
     name = "hadoop"

@@ -66,7 +66,10 @@ class GcsServer(ServerProcess):
 
     @property
     def spark_options(self) -> dict[str, str]:
-        """Spark's own settings for it, which has no logins and does not know Google's request to move."""
+        """Spark's own settings for it.
+
+        It has no logins, and does not know the request that moves a file.
+        """
         return {
             "spark.hadoop.fs.gs.storage.root.url": f"{self.url}/",
             "spark.hadoop.fs.gs.auth.type": "UNAUTHENTICATED",
