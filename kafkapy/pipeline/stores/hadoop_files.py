@@ -194,7 +194,7 @@ class _ChangedError(OSError):
 
 
 def _was_first(thrown: Any) -> bool:
-    """Whether Google's store has refused an upload, since another one has made the file meanwhile."""
+    """Whether Google's store has refused an upload, since another one was first."""
     while thrown is not None:
         if str(thrown.getMessage()).startswith("412 Precondition Failed"):
             return True
