@@ -27,6 +27,9 @@ from kafkapy.pipeline.run.progress import BatchReport, Progress
 from kafkapy.pipeline.run.run import RunResult, run
 from kafkapy.pipeline.state import State
 from kafkapy.pipeline.tables import open_table
+from kafkapy.pipeline.tables.batch import Batch
+from kafkapy.pipeline.tables.delta import DeltaTable
+from kafkapy.pipeline.tables.sql import settings
 from kafkapy.pipeline.topics import Topics
 from tests.servers.kafkapy_process import KafkapyProcess
 
@@ -157,6 +160,29 @@ def test_a_batch_that_is_planned_over_other_offsets_is_refused_and_a_reset_goes_
     assert run(definition, once=True, spark=spark).rows == 30
     assert ids(definition, spark) == list(range(160))
     assert audit(definition, spark).ok
+
+
+def test_a_small_batch_is_interpreted_and_a_large_one_compiled(
+    spark: SparkSession, bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    topic = make_topic()
+    produce(bootstrap_servers, topic, numbered(range(1_200)))
+    pipeline = Pipeline(topic, bootstrap=bootstrap_servers).json(SCHEMA).to_delta(tmp_path / "table")
+    definition = pipeline.max_offsets_per_trigger(1_100).definition
+    compiling = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+    seen: list[list[str | None]] = []
+    write = DeltaTable.append
+
+    def append(table: DeltaTable, rows: DataFrame, batch: Batch) -> None:
+        seen.append([rows.sparkSession.conf.get(name) for name in compiling])
+        write(table, rows, batch)
+
+    monkeypatch.setattr(DeltaTable, "append", append)
+    with settings(spark, compiling):
+        assert run(definition, once=True, spark=spark).batches == 2
+    assert seen == [["true", "FALLBACK"], ["false", "NO_CODEGEN"]]
+    assert ids(definition, spark) == [*range(1_200)]
 
 
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])

@@ -49,7 +49,8 @@ from kafkapy.pipeline.run.reasons import Counts
 from kafkapy.pipeline.state import Progress, State
 from kafkapy.pipeline.stream_failures import causes
 from kafkapy.pipeline.tables.batch import Batch
-from kafkapy.pipeline.tables.few_records import FEW
+from kafkapy.pipeline.tables.few_records import FEW, INTERPRETED
+from kafkapy.pipeline.tables.sql import settings
 from kafkapy.pipeline.topics import Topics
 
 if TYPE_CHECKING:
@@ -141,11 +142,15 @@ class Batches:
         self._state.check_lock()
         self._check_topic()
         batch = Batch(self._app_id, batch_id, checkpoint.batch_offsets(self._state, batch_id))
-        if batch.records is not None and batch.records <= FEW:
+        few = batch.records is not None and batch.records <= FEW
+        if few:
             # Before they are parsed: Python's functions would be started for each partition of the topic.
             records = records.coalesce(1)
-        while (counts := self._parsed_and_written(records, batch)) is None:
-            pass
+        # Upserts read their table, joins another one, which may have many rows.
+        interpreted = few and self._mode == "append" and not self._definition.join
+        with settings(records.sparkSession, INTERPRETED if interpreted else {}):
+            while (counts := self._parsed_and_written(records, batch)) is None:
+                pass
         self._errors_expected = counts.dead_letters > 0
         if batch_id != self.last:  # which Spark may run again, if it could not commit it
             self._dead_letters += counts.dead_letters

@@ -29,6 +29,8 @@ from kafkapy.pipeline.tables.tombstones import Place, Places
 
 FEW: Final = 1_000
 """The most records of a small batch."""
+INTERPRETED: Final = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Settings for what reads few rows: Spark writes and compiles code for longer than it would run."""
 NOTHING: Final = "false"
 _LONGEST: Final = 200
 """The most bytes of a key: all are in the text of a statement."""

@@ -43,6 +43,7 @@ from kafkapy.pipeline.pipeline_error import PipelineError
 from kafkapy.pipeline.tables.delta_version import FILE, POSITION, DeltaVersion
 from kafkapy.pipeline.tables.few_records import (
     FEW,
+    INTERPRETED,
     RECORD_KEY_NOTE,
     Key,
     KeyNotes,
@@ -66,8 +67,6 @@ from kafkapy.pipeline.tables.tombstones import DEATHS, Place, Places, Tombstones
 
 ONE_TASK: Final = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
 """Settings for shuffles of few rows: Spark would plan again after each, to find one task enough."""
-INTERPRETED: Final = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""Settings for what reads few rows: Spark writes and compiles code for longer than it would run."""
 PAGES: Final = {"spark.sql.parquet.pushdown.inFilterThreshold": "200"}
 """Setting with which a Parquet file is read without the pages that have none of up to so many keys.
 
