@@ -162,27 +162,32 @@ def test_a_batch_that_is_planned_over_other_offsets_is_refused_and_a_reset_goes_
     assert audit(definition, spark).ok
 
 
-def test_a_small_batch_is_interpreted_and_a_large_one_compiled(
+def test_a_small_batch_is_interpreted_and_a_large_or_joined_one_compiled(
     spark: SparkSession, bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    topic = make_topic()
+    topic, known = make_topic(), tmp_path / "known"
     produce(bootstrap_servers, topic, numbered(range(1_200)))
-    pipeline = Pipeline(topic, bootstrap=bootstrap_servers).json(SCHEMA).to_delta(tmp_path / "table")
-    definition = pipeline.max_offsets_per_trigger(1_100).definition
+    spark.range(1_200).write.parquet(str(known))
+    pipeline = Pipeline(topic, bootstrap=bootstrap_servers).json(SCHEMA).max_offsets_per_trigger(1_100)
+    joined = pipeline.join("known", f"parquet:{known}", {"id": "id"}).select("id", "known.id AS same")
     compiling = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+    compiled, interpreted = [*compiling.values()], ["false", "NO_CODEGEN"]
     seen: list[list[str | None]] = []
     write = DeltaTable.append
 
     def append(table: DeltaTable, rows: DataFrame, batch: Batch) -> None:
         seen.append([rows.sparkSession.conf.get(name) for name in compiling])
+        assert {name: spark.conf.get(name) for name in compiling} == compiling  # as other pipelines see it
         write(table, rows, batch)
 
     monkeypatch.setattr(DeltaTable, "append", append)
     with settings(spark, compiling):
-        assert run(definition, once=True, spark=spark).batches == 2
-    assert seen == [["true", "FALLBACK"], ["false", "NO_CODEGEN"]]
-    assert ids(definition, spark) == [*range(1_200)]
+        for name, one in (("plain", pipeline), ("joined", joined)):
+            definition = one.to_delta(tmp_path / name).definition
+            assert run(definition, once=True, spark=spark).batches == 2
+            assert ids(definition, spark) == [*range(1_200)]
+    assert seen == [compiled, interpreted, compiled, compiled]
 
 
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
