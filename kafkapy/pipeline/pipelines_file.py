@@ -30,6 +30,7 @@ from kafkapy.patterns import Pattern, PatternError, compile_pattern
 from kafkapy.pipeline.definition import PipelineDefinition, is_of_many
 from kafkapy.pipeline.fields import shown
 from kafkapy.pipeline.pipeline_error import PipelineError
+from kafkapy.pipeline.table_target import is_in_a_catalog, is_name_in_a_catalog
 
 PLACE: Final = "{topic}"
 _PLACES: Final = ("name", "table", "state", "files", "dead_letter", "group", "schema")
@@ -51,6 +52,8 @@ class _Entry:
     def definition(self, topic: str) -> PipelineDefinition:
         given = {**_filled(self.values, topic), "topic": topic}
         given.pop("topics", None)
+        if isinstance(table := self.values.get("table"), str):
+            given["table"] = _table(table, topic, self.source)
         definition = PipelineDefinition.from_mapping(given, source=self.source, folder=self.folder)
         return replace(definition, **self.given)
 
@@ -188,6 +191,23 @@ def _filled(values: Mapping[str, Any], topic: str) -> dict[str, Any]:
         elif key == "format" and isinstance(value, Mapping):
             filled[key] = _filled(value, topic)
     return filled
+
+
+def _table(text: str, topic: str, source: str) -> str:
+    """The table of one topic, whose name may have dots, as the name of a table in a catalog has.
+
+    Raises PipelineError if the table would be in a catalog, which has no such name.
+    """
+    kind, separator, place = text.partition(":")
+    if PLACE in place and is_in_a_catalog(place.replace(PLACE, _SAMPLE)):
+        if not is_name_in_a_catalog(topic):
+            raise PipelineError(
+                f"{source}: table: {text}: a catalog has no table named {topic}; give this topic an entry of "
+                "its own, with another table"
+            )
+    elif place == PLACE:
+        place = f"./{PLACE}"
+    return f"{kind}{separator}{place}".replace(PLACE, topic)
 
 
 def _check_unique(definitions: Iterable[PipelineDefinition], source: str) -> None:

@@ -24,8 +24,9 @@ TABLE_FORMATS: Final = ("delta", "iceberg", "parquet")
 
 _URI: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:/")
 # At least CATALOG.SCHEMA.TABLE; a schema may have several parts.
-_IN_A_CATALOG: Final = re.compile(r"[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*){2,}")
-_WITHOUT_A_CATALOG: Final = re.compile(r"[A-Za-z_][\w-]*\.[A-Za-z_][\w-]*")
+_NAME: Final = r"[A-Za-z_][\w-]*"
+_IN_A_CATALOG: Final = re.compile(rf"{_NAME}(\.{_NAME}){{2,}}")
+_WITHOUT_A_CATALOG: Final = re.compile(rf"{_NAME}\.{_NAME}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +144,11 @@ class TableTarget:
 def is_in_a_catalog(location: str) -> bool:
     """Whether it is the name of a table in a catalog."""
     return _IN_A_CATALOG.fullmatch(location) is not None
+
+
+def is_name_in_a_catalog(text: str) -> bool:
+    """Whether a table of a catalog, within its schema, may have this name."""
+    return re.fullmatch(_NAME, text) is not None
 
 
 def local_path(location: str) -> Path | None:

@@ -66,6 +66,20 @@ def test_each_topic_of_a_pattern_becomes_a_table() -> None:
     assert (there["shop.a"].dead_letter, there["shop.a"].format.kind) == ("shop.a.dlq", "raw")
 
 
+@pytest.mark.parametrize("topic", ["shop.new", "eu.shop.orders", "2026.orders"])
+def test_a_topic_with_dots_is_a_folder_where_others_are(topic: str) -> None:
+    file = parse("table: parquet:{topic}\ntopics: .*")
+    assert str(found(file, topic)[topic].table) == f"parquet:/etc/pipelines/{topic}"
+
+
+def test_a_topic_with_dots_is_no_schema_of_a_catalog() -> None:
+    file = parse("table: iceberg:lake.shop.{topic}\nstate: state/{topic}\ntopics: .*")
+    assert str(found(file, "orders")["orders"].table) == "iceberg:lake.shop.orders"
+    for topic in ("eu.orders", "2026-orders"):
+        with pytest.raises(PipelineError, match=rf"a catalog has no table named {topic}; give this topic an"):
+            found(file, topic)
+
+
 def test_dead_letters_do_not_become_tables_of_their_own() -> None:
     everything = "table: delta:lake/{topic}\ntopics: .*\ndead_letter: "
     names = ("orders", "orders.dlq", "gone.dlq", ".dlq", "failed")
