@@ -194,8 +194,9 @@ def _filled(values: Mapping[str, Any], topic: str) -> dict[str, Any]:
 
 
 def _table(text: str, topic: str, source: str) -> str:
-    """The table of one topic, whose name may have dots, as the name of a table in a catalog has.
+    """The table of one topic.
 
+    The topic's name may have dots, as that of a table in a catalog has.
     Raises PipelineError if the table would be in a catalog, which has no such name.
     """
     kind, separator, place = text.partition(":")
