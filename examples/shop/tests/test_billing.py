@@ -46,7 +46,8 @@ async def test_a_customer_pays_the_orders_in_turn(
     kafka_broker: kafkapy.Broker, billing: Billing, customer: str
 ) -> None:
     await billing.bill(len(SEEDED))
-    bills = [json.loads(each.value) for each in kafka_broker.records(BILLS) if each.key == customer.encode()]
+    written = kafka_broker.topic(BILLS).records(len(SEEDED))
+    bills = [json.loads(each.value) for each in written if each.key == customer.encode()]
     orders = [order for order in SEEDED if order.customer == customer]
     assert bills == [{"order": order.id, "cents": order.total(PRICES)} for order in orders]
 
