@@ -1,27 +1,37 @@
-"""The state and the lease of a pipeline in Google's store, through its connector of Hadoop.
+"""A pipeline in Google's store, through its connector of Hadoop: state, lease and table.
 
 KAFKAPY_GOOGLE_STORE says that this is to be run: the server is built first, and the connector fetched.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
 
-from interop.spark.conftest import SMALL
+from interop.conftest import MakeTopic
+from interop.spark.conftest import INTERPRETED, JARS_CACHE, SMALL
+from interop.spark.test_runs import numbered, produce
 from interop.support.gcs_server import GcsServer
+from interop.support.waiting import wait_until
 from tests.ports import free_ports
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif("KAFKAPY_GOOGLE_STORE" not in os.environ, reason="KAFKAPY_GOOGLE_STORE is not set"),
 ]
+COUNT = 2_400
 PROGRAM = """
 import json
 import sys
@@ -66,14 +76,20 @@ print(json.dumps(told))
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """What a process found that used the store, while another one wanted its lock."""
+def gcs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GcsServer]:
     (port,) = free_ports(1)
-    with GcsServer(tmp_path_factory.mktemp("gcs"), port) as gcs:
-        command = [sys.executable, "-c", PROGRAM, json.dumps(SMALL | gcs.spark_options)]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
-        assert ended.returncode == 0, ended.stderr
-        yield json.loads(ended.stdout.splitlines()[-1])
+    with GcsServer(tmp_path_factory.mktemp("gcs"), port) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def told(gcs: GcsServer) -> dict[str, Any]:
+    """What a process found that used the store, while another one wanted its lock."""
+    command = [sys.executable, "-c", PROGRAM, json.dumps(SMALL | gcs.spark_options)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+    assert ended.returncode == 0, ended.stderr
+    found: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+    return found
 
 
 def test_of_several_that_create_a_file_one_succeeds(told: dict[str, Any]) -> None:
@@ -89,3 +105,49 @@ def test_a_second_driver_is_refused(told: dict[str, Any]) -> None:
     assert "gs://lake/orders: held (process " in told["beside"]
     assert told["holder"] is not None
     assert told["after"] is None
+
+
+@pytest.mark.timeout(1200)
+def test_drivers_that_are_killed_write_each_record_once(
+    gcs: GcsServer, bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic = make_topic(4)
+    produce(bootstrap_servers, topic, numbered(range(COUNT)))
+    file = tmp_path / "pipeline.yaml"
+    definition = {
+        "topic": topic,
+        "table": "delta:gs://lake/table",
+        "bootstrap": bootstrap_servers,
+        "format": "json",
+        "max_offsets_per_trigger": 200,
+        "spark": SMALL | INTERPRETED | gcs.spark_options | {"spark.jars.ivy": str(JARS_CACHE)},
+    }
+    file.write_text(yaml.safe_dump(definition))
+    command = [sys.executable, "-m", "kafkapy", "pipeline", "run", str(file), "--master", "local[2]"]
+
+    def table() -> DeltaTable:
+        return DeltaTable("gs://lake/table", storage_options=gcs.deltalake_options)
+
+    def version() -> int:
+        with contextlib.suppress(TableNotFoundError):
+            return table().version()
+        return -1
+
+    for _ in range(2):
+        killed_after_three(command, version, tmp_path / "killed.out")
+    ended = subprocess.run([*command, "--once"], capture_output=True, text=True, timeout=400, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert sorted(table().to_pyarrow_table(columns=["id"])["id"].to_pylist()) == list(range(COUNT))
+
+
+def killed_after_three(command: list[str], version: Callable[[], int], log: Path) -> None:
+    """Starts a driver, and kills it with its JVM when the table has three versions more."""
+    before = version()
+    with log.open("wb") as output:
+        driver = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
+    try:
+        wait_until(lambda: version() >= before + 3 or driver.poll() is not None, timeout=400)
+        assert driver.poll() is None, log.read_text()
+    finally:
+        os.killpg(driver.pid, signal.SIGKILL)
+        driver.wait()

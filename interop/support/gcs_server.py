@@ -76,3 +76,10 @@ class GcsServer(ServerProcess):
             "spark.hadoop.fs.gs.project.id": "test",
             "spark.hadoop.fs.gs.operation.move.enable": "false",
         }
+
+    @property
+    def deltalake_options(self) -> dict[str, str]:
+        """deltalake's settings for it."""
+        account = {"gcs_base_url": self.url, "disable_oauth": True}
+        unused = dict.fromkeys(("client_email", "private_key", "private_key_id"), "")
+        return {"google_service_account_key": json.dumps(account | unused)}
