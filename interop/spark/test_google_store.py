@@ -130,7 +130,7 @@ def test_drivers_that_are_killed_write_each_record_once(
 
     def version() -> int:
         with contextlib.suppress(TableNotFoundError):
-            return table().version()
+            return int(table().version())
         return -1
 
     for _ in range(2):
