@@ -51,15 +51,7 @@ class MiniHadoop(ServerProcess):
         program = compiled(Path(__file__).with_name("MiniHadoop.java"), jars)
         with self.log_path.open("ab") as output:
             self.process = subprocess.Popen(
-                [
-                    java,
-                    "-Xmx512m",
-                    "--add-opens=java.base/java.lang=ALL-UNNAMED",
-                    *SHORT_LIFE.split(),
-                    TEMPORARY_FILES,
-                    *program,
-                    self.data,
-                ],
+                [java, *_FLAGS, *program, self.data],
                 cwd=self.data,
                 env=os.environ | {"JAVA_HOME": str(java.parents[1])},
                 stdin=subprocess.PIPE,
