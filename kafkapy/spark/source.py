@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 # With Kafka's default of 500, 400,000 small records took the broker three times as much CPU, and Spark 1.5 to
 # 2.5 times as much (scripts/bench pipeline, loads read-500 and read).
 MAX_POLL_RECORDS = 20_000
+# The records of a task are there. But at its partition's end, the consumer asks for more in advance, and what
+# the connector asks for then waits behind that on the connection: with Kafka's default of 500 ms, each
+# partition adds half a second to a small batch.
+FETCH_MAX_WAIT_MS = 10
 
 
 def read_topic(
@@ -52,6 +56,7 @@ def read_topic(
         "kafka.bootstrap.servers": bootstrap,
         "kafka.isolation.level": isolation,
         "kafka.max.poll.records": str(MAX_POLL_RECORDS),
+        "kafka.fetch.max.wait.ms": str(FETCH_MAX_WAIT_MS),
         "subscribe": topic,
         "includeHeaders": "true",
         "failOnDataLoss": "true",

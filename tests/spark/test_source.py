@@ -54,7 +54,7 @@ def told(**arguments: Any) -> Mapping[str, str]:
     return options
 
 
-def test_all_of_a_topic_is_read_with_headers_committed_records_and_large_polls() -> None:
+def test_all_of_a_topic_is_read_with_headers_committed_records_large_polls_and_short_waits() -> None:
     assert told() == {
         "kind": "batch",
         "format": "kafka",
@@ -62,6 +62,7 @@ def test_all_of_a_topic_is_read_with_headers_committed_records_and_large_polls()
         "kafka.bootstrap.servers": "localhost:9092",
         "kafka.isolation.level": "read_committed",
         "kafka.max.poll.records": "20000",
+        "kafka.fetch.max.wait.ms": "10",
         "includeHeaders": "true",
         "failOnDataLoss": "true",
         "startingOffsets": "earliest",
