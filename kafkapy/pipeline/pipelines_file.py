@@ -50,10 +50,11 @@ class _Entry:
     given: Mapping[str, Any]
 
     def definition(self, topic: str) -> PipelineDefinition:
-        given = {**_filled(self.values, topic), "topic": topic}
+        values = dict(self.values)
+        if isinstance(table := values.get("table"), str):
+            values["table"] = _table_for(topic, table, self.source)
+        given = {**_filled(values, topic), "topic": topic}
         given.pop("topics", None)
-        if isinstance(table := self.values.get("table"), str):
-            given["table"] = _table(table, topic, self.source)
         definition = PipelineDefinition.from_mapping(given, source=self.source, folder=self.folder)
         return replace(definition, **self.given)
 
@@ -193,22 +194,19 @@ def _filled(values: Mapping[str, Any], topic: str) -> dict[str, Any]:
     return filled
 
 
-def _table(text: str, topic: str, source: str) -> str:
-    """The table of one topic.
+def _table_for(topic: str, text: str, source: str) -> str:
+    """The table as the file names it, so that a topic with dots is no name in a catalog.
 
-    The topic's name may have dots, as that of a table in a catalog has.
     Raises PipelineError if the table would be in a catalog, which has no such name.
     """
-    kind, separator, place = text.partition(":")
-    if PLACE in place and is_in_a_catalog(place.replace(PLACE, _SAMPLE)):
-        if not is_name_in_a_catalog(topic):
-            raise PipelineError(
-                f"{source}: table: {text}: a catalog has no table named {topic}; give this topic an entry of "
-                "its own, with another table"
-            )
-    elif place == PLACE:
-        place = f"./{PLACE}"
-    return f"{kind}{separator}{place}".replace(PLACE, topic)
+    kind, _, place = text.partition(":")
+    in_catalog = PLACE in place and is_in_a_catalog(place.replace(PLACE, _SAMPLE))
+    if in_catalog and not is_name_in_a_catalog(topic):
+        raise PipelineError(
+            f"{source}: table: {text}: a catalog has no table named {topic}; give this topic an entry of "
+            "its own, with another table"
+        )
+    return f"{kind}:./{PLACE}" if place == PLACE else text
 
 
 def _check_unique(definitions: Iterable[PipelineDefinition], source: str) -> None:
